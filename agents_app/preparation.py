@@ -76,6 +76,7 @@ class AgentPreparation:
             model=name,
             purpose="agent",
             agent=self.agent.name,
+            dialect="agent",
             think=False if can_think else None,
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             available_tools=offered,

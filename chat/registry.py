@@ -118,6 +118,11 @@ class TurnRegistry:
         return len(self._live) + len(self._starting)
 
     @property
+    def listener_count(self) -> int:
+        """The number of those who listen to turns in this process."""
+        return sum(turn.stream.subscriber_count for turn in self._live.values())
+
+    @property
     def is_closing(self) -> bool:
         """Return whether this process stops, and starts no turn any more."""
         return self._closing

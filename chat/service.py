@@ -134,6 +134,7 @@ class ChatService:
         self._saved = saved
         self._ephemeral = ephemeral
         self._keys = keys
+        self.registries = (saved.turns, ephemeral.turns)
         self.creation = SessionCreation(keys, saved.repository)
 
     async def conversations(self, session_id: str) -> Conversations:
@@ -151,10 +152,7 @@ class ChatService:
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
-        await asyncio.gather(
-            self._saved.turns.shutdown(grace_seconds),
-            self._ephemeral.turns.shutdown(grace_seconds),
-        )
+        await asyncio.gather(*(each.shutdown(grace_seconds) for each in self.registries))
 
     async def open(
         self,

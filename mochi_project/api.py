@@ -33,6 +33,7 @@ from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
 from usage_app.api import router as usage_router
 from usage_app.budgets.api import router as budgets_router
+from usage_app.metrics.api import router as metrics_router
 
 
 class MochiAPI(NinjaAPI):
@@ -90,7 +91,8 @@ async def health_route(request: HttpRequest) -> HealthOut:
     summary="Readiness of the server",
     description=(
         "200 while this process takes requests; 503 `SHUTTING_DOWN` once it is about to stop, and "
-        "507 `STORAGE_READ_ONLY` when it can't write to its data directory. Does not ask models. "
+        "507 `STORAGE_READ_ONLY` when it can't write to its data directory; `not_ready` in the "
+        "error's `details` lists all that is not ready. Does not ask models. "
         "Needs no token."
     ),
 )
@@ -118,5 +120,6 @@ for _router in (
     ai_sdk_router,
     usage_router,
     budgets_router,
+    metrics_router,
 ):
     api.add_router("", _router)

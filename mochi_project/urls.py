@@ -13,6 +13,7 @@ if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
 from mochi_project.api import api
 from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
+from mochi_project.http.metrics_page import metrics_view
 from mochi_project.http.playground import file_view, index_view
 
 urlpatterns = [
@@ -22,6 +23,7 @@ urlpatterns = [
     URLResolver(
         RoutePattern("v1/"), "mochi_project.openai_api", app_name="ninja", namespace="openai"
     ),
+    path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),
     path("<str:name>", file_view, name="chat-page-file"),
     # A route, not only ``handler404``: that one is reached by an exception and through a thread.

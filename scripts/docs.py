@@ -31,7 +31,7 @@ from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
 from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
-from scripts import cluster, code_map, reference, trace_names  # noqa: E402
+from scripts import cluster, code_map, metric_names, reference, trace_names  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -53,9 +53,7 @@ COMMON = (
 # From the lowest app to the highest: the order of errors in the docs.
 APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
-    "dialects_app",
-    "usage_app",
-    "mochi_project",
+    *("dialects_app", "usage_app", "mochi_project"),
 )
 # Codes without an error class: of the guard and the web framework.
 OTHER_ERRORS = {
@@ -116,6 +114,7 @@ def sections() -> dict[str, str]:
         "changes": changes(),
         "typescript": typescript(),
         "trace_attributes": trace_names.attribute_table(),
+        "metrics": metric_names.metric_table(),
     }
 
 

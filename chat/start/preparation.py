@@ -226,9 +226,8 @@ class ChatPreparation:
         tools = offered_tools(
             request, facts.listing, session.metadata, facts.info, continuation.open_calls
         )
-        rules = msgspec.structs.replace(
-            preparer.rules(session, facts.info), instructions=_instructions(request)
-        )
+        rules = preparer.rules(session, facts.info)
+        rules = msgspec.structs.replace(rules, instructions=_instructions(request))
         plan = plan_turn(rules, session, continuation, messages, tools.specs)
         return TurnJob(
             turn_id=turn_id,
@@ -237,6 +236,7 @@ class ChatPreparation:
             messages=messages,
             language_model=language_model,
             model=name,
+            dialect=request.dialect,
             options={**(session.metadata.options or {}), **request.options},
             answer_schema=request.answer_schema,
             first_call=first_call(request.tool_choice, facts.info),

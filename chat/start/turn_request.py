@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from chat.approvals.approver import ApprovalMode
+from chat.turn.observer import Dialect
 from models_app.language_model import Think
 from sessions_app.messages import Attachment, Message, ToolSpec
 
@@ -37,6 +38,7 @@ class TurnRequest:
         answer_schema: A JSON schema that the answer must fit; not together with tools.
         settings: Settings that the session has from this turn on, by the names of
             ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
+        dialect: The protocol that it came by, for those who count; it changes nothing.
     """
 
     message: str | None = None
@@ -52,3 +54,4 @@ class TurnRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect = "native"

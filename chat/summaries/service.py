@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ import msgspec
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
+from chat.summaries.due import DueSummaries
 from chat.summaries.failures import SummaryFailure, SummaryFailures
 from chat.summaries.holding import held
 from chat.summaries.prompt import (
@@ -30,7 +30,7 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import wants_title
 from sessions_app.messages import AssistantMessage
-from sessions_app.session import Session, has_known_format, require_known_format, with_metadata
+from sessions_app.session import Session, require_known_format, with_metadata
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class SummaryService:
         self._failures = failures
         self._unsupported = unsupported
         self._interval_seconds = interval_seconds
-        self._now = now
+        self._due = DueSummaries(repository, now=now)
         self._answered: dict[str, None] = {}
         self._queueing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -163,7 +163,7 @@ class SummaryService:
             self._found.clear()
             self._failures.end_attempts()
         late = -math.inf if worker_is_new else self._interval_seconds + OVERDUE_SECONDS
-        due_sessions = self._find_due(late)
+        due_sessions = self._due.older_than(late)
         self._found = {key: found for key, found in self._found.items() if key in due_sessions}
         queued = 0
         for session_id, due in due_sessions.items():
@@ -172,21 +172,22 @@ class SummaryService:
             waits = before == found and time.monotonic() < until
             if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
                 continue
-            delay = max(self._interval_seconds - self._age(due), 0.0)
+            delay = max(self._interval_seconds - self._due.age_of(due), 0.0)
             if self._queue.add(TASK, session_id, delay_seconds=delay):
                 self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
                 queued += 1
         return queued
 
-    def _find_due(self, late_seconds: float) -> Mapping[str, str]:
-        """Return the sessions whose summaries are due for so long, and since when."""
-        return {
-            metadata.session_id: metadata.summary_due
-            for metadata in self._repository.list().sessions
-            if metadata.summary_due is not None
-            and has_known_format(metadata)
-            and self._age(metadata.summary_due) >= late_seconds
-        }
+    def oldest_due_seconds(self) -> float:
+        """Return for how long the oldest summary has waited that could be written. Blocks."""
+        if not self.enabled:
+            return 0.0
+        waits = [
+            self._due.age_of(due) - self._interval_seconds
+            for session_id, due in self._due.older_than(self._interval_seconds).items()
+            if self._failures.may_try(session_id, due)
+        ]
+        return max(filter(math.isfinite, waits), default=0.0)
 
     async def run_due(self, session_id: str) -> str:
         """Make the summary that is due, in the worker; return in a few words what came of it.
@@ -218,7 +219,7 @@ class SummaryService:
             return "nothing is due"
         if self._writer.is_busy(session.session_id):
             return "a turn runs"
-        if self._age(due) < self._interval_seconds - TOLERANCE_SECONDS:
+        if self._due.age_of(due) < self._interval_seconds - TOLERANCE_SECONDS:
             return "the session is not quiet yet"
         if not self._failures.may_try(session.session_id, due, alone=True):
             return "it failed before"
@@ -385,16 +386,4 @@ class SummaryService:
     def _is_patient(self, session: Session) -> bool:
         """Return whether its summary still gives way to turns, not being due for long."""
         due = session.metadata.summary_due
-        return due is not None and self._age(due) <= PATIENCE_SECONDS
-
-    def _age(self, timestamp: str) -> float:
-        """Return the seconds since then; a time that makes no sense is long ago."""
-        try:
-            then = datetime.fromisoformat(timestamp)
-        except ValueError:
-            return float("inf")
-        if then.tzinfo is None:
-            then = then.replace(tzinfo=UTC)
-        age = (datetime.fromisoformat(self._now()) - then).total_seconds()
-        # A clock that was set back must not keep a summary for ever.
-        return age if age > -OVERDUE_SECONDS else float("inf")
+        return due is not None and self._due.age_of(due) <= PATIENCE_SECONDS

@@ -50,6 +50,7 @@ class TurnEngine:
             model=job.session.metadata.model,
             purpose=job.purpose,
             agent=job.agent,
+            dialect=job.dialect,
             said=job.messages,
         )
         self._job = job

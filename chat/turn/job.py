@@ -12,6 +12,7 @@ from chat.context.plan import ContextPlan
 from chat.context.window import WindowChoice
 from chat.stream.events import AttachedFile, TurnStarted
 from chat.turn.attached_files import AttachedFiles
+from chat.turn.observer import Dialect
 from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import NO_EXTRA, Message, UserMessage
@@ -34,6 +35,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name as the provider knows it.
         purpose: What the model is asked for.
         agent: The agent whose turn it is; None for a person's.
+        dialect: The protocol that it was asked for by.
         options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
         answer_schema: A JSON schema that its answers have to fit.
@@ -58,6 +60,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     purpose: Purpose = "chat"
     agent: str | None = None
+    dialect: Dialect = "native"
     options: Mapping[str, Any] = NO_EXTRA
     think: Think | None
     answer_schema: Mapping[str, Any] | None = None

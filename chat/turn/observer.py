@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -16,6 +16,10 @@ from tools_app.toolset import ToolResult
 logger = logging.getLogger(__name__)
 
 
+Dialect = Literal["native", "chat_completions", "responses", "ai_sdk", "ag_ui", "agent"]
+"""The protocol that a turn was asked for by; an agent's turn was by another turn."""
+
+
 class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that starts to run.
 
@@ -25,6 +29,7 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
         model: The session's model.
         purpose: ``chat``, or ``agent`` for a turn that another one called.
         agent: The agent whose turn it is; None for a person's.
+        dialect: The protocol that it was asked for by.
         said: The messages that it begins with, as far as they are new.
     """
 
@@ -33,6 +38,7 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     purpose: Purpose
     agent: str | None = None
+    dialect: Dialect = "native"
     said: Sequence[Message] = ()
 
 

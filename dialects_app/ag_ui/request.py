@@ -137,6 +137,7 @@ def read_props(body: RunIn) -> PropsIn:
 def read_turn(body: RunIn, props: PropsIn) -> TurnRequest:
     """Return the turn that a run asks for, but for what is said in it."""
     return TurnRequest(
+        dialect="ag_ui",
         think=props.think,
         selected_tools=props.selected_tools,
         detached=True,

@@ -188,7 +188,7 @@ class UIChats:
         place: ClientSession,
     ) -> ChatRequest:
         session = place.session
-        turn = TurnRequest(detached=True, think=body.think)
+        turn = TurnRequest(detached=True, think=body.think, dialect="ai_sdk")
         said_now = said.message(now=utc_now(), attachments=attachments)
         if session is None:
             if body.known_ids():
@@ -295,9 +295,8 @@ class UIChats:
         known = {call.id for call in open_calls(session.messages)}
         if not known:
             raise ChatDiffers("These questions were answered, and the answer goes on no more.")
-        turn = await self._chat.open(
-            ChatRequest(turn=TurnRequest(detached=True), session_id=session_id)
-        )
+        request = TurnRequest(detached=True, dialect="ai_sdk")
+        turn = await self._chat.open(ChatRequest(turn=request, session_id=session_id))
         projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
         return Starting(turn, projector)
 

@@ -86,6 +86,7 @@ def read_request(
     _refuse_what_is_not_done(body)
     tools = read_tools(body, own_tools)
     turn = TurnRequest(
+        dialect="chat_completions",
         think=_think(body),
         selected_tools=tools.own,
         detached=bool(body.store),

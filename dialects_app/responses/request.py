@@ -83,6 +83,7 @@ def read_request(body: ResponseIn) -> Asked:
     tools = read_tools(body.tools or (), body.tool_choice)
     effort = body.reasoning.effort if body.reasoning else None
     turn = TurnRequest(
+        dialect="responses",
         think=None if effort is None else THINK_OF_EFFORT[effort],
         detached=bool(body.background),
         approvals="suspend",

@@ -25,6 +25,7 @@ from mochi_project.configuration.setting_types import (
     HttpUrl,
     List,
     LogLevel,
+    Metrics,
     OllamaUrl,
     Origins,
     Proxies,
@@ -80,6 +81,7 @@ class MochiSettings(BaseModel):
         "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
     )
     access_log: bool = Field(False, description="Log a line for each request")
+    metrics: Metrics = Field(False, description="Count turns, tokens, tools, ... at `/metrics`")
     traces: Traces = Field(
         False, description="Send a trace of each turn by OTLP, where the `OTEL_` variables say"
     )
@@ -246,7 +248,6 @@ class MochiSettings(BaseModel):
     playground: bool | None = Field(
         None, description="Serve the chat page at `/`; unless set, in test mode and on loopback"
     )
-
     test_mode: bool = Field(False, description="Answer from a scripted model, offline")
     test_words_per_second: float = Field(
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"

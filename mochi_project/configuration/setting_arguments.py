@@ -82,6 +82,7 @@ class SettingArguments(TypedDict, total=False):
     root_path: str
     insecure_no_auth: bool
     playground: bool | None
+    metrics: bool
     test_mode: bool
     test_words_per_second: float
     test_model_url: str

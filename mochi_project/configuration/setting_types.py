@@ -121,6 +121,12 @@ def _checked_proxies(names: list[str]) -> list[str]:
     return names
 
 
+def _with_prometheus(value: bool) -> bool:
+    if value:
+        require_extra("metrics", ("prometheus_client",))
+    return value
+
+
 def _with_otel(value: bool) -> bool:
     if value:
         require_extra("otel", _OTEL)
@@ -137,6 +143,7 @@ Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]
 RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
+Metrics = Annotated[bool, AfterValidator(_with_prometheus)]
 Traces = Annotated[bool, AfterValidator(_with_otel)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +13,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
 from mochi_project.wiring.reachability import Reachability
 from mochi_project.wiring.services import get_services
-from sessions_app.errors import StorageReadOnly
+from sessions_app.errors import MochiError, StorageReadOnly
 
 PING_SECONDS = 1.5
 
@@ -69,19 +69,41 @@ class ReadyOut(BaseModel):
 async def ready() -> ReadyOut:
     """Check whether requests should be sent to this process.
 
+    The error is that of the first thing that is not ready; its ``not_ready`` lists all of them.
+
     Raises:
         ShuttingDown: It is about to stop, and starts no turns any more.
         StorageReadOnly: It can't write to its data directory.
         StorageUnavailable: It can't reach what it shares with other machines.
     """
-    services = get_services()
-    if services.turns.is_closing:
+    checks = (_require_running, _require_writable, get_services().stores.require)
+    found = await asyncio.gather(*(_problem_of(check) for check in checks))
+    problems = [problem for problem in found if problem is not None]
+    if problems:
+        problems[0].details["not_ready"] = [
+            {"code": problem.code, "message": problem.message} for problem in problems
+        ]
+        raise problems[0]
+    return ReadyOut(status="ready")
+
+
+async def _problem_of(check: Callable[[], Awaitable[None]]) -> MochiError | None:
+    try:
+        await check()
+    except MochiError as problem:
+        return problem
+    return None
+
+
+async def _require_running() -> None:
+    if get_services().turns.is_closing:
         raise ShuttingDown
-    directory = services.settings.resolved_state_dir
+
+
+async def _require_writable() -> None:
+    directory = get_services().settings.resolved_state_dir
     if not await asyncio.to_thread(os.access, directory, os.W_OK | os.X_OK):
         raise StorageReadOnly(f"{directory} can't be written to")
-    await services.stores.require()
-    return ReadyOut(status="ready")
 
 
 async def health() -> HealthOut:

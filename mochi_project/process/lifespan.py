@@ -24,6 +24,7 @@ from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
 from mochi_project.process.graceful_stop import GracefulStop
+from mochi_project.process.loop_watch import watch_loop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.cluster import Cluster
@@ -114,12 +115,16 @@ class MochiApplication:
         graceful_stop = GracefulStop(services.end_turns, services.settings.shutdown_grace_seconds)
         graceful_stop.install()
         self._warm_up = asyncio.create_task(self._prepare_for_work())
-        housekeeping = asyncio.create_task(services.housekeeper.run())
+        chores = [
+            asyncio.create_task(services.housekeeper.run()),
+            asyncio.create_task(watch_loop(services.sample)),
+        ]
         try:
             yield
         finally:
             graceful_stop.uninstall()
-            housekeeping.cancel()
+            for chore in chores:
+                chore.cancel()
             await self._stop()
 
     async def _start(self) -> None:

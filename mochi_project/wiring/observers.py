@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.budgets import build_budgets
+from mochi_project.wiring.metrics import build_meters
 from mochi_project.wiring.traces import build_traces
 from mochi_project.wiring.usage import Usage, build_usage
 from models_app.model_calls import (
@@ -22,6 +23,7 @@ from models_app.model_calls import (
 from usage_app.budgets.observer import Budgets
 
 if TYPE_CHECKING:
+    from usage_app.metrics.meters import Meters
     from usage_app.traces.service import TraceService
 
 
@@ -34,6 +36,7 @@ class Observers:
     usage: Usage
     budgets: Budgets
     traces: "TraceService | None" = None
+    meters: "Meters | None" = None
 
     @property
     def call_headers(self) -> CallHeaders | None:
@@ -56,7 +59,10 @@ class Observers:
             await self.traces.flush()
 
     async def aclose(self) -> None:
-        """Send on what was observed, and stop."""
+        """Send on what was observed, write down what is left, and stop."""
+        await asyncio.to_thread(self.usage.recorder.close)
+        if self.meters is not None:
+            self.meters.close()
         if self.traces is not None:
             await self.traces.aclose()
 
@@ -67,7 +73,11 @@ def build_observers(settings: MochiSettings) -> Observers:
     budgets = build_budgets(settings, usage)
     model_calls: list[ModelCallObserver] = [budgets, usage.recorder, ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
+    if (meters := build_meters(settings)) is not None:
+        model_calls.append(meters)
+        turns.append(meters)
     if (traces := build_traces(settings)) is not None:  # last: a call that is refused has no span
         model_calls.append(traces.observer)
         turns.insert(0, traces.observer)  # first: the log's lines name the span
-    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage, budgets, traces)
+    calls, of_turns = ModelCallObservers(model_calls), TurnObservers(turns)
+    return Observers(calls, of_turns, usage, budgets, traces, meters)

@@ -1,6 +1,7 @@
 """Says whether what several machines share can be reached, cheaply however often it is asked."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Literal, TypeVar
@@ -19,6 +20,8 @@ STORE_FRESH_SECONDS = 5.0
 
 FAILURES_FRESH_SECONDS = 30.0
 """To list what is in a store takes more than one question, and more money."""
+
+QUEUE_FRESH_SECONDS = 1.0
 
 NO_OBJECT = "is-it-there"
 """A key that nothing has; to ask for it says that the store answers."""
@@ -88,16 +91,26 @@ class Stores:
     Args:
         cluster: The stores; None where all are files.
         failing: Returns the summaries that could not be made.
+        oldest_due_seconds: Returns for how long the oldest due summary has waited.
 
     Attributes:
         cluster: The stores.
     """
 
-    def __init__(self, cluster: Cluster | None, failing: Callable[[], Sequence[object]]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster | None,
+        failing: Callable[[], Sequence[object]],
+        oldest_due_seconds: Callable[[], float] = float,
+    ) -> None:
         self.cluster = cluster
         self._failing = failing
+        self._oldest_due_seconds = oldest_due_seconds
         seconds = FAILURES_FRESH_SECONDS if cluster and cluster.objects else 0.0
         self._failures = Asked(self._count_failures, 0, fresh_seconds=seconds)
+        self._queue_age: Asked[float] = Asked(
+            self._oldest_due, math.nan, fresh_seconds=max(seconds, QUEUE_FRESH_SECONDS)
+        )
         self._journal = Asked(
             self._ask_journal, JournalState("unreachable"), fresh_seconds=JOURNAL_FRESH_SECONDS
         )
@@ -128,6 +141,17 @@ class Stores:
     async def failures(self) -> int:
         """Return how many summaries could not be made; 0 while nobody knows."""
         return await self._failures.answer()
+
+    async def queue_age(self) -> float | None:
+        """Return for how many seconds the oldest due summary has waited; None if nobody knows."""
+        age = await self._queue_age.answer()
+        return None if math.isnan(age) else age
+
+    def _oldest_due(self) -> float:
+        try:
+            return self._oldest_due_seconds()
+        except StorageError:
+            return math.nan
 
     def _ask_journal(self) -> JournalState:
         from mochi_project.background.redis_queue import count_workers  # noqa: PLC0415 - an extra

@@ -161,6 +161,12 @@ class Services:
         """Return what reaches the session with this id and its turns, saved or not."""
         return await self.chat.conversations(session_id)
 
+    def sample(self, loop_lag: float) -> None:
+        """Take note of how late the event loop was, and of who listens, for the metrics."""
+        if self.observers.meters is not None:
+            streams = sum(each.listener_count for each in self.chat.registries)
+            self.observers.meters.sample(loop_lag=loop_lag, streams=streams)
+
     def build_supervisor(self) -> WorkerSupervisor:
         """Build what keeps a background worker beside this process; starts nothing."""
         return build_supervisor(self.settings, self.stores.cluster, self.summaries)
@@ -178,7 +184,6 @@ class Services:
         await self.agents.aclose()
         await self._closing()
         await self.models.aclose()
-        await asyncio.to_thread(self.usage.recorder.close)
         await self.observers.aclose()
 
 
@@ -228,7 +233,7 @@ def build_services(settings: MochiSettings) -> Services:
         summaries=summaries,
         agents=agents.catalogue,
         agent_chats=agents.chats,
-        stores=Stores(cluster, summaries.failing),
+        stores=Stores(cluster, summaries.failing, summaries.oldest_due_seconds),
         observers=observers,
         _tools=tools,
         _closing=partial(_close, tools, support.threads, cluster),

@@ -52,6 +52,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "tools_app/functions": {"compiled_code", "destructive"},
     "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},
     "tools_app/library": {"library"},
+    "usage_app/metrics": {"dashboard"},
     "tools_app/mcp": {"liars", "reference_servers"},
 }
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 
 # The server's configuration, some of which is secret.
-_SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_")
+# With the last one, tools that count would count among the server's metrics.
+_SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_", "PROMETHEUS_MULTIPROC_DIR")
 
 
 def is_withheld(name: str, *, keys: Collection[str], passed: Collection[str]) -> bool:

@@ -60,6 +60,7 @@ OTHER_VALUES = {
     "options": {"temperature": 0},
     "answer_schema": {"type": "object"},
     "settings": {"model": "other"},
+    "dialect": "responses",
 }
 
 

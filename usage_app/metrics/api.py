@@ -1,0 +1,34 @@
+"""Serves metrics as JSON, for programs that read no Prometheus text."""
+
+import asyncio
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from mochi_project.wiring.services import get_services
+from sessions_app.http.error_schemas import ENVELOPE
+from usage_app.metrics.errors import MetricsOff
+from usage_app.metrics.schemas import MetricsOut
+
+router = Router(tags=["server"])
+
+
+@router.get(
+    "/metrics",
+    response={200: MetricsOut, 404: ENVELOPE},
+    summary="Metrics as JSON",
+    description=(
+        "What Prometheus reads at `/metrics`, for dashboards that read JSON: all processes' "
+        "values by name. 404 unless `MOCHI_METRICS` is on."
+    ),
+    operation_id="get_metrics",
+)
+async def get_metrics(request: HttpRequest) -> Any:
+    """Return the metrics of all processes."""
+    services = get_services()
+    meters = services.observers.meters
+    if meters is None:
+        raise MetricsOff
+    age = await services.stores.queue_age()
+    return {"metrics": await asyncio.to_thread(lambda: meters.values(queue_age=age))}
