@@ -6,7 +6,8 @@ newest first. They count nowhere else: they are not sent to models, and are no m
 session.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -62,11 +63,12 @@ def is_whole(answer: Sequence[Message]) -> bool:
     return isinstance(last, AssistantMessage) and last.is_complete
 
 
-def known_ids(messages: Sequence[Message]) -> set[str]:
-    """Return the ids of the messages, and of those in the variants of the last answer."""
-    known = {message.message_id for message in messages}
+def known_ids(messages: Sequence[Message], ids: Collection[str]) -> set[str]:
+    """Return which ids are those of messages, or of some in the variants of the last answer."""
+    wanted = set(ids)
+    known = wanted.intersection(map(attrgetter("message_id"), messages))
     for variant in variants_of(messages[answer_start(messages) :]):
-        known.update(message.message_id for message in variant)
+        known |= wanted.intersection(message.message_id for message in variant)
     return known
 
 
@@ -113,7 +115,7 @@ def extend_answer(
         replaced_id: The first message of the answer that these messages replace. It becomes a
             variant with the first of them; without any text or call, they replace nothing.
     """
-    known = known_ids(session.messages)
+    known = known_ids(session.messages, [message.message_id for message in messages])
     new = [message for message in messages if message.message_id not in known]
     if not new:
         return session

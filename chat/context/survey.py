@@ -14,6 +14,10 @@ from sessions_app.messages import Message, shown
 SHORTEST = 256
 """Messages of a history that is worth remembering; a shorter one is looked through in no time."""
 
+UNSETTLED = 64
+"""Messages at the end that may become others: a question gets its turn's id, an answer is made
+again. They are looked at each time."""
+
 MOST_MESSAGES = 1 << 16
 """Messages of all histories that are remembered; most of them are kept by their store as well."""
 
@@ -29,7 +33,9 @@ class Survey:
         shown: The messages that are not hidden from models.
         attached: The ids of those among them that have attachments.
         characters: How long the texts of all messages are together.
-        digest: The last span of the shown messages that was digested (start, stop), and its digest.
+        digest: The last span that was digested, with what of it lies behind these messages, and
+            its digest.
+        settled: What is remembered of the beginning.
     """
 
     def __init__(self, messages: Sequence[Message], before: "Survey | None" = None) -> None:
@@ -39,7 +45,8 @@ class Survey:
         seen = shown(new)
         self.attached = [message.message_id for message in seen if message.attachments]
         self.characters = sum([len(message.content) for message in new])
-        self.digest: tuple[int, int, str] | None = None
+        self.digest: tuple[tuple[int, int, Sequence[Message]], str] | None = None
+        self.settled: Survey | None = None
         if before is None:
             self.shown = seen
             return
@@ -53,10 +60,13 @@ class Survey:
 
     def digest_of(self, span: range) -> str:
         """Return the digest of a span of the shown messages; the last one is remembered."""
-        if self.digest is None or self.digest[:2] != (span.start, span.stop):
-            digest = digest_of(self.shown[span.start : span.stop])
-            self.digest = (span.start, span.stop, digest)
-        return self.digest[2]
+        kept = self.settled or self
+        rest = tuple(self.shown[len(kept.shown) : span.stop])
+        digested = (span.start, span.stop, rest)
+        known = kept.digest
+        if known is None or known[0] != digested:
+            known = kept.digest = digested, digest_of(self.shown[span.start : span.stop])
+        return known[1]
 
 
 class Surveys:
@@ -79,11 +89,15 @@ class Surveys:
         if len(messages) < SHORTEST or not session_id:
             return Survey(messages)
         messages = tuple(messages)
-        before = self._kept.get(session_id)
-        if before is not None and not _begins_with(messages, before.messages):
-            before = None
-        survey = Survey(messages, before)
-        self._keep(session_id, survey)
+        length = len(messages) // UNSETTLED * UNSETTLED - UNSETTLED
+        settled = self._kept.get(session_id)
+        if settled is not None and not _begins_with(messages[:length], settled.messages):
+            settled = None
+        if settled is None or len(settled.messages) < length:
+            settled = Survey(messages[:length], settled)
+            self._keep(session_id, settled)
+        survey = Survey(messages, settled)
+        survey.settled = settled
         return survey
 
     def _keep(self, session_id: str, survey: Survey) -> None:

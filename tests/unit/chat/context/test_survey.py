@@ -22,13 +22,15 @@ def history(length, *, start=0):
 
 
 def facts(survey):
-    span = range(1, len(survey.shown) // 2)
+    half, most = range(1, len(survey.shown) // 2), range(2, len(survey.shown) - 9)
     return (
         tuple(survey.messages),
         tuple(survey.shown),
         tuple(survey.attached),
         survey.characters,
-        survey.digest_of(span),
+        survey.digest_of(half),
+        survey.digest_of(most),
+        survey.digest_of(most),
     )
 
 
@@ -83,6 +85,32 @@ def test_only_what_is_new_is_looked_at(digested):
     assert again.attached == [f"{9999:x}"]
 
 
+def test_the_last_messages_may_become_others(digested):
+    """A question is planned with before it gets the id of its turn, and is saved."""
+    surveys, messages = Surveys(), history(SHORTEST * 4)
+    span = range(2, SHORTEST * 3)
+    surveys.of((*messages, said(9999)), ID).digest_of(span)
+    digested.clear()
+    for number in range(200):
+        asked = said(10_000 + number)
+        surveys.of((*messages, asked), ID).digest_of(span)
+        saved = msgspec.structs.replace(asked, turn_id="t")
+        messages = (*messages, saved, said(20_000 + number))
+    assert not digested
+
+
+def test_a_span_up_to_the_last_messages_is_remembered_too(digested):
+    surveys, messages = Surveys(), history(SHORTEST * 4)
+    span = range(2, len(messages) - 3)
+    surveys.of(messages, ID).digest_of(span)
+    digested.clear()
+    surveys.of((*messages, said(9999)), ID).digest_of(span)
+    assert not digested
+    changed = msgspec.structs.replace(messages[-5], content="another")
+    surveys.of((*messages[:-5], changed, *messages[-4:]), ID).digest_of(span)
+    assert digested
+
+
 def test_equal_histories_of_other_objects_are_the_same(digested):
     surveys = Surveys()
     first = surveys.of(history(SHORTEST), ID).digest_of(range(5))
@@ -92,7 +120,7 @@ def test_equal_histories_of_other_objects_are_the_same(digested):
 
 
 @pytest.mark.parametrize(
-    "limits", [{"most_messages": SHORTEST * 3}, {"most_characters": SHORTEST * 3 * 12}]
+    "limits", [{"most_messages": SHORTEST * 2}, {"most_characters": SHORTEST * 2 * 12}]
 )
 def test_what_was_looked_at_first_is_forgotten_first(limits, digested):
     surveys = Surveys(**limits)
