@@ -19,7 +19,7 @@ from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionRecorder
-from models_app.errors import ModelError
+from models_app.errors import CallRefused, ModelError
 from models_app.language_model import Delta, ModelRequest
 from models_app.window_sizes import fills_window
 from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
@@ -139,7 +139,7 @@ class ModelCaller:
             answer.go_on()
             try:
                 await self._stream_answer(answer, rest)
-            except ModelError as error:
+            except (ModelError, CallRefused) as error:
                 if answer.raw_text != said or answer.finished is not cut:
                     raise
                 logger.info("an answer was not continued", extra={"code": error.code})

@@ -1,4 +1,6 @@
-"""Tells for ``mochi-server doctor`` how budgets stand."""
+"""Tells for ``mochi-server doctor`` and ``usage`` how budgets stand."""
+
+from collections.abc import Iterator
 
 from mochi_project.management.findings import Finding
 from mochi_project.wiring.services import Services
@@ -17,3 +19,15 @@ def budgets_finding(services: Services) -> Finding:
     if used_up:
         return Finding("budgets", "note", " ".join(used_up))
     return Finding("budgets", "ok", f"{len(standings)}, none is used up")
+
+
+def budget_lines(services: Services) -> Iterator[str]:
+    """Yield a line for each budget, or what keeps them from being used."""
+    try:
+        standings = services.observers.budgets.standings()
+    except MochiError as error:
+        yield error.message
+        return
+    for each in standings:
+        spent = each.budget.in_words(each.budget.part_of(each.spent))
+        yield f"budget of {each.budget}: {spent} used"

@@ -82,6 +82,8 @@ class Transcript:
                 self._note(f"{agent} begins: {shown_text(instruction)}")
             case AgentComplete(agent_name=agent):
                 self._note(f"{agent} is done")
+            case StatusChanged(state="warning", message=str(warning)):
+                self._note(shown_text(warning))
             case StatusChanged(state=state) if state != "waiting_for_confirmation":
                 self._note(state.replace("_", " "))
             case MessageComplete() | Cancelled() | Failed() | ToolConfirmationRequired():

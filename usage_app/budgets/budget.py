@@ -128,7 +128,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return an amount of its unit for people."""
         if self.unit == "cost_usd":
             return f"${amount:.2f}" if amount == round(amount, 2) else f"${money(amount)}"
-        return f"{int(amount):,} {self.unit}"
+        return f"{int(amount):,} {self.unit.removesuffix('s') if amount == 1 else self.unit}"
 
     def __str__(self) -> str:
         """Return the budget in words: ``$5.00 a day for openai:*``."""

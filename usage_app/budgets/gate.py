@@ -217,9 +217,10 @@ class BudgetGate:
         self, start: ModelCallStart, counters: Counters, covering: Sequence[int]
     ) -> str | None:
         budgets = [counters.budgets[index] for index in covering]
-        if any(budget.unit == "cost_usd" for budget in budgets):
+        is_priced = any(budget.unit == "cost_usd" for budget in budgets)
+        if is_priced:
             self._prices.load(start.provider, start.model)
-        least, likely = self._estimate(start, counters)
+        least, likely = self._estimate(start, counters, is_priced=is_priced)
         warnings = []
         owner = self._running.mine()
         with self._running.locked():
@@ -287,7 +288,9 @@ class BudgetGate:
         ]
         return [*theirs, *self._mine.values()]
 
-    def _estimate(self, start: ModelCallStart, counters: Counters) -> tuple[Use, Use]:
+    def _estimate(
+        self, start: ModelCallStart, counters: Counters, *, is_priced: bool
+    ) -> tuple[Use, Use]:
         """Return what a call will use at least, and what it will probably use."""
         request = start.request
         sent = 0
@@ -296,7 +299,9 @@ class BudgetGate:
         answer = counters.usual_answer(start.provider, start.model)
         limit = _limit_of(request) if request is not None else None
         answer = answer if limit is None else min(answer, limit)
-        return self._use_of(start, sent, 0), self._use_of(start, sent, answer)
+        if is_priced:
+            return self._use_of(start, sent, 0), self._use_of(start, sent, answer)
+        return Use(requests=1, tokens=sent), Use(requests=1, tokens=sent + answer)
 
     def _use_of(self, start: ModelCallStart, sent: int, answer: int) -> Use:
         tokens = Finished(prompt_eval_count=sent, eval_count=answer)

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mochi_project.management.budget_findings import budget_lines
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
@@ -59,6 +60,8 @@ class Command(ReportCommand):
             return
         for shown in _shown(report):
             self.print_rich(shown)
+        for line in budget_lines(get_services()):
+            self.print_rich(Text(printable(line)))
         if not report.groups:
             self.stderr.write("No model was called.")
 

@@ -58,6 +58,27 @@ def test_an_agent_plans_acts_and_reports_while_everybody_watches(scribe):
     assert executed["result"] == said
 
 
+def test_an_agent_whose_budget_is_used_up_ends_and_then_its_caller(scribe):
+    budgets = scribe.server.data_dir / "budgets.json"
+    budgets.write_text('[{"period": "total", "requests": 1000000}]')
+    [standing] = scribe.chat.http.get("/budgets").json()["budgets"]
+    limit = standing["spent"] + 2
+    budgets.write_text(json.dumps([{"period": "total", "requests": limit}]))
+    try:
+        events = scribe.chat.say(
+            scribe.new_session(),
+            scribe.message(scribe.instruct(PLAN, calls(("note", {"text": "milk"})), "Noted.")),
+        )
+    finally:
+        budgets.unlink()
+
+    [complete] = [event.data for event in events if event.name == "agent_complete"]
+    assert "The budget of" in complete["output"]
+    assert PLAN in complete["output"]
+    assert (events[-2].name, events[-2].data["code"]) == ("error", "BUDGET_EXCEEDED")
+    assert scribe.runs() == []
+
+
 def test_the_agents_session_is_an_ordinary_one_without_the_ephemeral_prompts(scribe):
     session_id = scribe.new_session()
     call = scribe.instruct(PLAN, calls(("note", {"text": "x"})), "Noted.")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from models_app.errors import OllamaError
+from models_app.errors import CallRefused, OllamaError
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
@@ -215,9 +215,12 @@ async def test_a_window_set_by_hand_and_a_limit_of_ones_own_end_an_answer(house)
     assert len(house.model.requests) == 2
 
 
-async def test_an_answer_that_can_not_go_on_ends_where_it_was_cut(house):
+@pytest.mark.parametrize(
+    "error", [OllamaError("assistant prefill is not supported"), CallRefused("Used up.")]
+)
+async def test_an_answer_that_can_not_go_on_ends_where_it_was_cut(house, error):
     house.model.say([TextDelta("One")], [CUT])
-    house.model.say(OllamaError("assistant prefill is not supported"))
+    house.model.say(error)
     _, outcome = await run(house, await house.new_session())
     assert (outcome.message.content, outcome.message.done_reason) == ("One", "length")
     assert outcome.context_window["current_window"] == 8192

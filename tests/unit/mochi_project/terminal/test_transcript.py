@@ -81,6 +81,8 @@ def test_without_colors_the_terminal_gets_plain_text(monkeypatch: pytest.MonkeyP
 def test_a_wait_for_approval_is_no_note() -> None:
     assert show(Screen(), StatusChanged(state="waiting_for_confirmation")) == ""
     assert show(Screen(), StatusChanged(state="loading_model")) == "[loading model]\n"
+    warning = StatusChanged(state="warning", message="A budget is\x1b used up.")
+    assert show(Screen(), warning) == "[A budget is\\u001b used up.]\n"
 
 
 HOSTILE = "\x1b]52;c;eA==\x07\x9b2J\r\u202e"

@@ -231,7 +231,7 @@ def test_a_warning_is_given_once_in_a_period_and_the_calls_go_on(bank, caplog):
     assert bank.ask() is None
 
     said = bank.ask()
-    assert "1 requests a day for all models is used up" in said
+    assert "1 request a day for all models is used up" in said
     assert bank.ask() is None
     bank.time += timedelta(days=1)
     assert bank.ask() is None

@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.budgets import build_budgets
 from mochi_project.wiring.services import install_services
 from mochi_project.wiring.usage import Usage, build_usage
 from usage_app.record import UsageRecord
@@ -19,7 +20,8 @@ from usage_app.record import UsageRecord
 @pytest.fixture
 def usage(tmp_path: Path) -> Iterator[Usage]:
     usage = build_usage(MochiSettings(data_dir=tmp_path))
-    services: Any = SimpleNamespace(usage=usage)
+    budgets = build_budgets(MochiSettings(data_dir=tmp_path), usage)
+    services: Any = SimpleNamespace(usage=usage, observers=SimpleNamespace(budgets=budgets))
     install_services(services)
     yield usage
     install_services(None)
@@ -43,6 +45,13 @@ def run(*arguments: str) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     call_command("usage", *arguments, stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()
+
+
+def test_budgets_are_below_the_table(usage: Usage, tmp_path: Path) -> None:
+    note(usage, "2026-11-21", cost_usd="0.5")
+    (tmp_path / "budgets.json").write_text('[{"period": "total", "cost_usd": 5}]')
+
+    assert "budget of $5.00 in total for all models: $0.50 used" in run("--to", "2026-11-22")[0]
 
 
 def test_usage_is_a_table_with_a_total_and_a_bar_for_each_day(usage: Usage) -> None:
