@@ -1,5 +1,6 @@
 """Builds the search in sessions, with the first search."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -37,10 +38,20 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
     return SessionSearch(source, index, filler, surveyor)
 
 
+MOST_AT_ONCE = 1
+"""So many searches of clients run at once; others wait. Two threads that go in and out of SQLite
+hand the interpreter to each other, past the event loop."""
+
+
 class SearchWhenUsed:
-    """Holds the search of a process from its first use on."""
+    """Holds the search of a process from its first use on.
+
+    Attributes:
+        places: The places of those that search for clients.
+    """
 
     def __init__(self) -> None:
+        self.places = asyncio.Semaphore(MOST_AT_ONCE)
         self._lock = threading.Lock()
         self._search: SessionSearch | None = None
 

@@ -152,6 +152,11 @@ class Services:
         return self._search.get(lambda: build_search(self.settings, self.sessions.repository))
 
     @property
+    def search_places(self) -> asyncio.Semaphore:
+        """Return the places of those that search for clients."""
+        return self._search.places
+
+    @property
     def session_sweep(self) -> SessionSweep:
         """Return what deletes sessions that are kept no longer."""
         cluster = self.stores.cluster

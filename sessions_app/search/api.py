@@ -31,7 +31,8 @@ async def search(
     request: HttpRequest, wanted: Annotated[SearchParams, Query()]
 ) -> HttpResponseBase:
     """Search in what was said."""
-    search = get_services().search
+    services = get_services()
+    search = services.search
     what = wanted.wanted()
 
     def work() -> dict[str, Any]:
@@ -39,4 +40,5 @@ async def search(
         results = search.search(what)
         return results_to_json(results, what.query, time.perf_counter() - begun)
 
-    return await answer_by_reading(work)
+    async with services.search_places:
+        return await answer_by_reading(work)
