@@ -13,7 +13,7 @@ pytestmark = needs_browser
 async def test_an_answer_that_a_killed_server_broke_off_can_be_had_again(
     page: Page, server: Server, start_once: StartServer
 ) -> None:
-    words = [f"word{number} " for number in range(100)]  # 5 s: killed long before
+    words = [f"word{number} " for number in range(50)]  # 10 s: killed long before
     answer = {"text_message": {"text": words}}
     await page.do("await say(text)", text=block(answer, words_per_second=20))
     await page.do("await until(() => answers().at(-1)?.includes('word3'))")

@@ -51,7 +51,7 @@ async def test_a_conversation_of_one_tab_is_in_the_list_of_the_other(
 async def test_an_answer_is_streamed_to_both_tabs(page: Page, other: Page) -> None:
     await page.do("await say('Hello'); await idle()")
     await other.open(f"/{await page.do('return location.hash')}")
-    words = [f"word{number} " for number in range(60)]
+    words = [f"word{number} " for number in range(40)]  # 8 s: time for both to see the beginning
     script = block({"text_message": {"text": words}}, words_per_second=20)
     streamed = "await until(() => !$('stop').hidden && answers().at(-1)?.includes('word3'))"
 

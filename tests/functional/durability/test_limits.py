@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-TURNS = 200
+FEW_AND_MANY = [10, pytest.param(50, marks=pytest.mark.soak)]
 
 
 def speak_and_wait(answer):
@@ -58,15 +58,16 @@ def test_turns_beyond_the_limit_are_told_to_come_back(start, upstream):
             until_text(third)
 
 
+@pytest.mark.parametrize("rounds", FEW_AND_MANY)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_session_is_free_as_soon_as_done_was_seen(start, script, workers):
+def test_a_session_is_free_as_soon_as_done_was_seen(start, script, workers, rounds):
     server = start("--workers", str(workers))
     clients = [server.chat_with(worker) for worker in server.web_processes] * 2
     if workers == 1:
         clients = [server.chat(), server.chat()]
     session_id = clients[0].new_session()
     turns = itertools.cycle(clients)
-    for number in range(TURNS // workers):
+    for number in range(4 * rounds // workers):
         chat = next(turns)
         with chat.stream(session_id, message=script("hi")) as events:
             while next(events).name != "done":
@@ -78,11 +79,12 @@ def test_a_session_is_free_as_soon_as_done_was_seen(start, script, workers):
             session_id = chat.new_session()
 
 
-def test_a_session_is_free_as_soon_as_a_follower_elsewhere_saw_done(start, script):
+@pytest.mark.parametrize("rounds", FEW_AND_MANY)
+def test_a_session_is_free_as_soon_as_a_follower_elsewhere_saw_done(start, script, rounds):
     server = start("--workers", "2")
     owner, other = (server.chat_with(worker) for worker in server.web_processes)
     message = script(["a ", "b ", "c"], words_per_second=400)
-    for _ in range(25):
+    for _ in range(rounds // 2):
         session_id = owner.new_session()
         with owner.stream(session_id, message=message) as events:
             next(events)
@@ -94,12 +96,15 @@ def test_a_session_is_free_as_soon_as_a_follower_elsewhere_saw_done(start, scrip
                 assert again.status_code == 200, again.text
 
 
-def test_a_session_is_free_as_soon_as_its_turn_was_cancelled_refused_or_broken(start, script):
+@pytest.mark.parametrize("rounds", FEW_AND_MANY)
+def test_a_session_is_free_as_soon_as_its_turn_was_cancelled_refused_or_broken(
+    start, script, rounds
+):
     server = start("--workers", "2")
     owner, other = (server.chat_with(worker) for worker in server.web_processes)
     session_id = owner.new_session()
     endless = script(["a", "b"], stall_after=1, stall_seconds=60)
-    for _ in range(10):
+    for _ in range(rounds // 5):
         with owner.stream(session_id, message=endless) as events:
             until_text(events)
             assert other.cancel(session_id).status_code == 200

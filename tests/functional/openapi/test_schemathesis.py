@@ -1,7 +1,8 @@
 """Schemathesis holds the server to its OpenAPI document: valid, broken and linked requests.
 
 What it finds wrong and is right stands in ``explained.py``, with the reason. The systematic phase
-(each limit of each field) sends thousands of requests; `.ci/run` runs it. More cases, by hand::
+(each limit of each field) sends thousands of requests, and another draws them by chance; `.ci/run`
+runs both. More cases, by hand::
 
     MOCHI_E2E_SCHEMATHESIS_EXAMPLES=200 uv run pytest tests/functional/openapi -m "soak or not soak"
 
@@ -22,11 +23,13 @@ ROOT = Path(__file__).parents[3]
 HOOKS = "tests.functional.openapi.explained"
 REPLACED = "positive_data_acceptance,ensure_resource_availability"  # by those of the hooks
 SEED = "20261122"
+SLOW_PHASES = ("fuzzing", "coverage")
 EXAMPLES = os.environ.get("MOCHI_E2E_SCHEMATHESIS_EXAMPLES", "4")
 
 
 @pytest.mark.parametrize(
-    "phases", ["examples,fuzzing,stateful", pytest.param("coverage", marks=pytest.mark.soak)]
+    "phases",
+    ["examples,stateful", *(pytest.param(each, marks=pytest.mark.soak) for each in SLOW_PHASES)],
 )
 @pytest.mark.timeout(600)
 def test_the_server_does_what_its_openapi_document_says(
