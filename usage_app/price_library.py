@@ -10,49 +10,56 @@ from genai_prices.types import ModelInfo, Provider
 from models_app.language_model import Finished
 
 _MOST_NAMES = 1000
-_found: dict[tuple[str, str], tuple[Provider, ModelInfo] | None] = {}
+_Found = tuple[Provider, ModelInfo] | None
 
 
-def cost_of(provider: str, model: str, tokens: Finished) -> Decimal | None:
-    """Return what a call costs now; None where the model or the tokens are not known.
+class PriceLibrary:
+    """The prices of the library; making it loads them."""
 
-    Args:
-        provider: A vendor, by the library's name.
-        model: The model's name.
-        tokens: The tokens as the vendor counted them.
-    """
-    sent, answered = tokens.prompt_eval_count, tokens.eval_count
-    found = _find(provider, model)
-    if found is None or sent is None or answered is None:
-        return None
-    cached = min(tokens.cached_count or 0, sent)
-    usage = Usage(
-        input_tokens=sent,
-        output_tokens=answered,
-        cache_read_tokens=cached,
-        cache_write_tokens=min(tokens.cache_write_count or 0, sent - cached),
-    )
-    try:
-        price = found[1].calc_price(usage, found[0], genai_request_timestamp=datetime.now(UTC))
-    except (LookupError, ValueError):
-        return None
-    return price.total_price
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], _Found] = {}
+        # The library imports more with its first calculation.
+        self.cost_of("openai", "gpt-5.1", Finished("stop", 1, 1))
 
+    def knows(self, provider: str, model: str) -> bool:
+        """Return whether a model was looked up already, which takes milliseconds."""
+        return (provider, model) in self._found
 
-def _find(provider: str, model: str) -> tuple[Provider, ModelInfo] | None:
-    key = provider, model
-    try:
-        return _found[key]
-    except KeyError:
-        pass
-    try:
-        found = get_snapshot().find_provider_model(model, None, provider, None)
-    except LookupError:
-        found = None
-    if len(_found) >= _MOST_NAMES:
-        _found.clear()
-    _found[key] = found
-    return found
+    def look_up(self, provider: str, model: str) -> _Found:
+        """Return the facts of a model; None if the library has none."""
+        key = provider, model
+        if key in self._found:
+            return self._found[key]
+        try:
+            found = get_snapshot().find_provider_model(model, None, provider, None)
+        except LookupError:
+            found = None
+        if len(self._found) >= _MOST_NAMES:
+            self._found = {}
+        self._found[key] = found
+        return found
 
+    def cost_of(self, provider: str, model: str, tokens: Finished) -> Decimal | None:
+        """Return what a call costs now; None where the model or the tokens are not known.
 
-get_snapshot()
+        Args:
+            provider: A vendor, by the library's name.
+            model: The model's name.
+            tokens: The tokens as the vendor counted them.
+        """
+        sent, answered = tokens.prompt_eval_count, tokens.eval_count
+        found = self.look_up(provider, model)
+        if found is None or sent is None or answered is None:
+            return None
+        cached = min(tokens.cached_count or 0, sent)
+        usage = Usage(
+            input_tokens=sent,
+            output_tokens=answered,
+            cache_read_tokens=cached,
+            cache_write_tokens=min(tokens.cache_write_count or 0, sent - cached),
+        )
+        try:
+            price = found[1].calc_price(usage, found[0], genai_request_timestamp=datetime.now(UTC))
+        except (LookupError, ValueError):
+            return None
+        return price.total_price

@@ -8,14 +8,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from models_app.language_model import Finished
 from models_app.vendors.registry import KNOWN_VENDORS
 from usage_app.price import Price
 from usage_app.price_file import NO_PRICES, InvalidPricesError, PriceTable, read_prices
+
+if TYPE_CHECKING:
+    from usage_app.price_library import PriceLibrary
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +30,6 @@ FRESH_SECONDS = 2.0
 
 _LOCAL = "ollama"
 _FREE = Price(Decimal(0), "local")
-_Calculate = Callable[[str, str, Finished], Decimal | None]
 _Stamp = tuple[int, int, int] | None
 
 
@@ -47,7 +49,7 @@ class PriceList:
         self._stamp: _Stamp | tuple[()] = ()
         self._due = 0.0
         self._table: PriceTable = NO_PRICES
-        self._calculate: _Calculate | None = None
+        self._library: PriceLibrary | _NoLibrary | None = None
         self.problem: str | None = None
 
     @property
@@ -68,29 +70,23 @@ class PriceList:
             return None if cost is None else Price(cost, "prices.json")
         if provider == _LOCAL:
             return _FREE
-        if provider not in VENDORS or self._calculate is None:
+        if provider not in VENDORS or self._library is None:
             return None
-        cost = self._calculate(provider, model, tokens)
+        cost = self._library.cost_of(provider, model, tokens)
         return None if cost is None else Price(cost, "genai-prices")
 
     def are_due(self, provider: str, model: str) -> bool:
         """Return whether those of a model are to be loaded, or looked at again after a while."""
-        return time.monotonic() >= self._due or self.needs_library(provider, model)
-
-    def needs_library(self, provider: str, model: str) -> bool:
-        """Return whether only the library can know the prices of a model, and is not loaded."""
-        return (
-            provider in VENDORS
-            and self._calculate is None
-            and self._table.find(f"{provider}:{model}") is None
-        )
+        return time.monotonic() >= self._due or self._needs_library(provider, model)
 
     def load(self, provider: str, model: str) -> None:
         """Load what knows the prices of a model: the file, and the library if need be. Blocks."""
         self.refresh()
-        if self.needs_library(provider, model):
+        if self._needs_library(provider, model):
             with self._lock:
-                self._calculate = _load_library()
+                if self._library is None:
+                    self._library = _load_library()
+                self._library.look_up(provider, model)
 
     def refresh(self) -> None:
         """Read ``prices.json`` again if it has changed. Blocks for moments.
@@ -109,6 +105,14 @@ class PriceList:
                 logger.error("%s Prices of yours are not used until it is mended.", error)  # noqa: TRY400
             self._stamp = stamp
 
+    def _needs_library(self, provider: str, model: str) -> bool:
+        """Return whether the library alone can know a model, and has not looked it up yet."""
+        return (
+            provider in VENDORS
+            and (self._library is None or not self._library.knows(provider, model))
+            and self._table.find(f"{provider}:{model}") is None
+        )
+
     def _look(self) -> _Stamp:
         try:
             found = os.lstat(self._path)
@@ -117,14 +121,24 @@ class PriceList:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _load_library() -> _Calculate:
+def _load_library() -> "PriceLibrary | _NoLibrary":
     try:
-        from usage_app.price_library import cost_of  # noqa: PLC0415 - 0.3 seconds
-    except ImportError:
-        logger.exception("genai-prices can't be imported: vendors' prices are unknown")
-        return _unknown
-    return cost_of
+        from usage_app.price_library import PriceLibrary  # noqa: PLC0415 - 0.3 seconds
+
+        return PriceLibrary()
+    except Exception:
+        logger.exception("genai-prices can't be used: vendors' prices are unknown")
+        return _NoLibrary()
 
 
-def _unknown(provider: str, model: str, tokens: Finished) -> None:  # noqa: ARG001 - as the library's
-    return None
+class _NoLibrary:
+    """Stands for a library that can't be used: it knows no price."""
+
+    def knows(self, provider: str, model: str) -> bool:  # noqa: ARG002 - as the library's
+        return True
+
+    def look_up(self, provider: str, model: str) -> None:
+        pass
+
+    def cost_of(self, provider: str, model: str, tokens: Finished) -> None:
+        pass

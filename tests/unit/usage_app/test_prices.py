@@ -143,6 +143,17 @@ def test_a_bad_file_is_said_once_and_others_prices_hold(path, content, words, ca
     assert prices.problem is None
 
 
+def test_without_the_library_vendors_prices_are_unknown_and_that_is_said_once(
+    path, caplog, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "usage_app.price_library", None)
+    prices = PriceList(path)
+
+    assert price(prices, "openai", "gpt-5.1") is None
+    assert price(prices, "openai", "gpt-4o") is None
+    assert [each.levelno for each in caplog.records] == [logging.ERROR]
+
+
 def test_what_is_no_file_is_said(path):
     os.mkfifo(path)
     prices = PriceList(path)
@@ -166,5 +177,10 @@ prices.load("openai", "gpt-5.1")
 assert "genai_prices" in sys.modules
 assert prices.cost_of("openai", "gpt-5.1", Finished("stop", 1, 1))
 assert not prices.are_due("openai", "gpt-5.1")
+assert prices.are_due("openai", "gpt-4o")
+known = set(sys.modules)
+prices.load("openai", "gpt-4o")
+assert prices.cost_of("openai", "gpt-4o", Finished("stop", 1, 1, 1, None, 1))
+assert set(sys.modules) == known
 """
     subprocess.run([sys.executable, "-c", program], check=True)
