@@ -25,6 +25,7 @@ PRIVATE_DIRECTORY = 0o700
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
+_COMPARED = 1 << 18
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
@@ -155,6 +156,29 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
     if len(data) > limit:
         raise UnreadableFileError(path, f"larger than {limit} bytes")
     return data
+
+
+def holds(path: StrPath, data: bytes) -> bool:
+    """Return whether a regular file holds exactly these bytes.
+
+    It is read in pieces: a buffer for a large file costs more than the reading.
+    """
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError:  # reading it says why
+        return False
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != len(data):
+            return False
+        at = 0
+        while piece := os.read(descriptor, _COMPARED):
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+        return at == len(data)
+    finally:
+        os.close(descriptor)
 
 
 def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:

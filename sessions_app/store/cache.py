@@ -30,6 +30,11 @@ class RecentSessions:
             return None
         return file if isinstance(file, SessionFile) else self._read(session_id, file)
 
+    def bytes_of(self, session_id: str) -> bytes | None:
+        """Return the bytes that were kept of a session's file, whatever it holds by now."""
+        file = self._files.get(session_id)
+        return None if file is None else file.data
+
     def recall(self, session_id: str) -> Session | None:
         """Return a session that was kept, whatever its file holds by now."""
         file = self._files.get(session_id)

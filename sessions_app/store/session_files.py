@@ -6,7 +6,12 @@ from collections.abc import Callable
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
-from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app.store.atomic import (
+    UnreadableFileError,
+    holds,
+    read_regular,
+    write_atomically,
+)
 from sessions_app.store.cache import MOST_BYTES, RecentSessions
 from sessions_app.store.growing import LARGE, drop_spare, replace_grown
 from sessions_app.store.repository import Change
@@ -48,6 +53,11 @@ class SessionFiles:
             SessionNotFound: There is none.
             SessionCorrupt: It can't be read.
         """
+        known = self.recent.bytes_of(session_id)
+        if known is not None and len(known) >= LARGE and holds(self.path(session_id), known):
+            file = self.recent.recognise(session_id, known)
+            if file is not None:
+                return file
         try:
             data = read_regular(self.path(session_id), limit=SIZE_LIMIT)
         except FileNotFoundError as error:

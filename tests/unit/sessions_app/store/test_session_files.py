@@ -86,6 +86,20 @@ def test_an_append_writes_what_is_new(
     assert max(written[2:]) < 10_000
 
 
+def test_a_large_session_that_others_changed_is_read_anew(
+    repository: FileSessionRepository, path: Path
+) -> None:
+    repository.update(SESSION_ID, say("Hello"))
+    assert repository.load(SESSION_ID) is repository.load(SESSION_ID)
+    status = path.stat()
+    edited = path.read_bytes().replace(b'"Hello"', b'"Hullo"')
+    path.write_bytes(edited)  # in place, of the same length
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert repository.load(SESSION_ID).messages[-1].content == "Hullo"
+    repository.update(SESSION_ID, say("Bye"))
+    assert b'"Hullo"' in path.read_bytes()
+
+
 def test_a_small_session_has_no_spare(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
