@@ -360,6 +360,22 @@ async def test_there_must_be_something_to_summarize_and_a_model_to_do_it(house):
     assert refused.value.details["unsupported"] == ["gpt-oss:20b"]
 
 
+def test_the_oldest_due_summary_says_how_long_the_queue_is(house):
+    assert house.service.oldest_due_seconds() == 0
+    house.talk()
+    assert house.service.oldest_due_seconds() == 2  # of 5, of which 3 are to pass anyway
+    assert house.build(enabled=False).oldest_due_seconds() == 0
+
+
+def test_a_summary_that_was_given_up_makes_no_queue(house):
+    session_id = house.talk()
+    due = house.metadata(session_id).summary_due
+    while house.failures.may_try(session_id, due):
+        house.failures.begin(session_id, due)
+        house.failures.failed(session_id, code="OLLAMA_ERROR", message="no", again=False)
+    assert house.service.oldest_due_seconds() == 0
+
+
 async def test_a_session_that_is_gone_is_no_failure(house):
     assert await house.run("0123456789") == "skipped: SESSION_NOT_FOUND"
     session_id = house.talk()

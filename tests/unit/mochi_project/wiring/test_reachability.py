@@ -124,3 +124,11 @@ async def test_failures_are_counted_and_not_known_where_they_can_not_be_read() -
 
     assert await Stores(None, lambda: ["one", "two"]).failures() == 2
     assert await Stores(None, fail).failures() == 0
+
+
+async def test_the_age_of_the_queue_is_not_known_where_it_can_not_be_read() -> None:
+    def fail() -> float:
+        raise StorageUnavailable("no answer")
+
+    assert await Stores(None, list, lambda: 7.0).queue_age() == 7.0
+    assert await Stores(None, list, fail).queue_age() is None
