@@ -46,7 +46,9 @@ _ALL = (TURN, MODEL_CALL, TOOL_CALL)
 OPERATION = Attribute(
     "gen_ai.operation.name", "`invoke_agent` for a turn, `chat`, `execute_tool`", _ALL
 )
-CONVERSATION = Attribute("gen_ai.conversation.id", "the session; an agent's own one", _ALL)
+CONVERSATION = Attribute(
+    "gen_ai.conversation.id", "the session; of an agent's turn and tools, its own one", _ALL
+)
 AGENT = Attribute("gen_ai.agent.name", "the agent whose turn it is", (TURN,))
 PROVIDER = Attribute(
     "gen_ai.provider.name",

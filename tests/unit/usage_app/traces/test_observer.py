@@ -9,31 +9,12 @@ from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import Input, State
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
+from models_app.ollama.language_model import OllamaLanguageModel
 from tests.unit.usage_app.traces.conftest import MODEL, SAME, block, calling
+from tests.unit.usage_app.traces.folders import write_agent, write_mcp, write_tool
 from tests.unit.usage_app.traces.servers import mcp_server
 
 pytestmark = pytest.mark.allow_blocking  # libraries are imported meanwhile
-
-TOOL = '''
-def add(a: int, b: int) -> int:
-    """Add two numbers.
-
-    Args:
-        a: One.
-        b: The other.
-    """
-    return a + b
-'''
-NOTES = '''
-def note(text: str) -> str:
-    """Write a line down.
-
-    Args:
-        text: The line.
-    """
-    return f"noted {text}"
-'''
-SKILL = "---\ndescription: Takes notes.\n---\nYou take notes.\n"
 
 
 def turn(state="completed", rounds=1, tool_calls=0, **more):
@@ -112,7 +93,7 @@ async def test_a_chat_is_a_turn_with_a_model_call(traced):
 
 
 async def test_tools_run_below_their_turn_beside_its_model_calls(traced):
-    await asyncio.to_thread(_write_tool, traced.data_dir)
+    await asyncio.to_thread(write_tool, traced.data_dir)
 
     await traced.say(block(calling("add", a=1, b=2), calling("add", a=1), "Three."), tools=["add"])
 
@@ -143,7 +124,7 @@ async def test_tools_run_below_their_turn_beside_its_model_calls(traced):
 
 async def test_a_call_of_an_mcp_server_is_a_client_span_that_the_server_is_told(traced):
     async with mcp_server() as server:
-        await asyncio.to_thread(_write_mcp, traced.data_dir, server.url)
+        await asyncio.to_thread(write_mcp, traced.data_dir, server.url)
 
         await traced.say(block(calling("small__run"), "Ran."), tools=["small__run"])
 
@@ -168,7 +149,7 @@ async def test_a_call_of_an_mcp_server_is_a_client_span_that_the_server_is_told(
 
 
 async def test_an_agents_turn_is_below_the_tool_call_that_asked_for_it(traced):
-    await asyncio.to_thread(_write_agent, traced.data_dir)
+    await asyncio.to_thread(write_agent, traced.data_dir)
     instruction = block("A plan.", calling("note", text="milk"), "Noted.")
     asking = calling("agent", agent="scribe", instruction=instruction)
 
@@ -246,6 +227,26 @@ async def test_a_cancelled_turn_and_what_it_waited_for_have_spans_that_ended(tra
     assert traced.open_spans == 0
 
 
+async def test_a_turn_that_crashes_has_spans_that_ended_with_its_code(traced, monkeypatch):
+    async def stream(self, request):
+        raise ZeroDivisionError
+        yield
+
+    monkeypatch.setattr(OllamaLanguageModel, "stream", stream)
+
+    await traced.say("Hello!")
+
+    (tree,) = traced.trees()
+    code = {"error.type": "INTERNAL_ERROR"}
+    assert tree == (
+        f"chat {MODEL}",
+        "INTERNAL",
+        turn("failed", **code),
+        [(f"chat {MODEL}", "CLIENT", asked(**code), [])],
+    )
+    assert traced.open_spans == 0
+
+
 async def test_a_turn_that_the_end_of_the_server_stops_is_exported(traced):
     await traced.open(block("Half", stall_seconds=60, stall_after=1))
     await traced.models.wait_for_open_streams(1)
@@ -293,7 +294,7 @@ async def test_the_newest_names_are_used_where_they_are_asked_for(traced_with):
 
 async def test_nothing_that_was_said_is_in_a_span_by_default(traced):
     async with mcp_server() as server:
-        await asyncio.to_thread(_write_mcp, traced.data_dir, server.url)
+        await asyncio.to_thread(write_mcp, traced.data_dir, server.url)
         asking = calling("small__run", word="whisper")
 
         await traced.say(block(asking, "whisper"), tools=["small__run"])
@@ -305,7 +306,7 @@ async def test_nothing_that_was_said_is_in_a_span_by_default(traced):
 async def test_what_was_said_is_in_the_spans_where_it_is_asked_for(traced_with):
     traced = await traced_with({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_only"})
     async with mcp_server() as server:
-        await asyncio.to_thread(_write_mcp, traced.data_dir, server.url)
+        await asyncio.to_thread(write_mcp, traced.data_dir, server.url)
         message = block(calling("small__run", word="milk"), "Done.")
 
         await traced.say(message, tools=["small__run"])
@@ -399,7 +400,7 @@ async def test_a_call_that_has_ended_is_named_to_nobody(traced):
 
 async def test_a_turn_that_is_stopped_while_a_tool_runs_ends_every_span(traced):
     async with mcp_server() as server:
-        await asyncio.to_thread(_write_mcp, traced.data_dir, server.url)
+        await asyncio.to_thread(write_mcp, traced.data_dir, server.url)
         server.released.clear()
         opened = await traced.open(block(calling("small__run"), "Ran."), tools=["small__run"])
         await server.asked.wait()
@@ -413,21 +414,3 @@ async def test_a_turn_that_is_stopped_while_a_tool_runs_ends_every_span(traced):
     assert tree[3][1][2]["mochi.stopped"] == "interrupted"
     assert tree[2]["mochi.turn.state"] == "cancelled"
     assert traced.open_spans == 0
-
-
-def _write_tool(data_dir):
-    (data_dir / "tools").mkdir()
-    (data_dir / "tools" / "sums.py").write_text(TOOL)
-    (data_dir / "tools" / "__init__.py").write_text('from .sums import add\n\n__all__ = ["add"]\n')
-
-
-def _write_mcp(data_dir, url):
-    (data_dir / "mcp.json").write_text(json.dumps({"mcpServers": {"small": {"url": url}}}))
-
-
-def _write_agent(data_dir):
-    folder = data_dir / "agents" / "scribe"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text(SKILL)
-    (folder / "scribe.py").write_text(NOTES)
-    (folder / "__init__.py").write_text('from .scribe import note\n\n__all__ = ["note"]\n')
