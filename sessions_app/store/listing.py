@@ -61,6 +61,7 @@ class CachedListing:
         self._saves_read: Saves | None = None
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
+        self._begun = self._ended = 0  # looks at all files
         self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
         self._sessions = ArrangedSessions()
@@ -72,11 +73,16 @@ class CachedListing:
             quickly: Whether to look only at what the server saved, where that explains what
                 changed in the directory.
         """
+        asked = self._begun
         with self._lock:
-            saves = None if self._saves is None else self._saves.read(self._saves_read)
-            if not (quickly and self._catch_up(saves)):
-                self._refresh()
-            self._saves_read = saves
+            # Whoever waited takes what began since: many that ask at once look once or twice.
+            if self._ended <= asked:
+                saves = None if self._saves is None else self._saves.read(self._saves_read)
+                if not (quickly and self._catch_up(saves)):
+                    self._begun += 1
+                    self._refresh()
+                    self._ended = self._begun
+                self._saves_read = saves
             return self._sessions.listing()
 
     def _catch_up(self, saves: Saves | None) -> bool:
