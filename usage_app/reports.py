@@ -7,6 +7,7 @@ Reports by session read their months anew.
 import threading
 from dataclasses import dataclass, field
 
+from sessions_app.errors import StorageUnavailable
 from usage_app.ledger import Ledger
 from usage_app.report import Report, Reporter, Table, Wanted, add_to
 
@@ -40,7 +41,16 @@ class UsageReports:
 
         Raises:
             ValidationFailed: There are too many groups.
+            StorageUnavailable: The ledger can't be read.
         """
+        try:
+            return self._report(wanted)
+        except OSError as error:
+            raise StorageUnavailable(
+                f"The ledger of usage can't be read: {error.strerror or error}."
+            ) from error
+
+    def _report(self, wanted: Wanted) -> Report:
         reporter = Reporter(wanted)
         first, last = wanted.months
         with self._lock:

@@ -16,7 +16,7 @@ from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
 from models_app.prices import money
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import StorageUnavailable, ValidationFailed
 from usage_app.report import DIMENSIONS, Report, Sums, Wanted
 from usage_app.schemas import UsageParams, report_to_json
 
@@ -53,7 +53,7 @@ class Command(ReportCommand):
             self.stderr.write(printable(usage.prices.problem))
         try:
             report = usage.reports.report(_wanted(options))
-        except ValidationFailed as error:
+        except (ValidationFailed, StorageUnavailable) as error:
             raise CommandError(error.message) from error
         if options["json"]:
             self.print_json(report_to_json(report))

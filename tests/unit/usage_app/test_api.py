@@ -127,6 +127,16 @@ async def test_what_makes_no_sense_is_refused(client, query, field):
     assert answer.json()["error"]["details"]["field"] == field
 
 
+@pytest.mark.allow_blocking
+async def test_a_ledger_that_cannot_be_read_is_unavailable(client, tmp_path):
+    (tmp_path / "usage").rename(tmp_path / "away")
+    (tmp_path / "usage").touch()
+    answer = await client.get(URL)
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "STORAGE_UNAVAILABLE"
+
+
 def test_the_route_is_described():
     operation = api.get_openapi_schema()["paths"][URL]["get"]
 
