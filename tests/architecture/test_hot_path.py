@@ -4,6 +4,7 @@ import pytest
 
 from chat.http.event_stream import EventStreamBody
 from chat.http.projector import EventsThemselves
+from chat.storage.files.journal_file import FileJournalWriter
 from chat.stream.heartbeat import Heartbeat
 from chat.stream.numbered_event import NumberedEvent
 from chat.stream.subscription import Subscription
@@ -22,6 +23,7 @@ PASSED_BY_TOKENS = (
     ModelAnswer,
     AnswerSink,
     TurnStream,
+    FileJournalWriter,
     NumberedEvent,
     Subscription,
     Heartbeat,

@@ -83,6 +83,8 @@ def mark_of(sessions_dir: Path, root: Path) -> str:
 class FileJournalWriter:
     """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
 
+    __slots__ = ("_fd", "_is_known", "_path")
+
     keeps_at_once = True
 
     def __init__(self, path: str, *, header: str = "") -> None:
