@@ -192,6 +192,7 @@ class House:
             journal=self.journal,
             recovery=recovery,
             signals=signals,
+            settle_seconds=0.01,
         )
         self.turns = TurnRegistry(
             repository=repository,

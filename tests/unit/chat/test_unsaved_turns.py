@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from chat.errors import NoActiveTurn, TurnCrashed
-from chat.remote import journal_follower
 from chat.turn.state_machine import Action, Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.errors import StorageError
@@ -147,9 +146,8 @@ async def test_text_that_a_client_saw_is_sealed_once_the_disk_takes_it(house, di
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_turn_that_could_not_be_saved_can_be_asked_about_cancelled_and_picked_up(
-    house, disk, fault, monkeypatch
+    house, disk, fault
 ):
-    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
     house.model.say([TextDelta("Half")], ..., [TextDelta("answer")])
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)

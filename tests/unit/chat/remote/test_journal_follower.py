@@ -46,7 +46,12 @@ def follow(journal, settle=None):
         return True
 
     return JournalFollower(
-        session_id="s", turn_id="t", after=0, journal=journal, settle=settle or runs
+        session_id="s",
+        turn_id="t",
+        after=0,
+        journal=journal,
+        settle=settle or runs,
+        settle_seconds=0.01,
     )
 
 
@@ -73,8 +78,7 @@ async def test_notes_are_no_gap(journal):
     assert [event.number for event in await read_all(follow(journal))] == [1, 2, 3]
 
 
-async def test_a_store_that_is_away_is_waited_for(journal, monkeypatch):
-    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
+async def test_a_store_that_is_away_is_waited_for(journal):
     away = StorageUnavailable("away")
     journal.say(1)
     journal.told += [away, away]
@@ -91,7 +95,6 @@ async def test_a_store_that_is_away_is_waited_for(journal, monkeypatch):
 
 
 async def test_nobody_waits_for_ever(journal, monkeypatch):
-    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
     monkeypatch.setattr(journal_follower, "AWAY_SECONDS", 0.0)
     journal.say(1)
     journal.told += [StorageUnavailable("away")]

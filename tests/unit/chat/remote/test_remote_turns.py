@@ -6,7 +6,6 @@ from unittest.mock import patch
 import pytest
 
 from chat.errors import NoActiveTurn
-from chat.remote import journal_follower
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import line
 from models_app.language_model import Finished, TextDelta
@@ -18,8 +17,7 @@ def house(make_house):
     return make_house()
 
 
-async def test_a_follower_that_waits_reads_no_session(house, monkeypatch):
-    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
+async def test_a_follower_that_waits_reads_no_session(house):
     house.model.say([TextDelta("Hello")], ...)
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, TurnRequest(message="Hello!", detached=True))
@@ -59,8 +57,7 @@ def begin_journal(house, session_id):
     writer.close()
 
 
-async def test_a_follower_ends_when_its_session_is_deleted(house, monkeypatch):
-    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
+async def test_a_follower_ends_when_its_session_is_deleted(house):
     session_id = await house.new_session()
     await asyncio.to_thread(begin_journal, house, session_id)
     remote = house.remote
