@@ -234,6 +234,8 @@ def at_rest(
         return scandir(descriptor)
 
     monkeypatch.setattr(os, "scandir", count)
+    # Some ticks of the clocks of file systems, not of those that have seconds only.
+    monkeypatch.setattr(listing, "CLOCK_TICK_NS", 100_000_000)
     settled.list()
     while looks:  # until its time lies far enough back
         looks.clear()
