@@ -81,7 +81,7 @@ def content_of(path: Path) -> dict[str, bytes]:
     return {
         file.relative_to(path).as_posix(): file.read_bytes()
         for file in path.rglob("*")
-        if file.is_file() and file.suffix != ".lock"
+        if file.is_file() and ".locks" not in file.parts and file.suffix != ".lock"
     }
 
 
