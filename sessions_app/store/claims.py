@@ -59,11 +59,12 @@ class TurnClaims:
             session_id: The session.
             lives: Says whether an owner lives, for those who ask of many claims.
         """
+        read_record = _record if lives is None else _known_record
         lives = lives or self._owners.lives
         text = self._text(session_id)
         if text is None:
             return None
-        record = _known(text)
+        record = read_record(text)
         if record is not None:
             turn_id, owner, started_at = record
             alive = lives(owner)
@@ -87,7 +88,7 @@ class TurnClaims:
         text = self._text(session_id)
         if text is None:
             return None
-        record = _known(text)
+        record = _record(text)
         return record[0] if record is not None else ""
 
     def write(self, session_id: str, *, turn_id: str, owner: str, started_at: str) -> None:
@@ -160,8 +161,7 @@ class TurnClaims:
             return ""
 
 
-@lru_cache(maxsize=2048)  # while a turn runs, each listing asks
-def _known(text: str) -> tuple[str, str, str] | None:
+def _record(text: str) -> tuple[str, str, str] | None:
     """Return turn, owner and time, empty where they make no sense; None for a newer record."""
     fields = text.split("|", 4)
     if len(fields) > 4 or (len(fields) == 4 and fields[3] not in _VERSIONS):
@@ -169,6 +169,10 @@ def _known(text: str) -> tuple[str, str, str] | None:
     if len(fields) < 3:
         return None
     return _name(fields[0]), _name(fields[1]), fields[2]
+
+
+_known_record = lru_cache(maxsize=2048)(_record)
+"""For who asks of all claims: while a turn runs, each list of sessions does."""
 
 
 def _name(text: str) -> str:
