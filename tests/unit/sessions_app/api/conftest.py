@@ -42,6 +42,8 @@ MakeSession = Callable[..., Session]
 class Provider:
     """A provider with one model, that can go away."""
 
+    public_host = "http://localhost:11434"
+
     def __init__(self) -> None:
         self.reachable = True
         self.silent = False

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -175,8 +176,13 @@ def test_any_changes_by_anybody_end_in_the_file_that_encoding_makes(
                     edited = _appending([what])(decode(path.read_bytes(), SESSION_ID))
                     path.write_bytes(encode(counted(edited)))
             found = decode(path.read_bytes(), SESSION_ID)
-            assert path.read_bytes() == encode(found)
+            assert _plain(path.read_bytes()) == _plain(encode(found))
             assert ours.load(SESSION_ID) == theirs.load(SESSION_ID) == found
+
+
+def _plain(data: bytes) -> bytes:
+    """Return JSON with one spelling of large floats, which two encoders write in two ways."""
+    return re.sub(rb"(\de)\+", rb"\1", data)
 
 
 def _metadata(model: str) -> SessionMetadata:
