@@ -111,8 +111,13 @@ class Node:
         return self.server.chat()
 
     def left_behind(self) -> list[str]:
-        """Return the files in its data directory, where there should be none."""
-        files = [path for path in self.data_dir.rglob("*") if not path.is_dir()]
+        """Return the files in its data directory, where there should be none but its ledger."""
+        ledger = self.data_dir / ".mochi" / "usage"
+        files = [
+            path
+            for path in self.data_dir.rglob("*")
+            if not path.is_dir() and ledger not in path.parents
+        ]
         return sorted(path.relative_to(self.data_dir).as_posix() for path in files)
 
     def close(self) -> None:
