@@ -51,7 +51,8 @@ def metrics(server: Server) -> Callable[[], Values]:
     root = server.url
 
     def read() -> Values:
-        answer = chat.http.get(f"{root}/metrics")
+        # Each on a connection of its own: a kept one may belong to a process that was killed.
+        answer = chat.http.get(f"{root}/metrics", headers={"Connection": "close"})
         assert answer.status_code == 200
         return read_text(answer.text)
 
