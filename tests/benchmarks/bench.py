@@ -11,6 +11,7 @@ import attachments
 import cluster
 import growth
 import measures
+import observing
 import searching
 import storage
 import turns
@@ -30,10 +31,12 @@ from subjects import (
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
     "attachments", "history", "lengths", "crowd", "dialects", "listing", "index", "searching",
-    "saving", "cluster",
+    "saving", "cluster", "observing",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
-ALONE = {"start", "dialects", "listing", "index", "searching", "saving", "turns", "cluster"}
+ALONE = {
+    "start", "dialects", "listing", "index", "searching", "saving", "turns", "cluster", "observing",
+}  # fmt: skip
 """Measures for which no two servers run beside each other."""
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
 R_SHARE = 0.25
@@ -90,6 +93,8 @@ class Bench:
             await self._dialects(upstream_url)
         if self._wants("cluster"):
             await self._cluster(upstream_url)
+        if self._wants("observing"):
+            await self._observing(upstream_url)
         if self._wants("turns"):
             with running(Ours, upstream_url) as (ours, our_server, _):
                 await settle(ours, our_server)
@@ -305,6 +310,21 @@ class Bench:
             self.samples.note("cluster", "s3", {"cluster_write": median(writes)})
             times = await cluster.sealing(upstream_url, shared, self.load)
             self.samples.note("cluster", "s3", {"cluster_seal": median(times)})
+
+    async def _observing(self, upstream_url: str) -> None:
+        """Measure our server plain, with metrics and with traces; they take turns."""
+        with ExitStack() as servers:
+            watched: list[tuple[str, Subject, Server]] = []
+            for name in observing.WATCHED:
+                variables = observing.variables(name, upstream_url)
+                subject, server, _ = servers.enter_context(running(Ours, upstream_url, **variables))
+                await observing.turns(subject, server, self.load)
+                watched.append((name, subject, server))
+            for number in range(self.rounds):
+                self.say(f"round {number + 1} of {self.rounds}")
+                for name, subject, server in watched:
+                    figures = await observing.turns(subject, server, self.load)
+                    self.samples.note("observing", name, figures)
 
     def _listing(self) -> None:
         for sessions in self.load.stored:

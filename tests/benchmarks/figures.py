@@ -1,6 +1,6 @@
 """What is shown: the lines of the table and the curves, and how numbers are written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from results import Results
@@ -82,47 +82,73 @@ FIGURES = (
 )  # fmt: skip
 
 
-DIALECT_FIGURES = (
-    Figure("CPU per token, saturated", "dialect_token", "us", 1, "1.25 native"),
-    Figure("time to first token in a new session, p50", "dialect_first_token", "ms", 1e3,
-           "native + 0.3 ms"),
-    Figure("memory per open stream", "dialect_memory", "KiB", 1 / 1024, "1.2 native"),
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Figures of several subjects beside each other.
+
+    Attributes:
+        name: What the template calls it.
+        title: What the table says above it.
+        columns: The headings of the columns, by the subjects' names in the results.
+        figures: The lines.
+    """
+
+    name: str
+    title: str
+    columns: Mapping[str, str]
+    figures: Sequence[Figure]
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The first line."""
+        return ("figure", *self.columns.values(), "must")
+
+    def rows(self, results: Results) -> list[list[str]]:
+        """Return the lines of what was measured, as text."""
+        found = []
+        for figure in self.figures:
+            measured = [results.of(figure.key, who) for who in self.columns]
+            if any(value is not None for value in measured):
+                cells = [number(_scaled(value, figure.factor), figure.unit) for value in measured]
+                found.append([figure.label, *cells, figure.must])
+        return found
+
+
+COMPARISONS = (
+    Comparison(
+        "dialects",
+        "Streams of other protocols",
+        {"ours": "native", "chat completions": "chat completions", "responses": "responses",
+         "R": "R"},
+        (
+            Figure("CPU per token, saturated", "dialect_token", "us", 1, "1.25 native"),
+            Figure("time to first token in a new session, p50", "dialect_first_token", "ms", 1e3,
+                   "native + 0.3 ms"),
+            Figure("memory per open stream", "dialect_memory", "KiB", 1 / 1024, "1.2 native"),
+        ),
+    ),
+    Comparison(
+        "observing",
+        "Metrics and traces",
+        {"plain": "neither", "metrics": "metrics", "traces": "traces"},
+        (Figure("CPU per token, 50 paced streams", "observed_token", "us", 1, "1.03 neither"),),
+    ),
+    Comparison(
+        "cluster",
+        "Several machines",
+        {"files": "files", "redis": "Redis", "s3": "Redis and a store"},
+        (
+            Figure("CPU per token of the web process, paced", "cluster_token", "us", 1,
+                   "1.3 files"),
+            Figure("CPU per event of Redis", "cluster_redis", "us", 1, "4 us"),
+            Figure("jitter p99", "cluster_jitter", "ms", 1e3),
+            Figure("time to first token, p50", "cluster_first_token", "ms", 1e3,
+                   "files + 1 write + 3 ms"),
+            Figure("a write of the store, p50", "cluster_write", "ms", 1e3),
+            Figure("a node is killed, its turn has ended", "cluster_seal", "s", 1, "lease + 2 s"),
+        ),
+    ),
 )  # fmt: skip
-CLUSTER_FIGURES = (
-    Figure("CPU per token of the web process, paced", "cluster_token", "us", 1, "1.3 files"),
-    Figure("CPU per event of Redis", "cluster_redis", "us", 1, "4 us"),
-    Figure("jitter p99", "cluster_jitter", "ms", 1e3),
-    Figure("time to first token, p50", "cluster_first_token", "ms", 1e3, "files + 1 write + 3 ms"),
-    Figure("a write of the store, p50", "cluster_write", "ms", 1e3),
-    Figure("a node is killed, its turn has ended", "cluster_seal", "s", 1, "lease + 2 s"),
-)  # fmt: skip
-WAYS = {"files": "files", "redis": "Redis", "s3": "Redis and a store"}
-CLUSTER_HEADINGS = ("figure", *WAYS.values(), "must")
-DIALECTS = {"ours": "native", "chat completions": "chat completions", "responses": "responses",
-            "R": "R"}  # fmt: skip
-DIALECT_HEADINGS = ("figure", *DIALECTS.values(), "must")
-
-
-def dialect_rows(results: Results) -> list[list[str]]:
-    """Return what the streams of each protocol cost, as the lines of a table."""
-    return _side_by_side(DIALECT_FIGURES, DIALECTS, results)
-
-
-def cluster_rows(results: Results) -> list[list[str]]:
-    """Return what it costs that several machines may answer, as the lines of a table."""
-    return _side_by_side(CLUSTER_FIGURES, WAYS, results)
-
-
-def _side_by_side(
-    figures: Sequence[Figure], columns: Iterable[str], results: Results
-) -> list[list[str]]:
-    found = []
-    for figure in figures:
-        measured = [results.of(figure.key, who) for who in columns]
-        if any(value is not None for value in measured):
-            cells = [number(_scaled(value, figure.factor), figure.unit) for value in measured]
-            found.append([figure.label, *cells, figure.must])
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,11 @@ from pathlib import Path
 from string import Template
 
 from figures import (
-    CLUSTER_HEADINGS,
+    COMPARISONS,
     CURVES,
-    DIALECT_HEADINGS,
     HEADINGS,
+    Comparison,
     Curve,
-    cluster_rows,
-    dialect_rows,
     harness,
     number,
     rows,
@@ -32,22 +30,17 @@ def page(results: Results) -> str:
         "where": where(most),
         "others": other_runs(results, most),
         "table": markdown_table(HEADINGS, [row.cells for row in rows(results)]),
-        "dialects": _dialects(results),
-        "cluster": _cluster(results),
+        **{one.name: comparison(one, results) for one in COMPARISONS},
         "harness": harness(results) or "The harness's own cost was not measured.",
         **{f"curve_{curve.name}": chart_and_table(curve, results) for curve in CURVES},
     }
     return Template(TEMPLATE.read_text("utf-8")).substitute(sections)
 
 
-def _dialects(results: Results) -> str:
-    found = dialect_rows(results)
-    return markdown_table(DIALECT_HEADINGS, found) if found else NOT_MEASURED
-
-
-def _cluster(results: Results) -> str:
-    found = cluster_rows(results)
-    return markdown_table(CLUSTER_HEADINGS, found) if found else NOT_MEASURED
+def comparison(subjects: Comparison, results: Results) -> str:
+    """Return several subjects' figures as a table."""
+    found = subjects.rows(results)
+    return markdown_table(subjects.headings, found) if found else NOT_MEASURED
 
 
 def where(measured: Measured) -> str:

@@ -19,18 +19,7 @@ from datetime import UTC, datetime
 
 import uvloop
 from bench import MEASURES, ON_REQUEST, Bench
-from figures import (
-    CLUSTER_HEADINGS,
-    CURVES,
-    DIALECT_HEADINGS,
-    HEADINGS,
-    cluster_rows,
-    dialect_rows,
-    harness,
-    number,
-    rows,
-    values,
-)
+from figures import COMPARISONS, CURVES, HEADINGS, harness, number, rows, values
 from measures import Load
 from report import PAGE, page
 from results import Results, load, save
@@ -68,20 +57,14 @@ def show(results: Results, console: Console) -> None:
     for row in rows(results):
         table.add_row(*row.cells)
     console.print(table)
-    if found := dialect_rows(results):
-        table = Table(title="Streams of other protocols")
-        for heading in DIALECT_HEADINGS:
-            table.add_column(heading, justify="left" if heading == "figure" else "right")
-        for line in found:
-            table.add_row(*line)
-        console.print(table)
-    if found := cluster_rows(results):
-        table = Table(title="Several machines")
-        for heading in CLUSTER_HEADINGS:
-            table.add_column(heading, justify="left" if heading == "figure" else "right")
-        for line in found:
-            table.add_row(*line)
-        console.print(table)
+    for comparison in COMPARISONS:
+        if found := comparison.rows(results):
+            table = Table(title=comparison.title)
+            for heading in comparison.headings:
+                table.add_column(heading, justify="left" if heading == "figure" else "right")
+            for line in found:
+                table.add_row(*line)
+            console.print(table)
     for curve in CURVES:
         if found := values(curve, results):
             table = Table(title=curve.title)

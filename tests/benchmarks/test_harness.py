@@ -237,7 +237,7 @@ def test_the_page_has_a_chart_and_the_points_of_a_curve(known: object) -> None:
     assert "    line [100, 40]\n" in page
     assert "| 10 | 100 | 200 |  |  |" in page
     assert "| 2,000 | 128 |" in page
-    assert page.count(report.NOT_MEASURED) == len(figures.CURVES) - 2 + 2
+    assert page.count(report.NOT_MEASURED) == len(figures.CURVES) - 2 + len(figures.COMPARISONS)
 
 
 def test_the_page_compares_the_streams_of_other_protocols() -> None:

@@ -200,6 +200,7 @@ FIXED_ANSWERS = {
             "modified_at": CREATED_AT,
         }
     ),
+    "/v1/traces": _answer({}),
 }
 
 
