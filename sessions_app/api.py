@@ -86,7 +86,7 @@ async def list_sessions(
             "next_cursor": page.next_cursor,
         }
 
-    return await answer_by_reading(work)
+    return await answer_by_reading(work, services.list_places)
 
 
 @router.post(

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from django.http import HttpResponse, StreamingHttpResponse
@@ -20,6 +21,7 @@ TRIM_BYTES = 4 * 1024 * 1024
 CONTENT_TYPE = "application/json; charset=utf-8"
 
 Work = Callable[[], Mapping[str, Any]]
+ANY_NUMBER = nullcontext()
 
 
 async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
@@ -32,16 +34,20 @@ async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
     return _response(encoding, status)
 
 
-async def answer_by_reading(read: Work) -> HttpResponseBase:
+async def answer_by_reading(
+    read: Work, places: AbstractAsyncContextManager[object] = ANY_NUMBER
+) -> HttpResponseBase:
     """Answer like ``answer``, but make and send few answers over 8 MiB at a time.
 
     Args:
         read: The work, which changes nothing: it is done again where it was done in vain.
+        places: Entered while it is done. Who waits for a large answer's turn is in none.
 
     Raises:
         TooManyLargeAnswers: There were too many for too long.
     """
-    encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
+    async with places:
+        encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
     if encoding.is_complete:
         return _response(encoding)
     large = get_services().large_answers
@@ -51,7 +57,8 @@ async def answer_by_reading(read: Work) -> HttpResponseBase:
     place = await large.enter()
     try:
         if waits:
-            encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
+            async with places:
+                encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
         await asyncio.to_thread(encoding.complete)
     except BaseException:
         place.leave()

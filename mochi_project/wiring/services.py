@@ -75,6 +75,9 @@ if TYPE_CHECKING:
 
 TEMPORARY_FILE_SECONDS = 3600.0
 """The age at which a temporary file has no writer any more; writing one takes milliseconds."""
+MOST_LISTS_AT_ONCE = 1
+"""So many lists of sessions are made at once; others wait. Making one of 10,000 takes 30 ms of the
+interpreter, which several threads would hand to each other, past the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,9 @@ class Services:
     _tools: ToolServices
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+    list_places: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MOST_LISTS_AT_ONCE)
+    )
     _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
 
     def __post_init__(self) -> None:

@@ -40,5 +40,4 @@ async def search(
         results = search.search(what)
         return results_to_json(results, what.query, time.perf_counter() - begun)
 
-    async with services.search_places:
-        return await answer_by_reading(work)
+    return await answer_by_reading(work, services.search_places)

@@ -156,6 +156,7 @@ def client(
         ),
         chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
         deletion=SessionDeletion(manager, chats, Turns(manager)),
+        list_places=asyncio.Semaphore(1),
     )
     install_services(services)
     yield AsyncClient()
