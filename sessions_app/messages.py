@@ -20,6 +20,7 @@ from msgspec import Meta
 CANCELLED_MARKER = "[cancelled]"
 INTERRUPTED_RESULT = "interrupted, not run again"
 """The result of a call whose own was lost: saved by a turn that broke off, else only sent."""
+_CHANGED = "(The user changed the arguments to "
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -167,6 +168,12 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
     failed: Annotated[bool, Meta(description="the tool failed, or did not run")] = False
     error_code: Annotated[str | None, Meta(description="why, for programs")] = None
+    arguments: Annotated[
+        Mapping[str, Any] | None, Meta(description="what it ran with, if a person changed that")
+    ] = None
+    confirmation_id: Annotated[
+        str | None, Meta(description="the question that was answered about the call")
+    ] = None
     attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
     hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 
@@ -183,6 +190,24 @@ def shown(messages: Sequence[Message]) -> Sequence[Message]:
     if not any(message.hidden for message in messages):
         return messages
     return [message for message in messages if not message.hidden]
+
+
+def mark_changed(content: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call's result as the model gets it after a person changed the call's arguments."""
+    return f"{_CHANGED}{msgspec.json.encode(arguments, enc_hook=dict).decode()}.)\n{content}"
+
+
+def as_it_ran(call: ToolCall, result: ToolMessage | None) -> ToolCall:
+    """Return a call with the arguments that its tool ran with: a person may have changed them."""
+    if result is None or result.arguments is None:
+        return call
+    return msgspec.structs.replace(call, arguments=result.arguments)
+
+
+def result_content(result: ToolMessage) -> str:
+    """Return what a tool returned, without what ``mark_changed`` told the model beside it."""
+    is_marked = result.arguments is not None and result.content.startswith(_CHANGED)
+    return result.content.partition("\n")[2] if is_marked else result.content
 
 
 def mark_cancelled(content: str) -> str:

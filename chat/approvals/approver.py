@@ -49,6 +49,7 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
         arguments: Those that it runs with: the model's, or the person's edit of them.
         approved: Whether a person was asked and agreed; False also without a question.
         was_edited: Whether the person changed the arguments.
+        confirmation_id: The question that was answered about it, if one was.
         refusal: The result that the model gets instead, if it must not run.
     """
 
@@ -57,6 +58,7 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Mapping[str, Any]
     approved: bool = False
     was_edited: bool = False
+    confirmation_id: str | None = None
     refusal: ToolResult | None = None
 
 
@@ -332,6 +334,7 @@ def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCa
             arguments=decision.arguments,
             approved=True,
             was_edited=decision.edited,
+            confirmation_id=decision.confirmation_id,
         )
     elif decision.reason == "timeout":
         refusal = _refusal(
@@ -340,7 +343,11 @@ def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCa
     else:
         refusal = _refusal(EXECUTION_DENIED, "The user denied this call. It did not run.")
     return DecidedCall(
-        call=item.call, index=item.index, arguments=item.call.arguments, refusal=refusal
+        call=item.call,
+        index=item.index,
+        arguments=item.call.arguments,
+        confirmation_id=None if decision is None else decision.confirmation_id,
+        refusal=refusal,
     )
 
 

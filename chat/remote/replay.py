@@ -159,7 +159,8 @@ class Replay:
             self._calls[event.tool_call_id] = event
         elif isinstance(event, ToolResultReceived):
             call = self._calls.pop(event.tool_call_id, None)
-            self._executed.append(FinishedCall.of(event, call.arguments if call else {}))
+            known = {} if event.arguments is UNSET else event.arguments
+            self._executed.append(FinishedCall.of(event, call.arguments if call else known))
 
     def turn(self) -> ReplayedTurn:
         """Return the turn as far as it was replayed."""

@@ -130,7 +130,11 @@ class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool ran, or could not be run; ``attachments`` are the images and files it returned."""
+    """A tool ran, or could not be run; ``attachments`` are the images and files it returned.
+
+    A call without a ``tool_call`` has its ``arguments`` here: where it was approved, those that the
+    tool ran with, which a person may have changed. ``confirmation_id`` is the question about it.
+    """
 
     event: ClassVar[str] = "tool_result"
     tool_name: str
@@ -144,12 +148,14 @@ class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True, omit_default
     error_code: str | UnsetType = UNSET
     server: str | UnsetType = UNSET
     attachments: tuple[AttachedFile, ...] = ()
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+    confirmation_id: str | UnsetType = UNSET
 
 
 class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call and what came of it: an entry of ``tool_calls_executed`` and ``tool_calls``.
 
-    ``ToolResultReceived`` is the same as an event, without the arguments that ``tool_call`` had.
+    ``ToolResultReceived`` is the same as an event, without the arguments if ``tool_call`` had them.
     """
 
     tool_name: str
@@ -163,13 +169,20 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     attachments: tuple[AttachedFile, ...] = ()
 
     def event(
-        self, *, error_code: str | None = None, server: str | None = None
+        self,
+        *,
+        error_code: str | None = None,
+        server: str | None = None,
+        was_announced: bool = True,
+        confirmation_id: str | None = None,
     ) -> ToolResultReceived:
         """Return the event that tells of it.
 
         Args:
             error_code: The code of what went wrong, if it did.
             server: The MCP server that ran it, if one did.
+            was_announced: Whether an event told its arguments when it began.
+            confirmation_id: The question that was answered about it, if one was.
         """
         text = (self.error_message or "") if self.result is None else self.result
         return ToolResultReceived(
@@ -184,6 +197,8 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             error_code=UNSET if error_code is None else error_code,
             server=UNSET if server is None else server,
             attachments=self.attachments,
+            arguments=UNSET if was_announced else self.arguments,
+            confirmation_id=UNSET if confirmation_id is None else confirmation_id,
         )
 
     @staticmethod

@@ -28,7 +28,7 @@ from chat.turn.observer import (
 )
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import ToolCall, ToolMessage
+from sessions_app.messages import ToolCall, ToolMessage, mark_changed
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ToolNotFound
@@ -311,15 +311,21 @@ def _outcome(
     failed_silently = not result.success and result.result is None
     content = f"Error: {text}" if failed_silently else text
     if item.was_edited:  # or the model would take the result for one of what it asked for
-        ran_with = msgspec.json.encode(item.arguments).decode()
-        content = f"(The user changed the arguments to {ran_with}.)\n{content}"
+        content = mark_changed(content, item.arguments)
     message = msgspec.structs.replace(
         _message(call, content, failed=not result.success, error_code=result.error_code),
         attachments=result.attachments,
+        arguments=item.arguments if item.was_edited else None,
+        confirmation_id=item.confirmation_id,
     )
     return CallOutcome(
         message=message,
-        event=finished.event(error_code=result.error_code, server=result.server),
+        event=finished.event(
+            error_code=result.error_code,
+            server=result.server,
+            was_announced=item.refusal is None and not item.approved,
+            confirmation_id=item.confirmation_id,
+        ),
         is_shown=is_shown,
         call=finished,
     )

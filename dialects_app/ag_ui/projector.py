@@ -34,12 +34,13 @@ from dialects_app.ag_ui.calls import (
     agent_arguments,
     result_metadata,
     result_text,
+    shown_call,
 )
 from dialects_app.ag_ui.frames import Frames
 from dialects_app.ag_ui.interrupts import interrupt_of
 from dialects_app.ag_ui.spoken import Spoken
 from dialects_app.ag_ui.subagents import Subagent
-from sessions_app.messages import Usage
+from sessions_app.messages import ToolCall, Usage
 
 PROTOCOL_VERSION = "1.0"
 """The version of AG-UI that is spoken; in no release another one without a word in the changes."""
@@ -217,7 +218,11 @@ class RunProjector:
 
     def _result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
-        self._show_call(call_id, result.tool_name, None)
+        if result.arguments is UNSET:
+            self._show_call(call_id, result.tool_name, None)
+        else:
+            call = ToolCall(id=call_id, name=result.tool_name, arguments=result.arguments)
+            self._show_call(call_id, *shown_call(call))
         self._calls.show_result(call_id, result_text(result), result_metadata(result))
         self._interrupts.pop(self._asked.pop(call_id, ""), None)
 

@@ -13,7 +13,7 @@ from dialects_app.ag_ui.calls import (
     shown_call,
 )
 from dialects_app.ag_ui.spoken import reasoning_id
-from sessions_app.calls import open_calls, pair_calls
+from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,
     Attachment,
@@ -22,6 +22,8 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    as_it_ran,
+    result_content,
     unmark_cancelled,
 )
 
@@ -38,14 +40,16 @@ def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """
     shown: list[dict[str, Any]] = []
     results: dict[str, int] = {}
-    for message in pair_calls(messages):
+    paired = pair_calls(messages)
+    for index, message in enumerate(paired):
         match message:
             case UserMessage():
                 shown.append(
                     {"id": message.message_id, "role": "user", "content": _content(message)}
                 )
             case AssistantMessage():
-                shown += _answer(message)
+                ran = zip(message.tool_calls, results_of(paired, index), strict=True)
+                shown += _answer(message, [as_it_ran(call, result) for call, result in ran])
             case ToolMessage() if message.message_id:  # else it was made up just now
                 call_id = message.tool_call_id or ""
                 results[call_id] = results.get(call_id, 0) + 1
@@ -112,7 +116,7 @@ def _without_answer(messages: Sequence[Message], turn_id: str) -> list[Message]:
     ]
 
 
-def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
+def _answer(message: AssistantMessage, calls: Sequence[ToolCall]) -> Iterator[dict[str, Any]]:
     if message.thinking:
         yield {
             "id": reasoning_id(message.message_id),
@@ -124,8 +128,8 @@ def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
         "role": "assistant",
         "content": unmark_cancelled(message.content),
     }
-    if message.tool_calls:
-        shown["toolCalls"] = [_call(call) for call in message.tool_calls]
+    if calls:
+        shown["toolCalls"] = [_call(call) for call in calls]
     about = {
         "model": message.model or None,
         "turnId": message.turn_id,
@@ -143,14 +147,15 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(message: ToolMessage, call_id: str, count: int) -> dict[str, Any]:
+    content = result_content(message)
     shown: dict[str, Any] = {
         "id": result_id(call_id, count),
         "role": "tool",
         "toolCallId": call_id,
-        "content": message.content,
+        "content": content,
     }
     if message.failed:
-        shown["error"] = message.content
+        shown["error"] = content
     if message.attachments:
         shown["metadata"] = {"attachments": attachments_of(message.attachments)}
     return shown

@@ -83,6 +83,7 @@ class UIMessageProjector:
         self._skips = bool(answered)
         self._asked: set[str] = set()
         self._known = set(known)
+        self._inputs: dict[str, Mapping[str, Any]] = {}
         self._agents: dict[str, AgentData] = {}
         self._chunks: list[str] = []
         self._open = ""
@@ -234,15 +235,20 @@ class UIMessageProjector:
         inner = asked.inner_tool_call_id
         call_id = asked.tool_call_id if inner is UNSET else inner
         self._asked.add(asked.confirmation_id)
+        self._inputs[call_id] = asked.arguments
         self._show_call(call_id, asked.tool_name, asked.arguments)
         self._add(
             chunk("tool-approval-request", approvalId=asked.confirmation_id, toolCallId=call_id)
         )
 
     def _end_call(self, result: ToolResultReceived) -> None:
-        if result.tool_call_id not in self._known:  # it was refused before it began
-            self._show_call(result.tool_call_id, result.tool_name, {})
-        self._show_result(result.tool_call_id, result)
+        call_id = result.tool_call_id
+        ran_with = {} if result.arguments is UNSET else result.arguments
+        asked_with = self._inputs.pop(call_id, ran_with)
+        was_changed = result.arguments is not UNSET and ran_with != asked_with
+        if was_changed or call_id not in self._known:  # it was refused before it began
+            self._show_call(call_id, result.tool_name, ran_with)
+        self._show_result(call_id, result)
 
     def _show_result(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
         if result.success:

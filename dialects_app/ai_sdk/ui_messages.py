@@ -16,6 +16,8 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    as_it_ran,
+    result_content,
     unmark_cancelled,
 )
 from tools_app.errors import EXECUTION_DENIED
@@ -57,6 +59,7 @@ class _Answer:
         self.parts: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {"session_id": session_id}
         self.calls: dict[str, dict[str, Any]] = {}
+        self.asked: dict[str, ToolCall] = {}
 
     def take(self, message: AssistantMessage | ToolMessage, questions: Mapping[str, str]) -> None:
         if isinstance(message, ToolMessage):
@@ -89,6 +92,7 @@ class _Answer:
         }
         if confirmation_id is not None:
             part |= {"state": "approval-requested", "approval": {"id": confirmation_id}}
+        self.asked[call.id] = call
         self.calls[call.id] = part
         self.parts.append(part)
 
@@ -96,16 +100,19 @@ class _Answer:
         part = self.calls.get(result.tool_call_id or "")
         if part is None:
             return
+        if result.arguments is not None:
+            _, part["input"] = _shown(as_it_ran(self.asked[part["toolCallId"]], result))
         if result.error_code == EXECUTION_DENIED:
-            # Who was asked is forgotten by now, and the client wants an id.
-            approval = {"id": result.tool_call_id, "approved": False}
+            # Older servers forgot who was asked, and the client wants an id.
+            asked = result.confirmation_id or result.tool_call_id
+            approval = {"id": asked, "approved": False}
             part |= {"state": "output-denied", "approval": approval}
         elif result.failed:
             # The model is told so; the page has the state.
-            error = result.content.removeprefix("Error: ")
+            error = result_content(result).removeprefix("Error: ")
             part |= {"state": "output-error", "errorText": error}
         else:
-            part |= {"state": "output-available", "output": result.content}
+            part |= {"state": "output-available", "output": result_content(result)}
         self.parts += _files(result)
 
 

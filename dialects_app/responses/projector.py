@@ -41,7 +41,7 @@ from dialects_app.responses.frames import Frames, encoded
 from dialects_app.responses.output import Output
 from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
-from dialects_app.responses.saved_items import FAILED
+from dialects_app.responses.saved_items import FAILED, agent_call, shown_call
 from sessions_app.messages import ToolCall
 
 _OF_AGENTS = frozenset(
@@ -226,22 +226,33 @@ class ResponseProjector:
     def _end_call(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
         if not self._output.runs(call_id):
-            self._begin_silent_call(call_id, result.tool_name)
+            self._begin_silent_call(result)
         text = (result.error_message or "") if result.result is None else result.result
         self._output.end_call(call_id, text, failed=not result.success)
 
-    def _begin_silent_call(self, call_id: str, tool_name: str) -> None:
-        """Show the beginning of a call that had no event for it: an approved or a refused one."""
-        known = self._resumed.pop(call_id, None) or ResumedCall(name=tool_name, arguments={})
-        call = ToolCall(id=call_id, name=known.name, arguments=known.arguments)
-        self._output.begin_call(call, known.confirmation_id)
+    def _begin_silent_call(self, result: ToolResultReceived) -> None:
+        """Show the beginning of a call that had no event for it: an approved or a refused one.
+
+        Journals of older servers don't tell its arguments, nor the question.
+        """
+        known = self._resumed.pop(result.tool_call_id, None)
+        known = known or ResumedCall(name=result.tool_name, arguments={})
+        arguments, asked = result.arguments, result.confirmation_id
+        call = ToolCall(
+            id=result.tool_call_id,
+            name=known.name,
+            arguments=known.arguments if arguments is UNSET else arguments,
+        )
+        asked_in = known.confirmation_id if asked is UNSET else asked
+        self._output.begin_call(shown_call(call), asked_in)
 
     # Agents
 
     def _start_agent(self, started: AgentStarted) -> None:
-        self._resumed.pop(started.tool_call_id, None)
+        known = self._resumed.pop(started.tool_call_id, None)
         self._output.begin_call(
-            agent_call(started.tool_call_id, started.agent_name, started.instruction)
+            agent_call(started.tool_call_id, started.agent_name, started.instruction),
+            None if known is None else known.confirmation_id,
         )
 
     def _end_agent(self, complete: AgentComplete) -> None:
@@ -262,15 +273,7 @@ class ResponseProjector:
         self._frames.add(f"mochi.agent.{kind}", **place, **fields)
 
 
-def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
-    """Return the call of an agent as it is shown: as one of a tool with the agent's name."""
-    return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
-
-
 def _call(event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
     inner = getattr(event, "inner_tool_call_id", UNSET)
-    return ToolCall(
-        id=event.tool_call_id if inner is UNSET else inner,
-        name=event.tool_name,
-        arguments=event.arguments,
-    )
+    call_id = event.tool_call_id if inner is UNSET else inner
+    return shown_call(ToolCall(id=call_id, name=event.tool_name, arguments=event.arguments))

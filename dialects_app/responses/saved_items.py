@@ -17,8 +17,11 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    as_it_ran,
+    result_content,
     unmark_cancelled,
 )
+from tools_app.toolset import AGENT_TOOL
 
 Item = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -135,7 +138,7 @@ def call_items(
         if question is not None:
             yield request_item(call, question, session_id)
         else:
-            yield server_call_item(call, result, session_id)
+            yield server_call_item(as_it_ran(call, result), result, session_id)
     for call, _ in pairs:
         if call.client_side:
             yield function_item(call, session_id)
@@ -203,7 +206,17 @@ def server_call_item(
     *,
     approval_request_id: str | None = None,
 ) -> Item:
-    """Return the item of a call that this server ran, or could not run."""
+    """Return the item of a call that this server ran, or could not run.
+
+    Args:
+        call: The call, as it is shown.
+        result: What came of it.
+        session_id: The session.
+        approval_request_id: The question about it, where its result does not name one.
+    """
+    asked = None if result is None else result.confirmation_id
+    if asked is not None:
+        approval_request_id = item_id("mcpr", session_id, asked)
     item: Item = {
         "id": item_id("mcp", session_id, call.id),
         "type": "mcp_call",
@@ -216,10 +229,23 @@ def server_call_item(
         "approval_request_id": approval_request_id,
     }
     if result is not None and result.failed:
-        return {**item, "error": error_of(result.content), "status": "failed"}
+        return {**item, "error": error_of(result_content(result)), "status": "failed"}
     if result is not None:
-        return {**item, "output": result.content, "status": "completed"}
+        return {**item, "output": result_content(result), "status": "completed"}
     return item
+
+
+def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
+    """Return the call of an agent as it is shown: as one of a tool with the agent's name."""
+    return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
+
+
+def shown_call(call: ToolCall) -> ToolCall:
+    """Return a call as it is shown: of an agent, with its name."""
+    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
+    if call.name != AGENT_TOOL or not isinstance(agent, str):
+        return call
+    return agent_call(call.id, agent, instruction if isinstance(instruction, str) else "")
 
 
 def request_item(call: ToolCall, confirmation_id: str, session_id: str) -> Item:

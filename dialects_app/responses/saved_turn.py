@@ -15,7 +15,6 @@ from dialects_app.responses.ending import (
     ending_of_answer,
     ending_of_error,
 )
-from dialects_app.responses.projector import agent_call
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
 from dialects_app.responses.saved_items import (
@@ -25,12 +24,12 @@ from dialects_app.responses.saved_items import (
     items_of,
     request_item,
     server_call_item,
+    shown_call,
     unique_name,
 )
 from sessions_app.calls import results_of
-from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, as_it_ran
 from sessions_app.session import Session
-from tools_app.toolset import AGENT_TOOL
 
 
 class SavedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +98,7 @@ def saved_resource(
         end: What is known of its end.
         questions: The confirmations that the session's calls wait for, by the calls' ids.
     """
-    questions = {**questions, **end.questions}
+    questions = {**_answered_later(turn), **questions, **end.questions}
     answer = turn.answer
     return resource_of(
         record,
@@ -115,7 +114,12 @@ def saved_resource(
 
 def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
     """Return the items that a response was made from, oldest first."""
-    return items_of(turn.before, turn.session.session_id, questions=questions)
+    answered = {
+        result.tool_call_id: result.confirmation_id
+        for result in turn.made
+        if isinstance(result, ToolMessage) and result.tool_call_id and result.confirmation_id
+    }
+    return items_of(turn.before, turn.session.session_id, questions={**answered, **questions})
 
 
 def output_of(
@@ -150,7 +154,7 @@ def _resumed_items(turn: SavedTurn, record: ResponseRecord) -> Iterator[Item]:
         known = record.resumed.get(call.id)
         question = known.confirmation_id if known is not None else None
         yield server_call_item(
-            _shown(call),
+            shown_call(as_it_ran(call, message)),
             message,
             turn.session.session_id,
             approval_request_id=question and item_id("mcpr", turn.session.session_id, question),
@@ -166,23 +170,29 @@ def _call_items(
     pairs = [
         (call, result) for call, result in zip(calls, results, strict=True) if not call.client_side
     ]
-    asked = [call for call, result in pairs if result is None and call.id in questions]
-    for call in asked:
-        yield request_item(_shown(call), questions[call.id], session_id)
     for call, result in pairs:
-        if call not in asked:
-            yield server_call_item(_shown(call), result, session_id)
+        asked = questions.get(call.id) if result is None else result.confirmation_id
+        if asked is not None:
+            yield request_item(shown_call(call), asked, session_id)
+    for call, result in pairs:
+        if result is not None or call.id not in questions:
+            yield server_call_item(shown_call(as_it_ran(call, result)), result, session_id)
     for call in calls:
         if call.client_side:
             yield function_item(call, session_id)
 
 
-def _shown(call: ToolCall) -> ToolCall:
-    """Return a call as it is shown: of an agent, with its name."""
-    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
-    if call.name != AGENT_TOOL or not isinstance(agent, str):
-        return call
-    return agent_call(call.id, agent, instruction if isinstance(instruction, str) else "")
+def _answered_later(turn: SavedTurn) -> Mapping[str, str]:
+    """Return the questions of a turn that were answered in a later one, by the calls' ids."""
+    messages, answer = turn.session.messages, turn.answer
+    index = next((i for i, each in enumerate(messages) if each is answer), None)
+    if answer is None or index is None:
+        return {}
+    return {
+        call.id: result.confirmation_id
+        for call, result in zip(answer.tool_calls, results_of(messages, index), strict=True)
+        if result is not None and result.confirmation_id is not None
+    }
 
 
 def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Ending:

@@ -16,6 +16,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
     mark_cancelled,
+    mark_changed,
 )
 from tests.unit.sessions_app.format.sessions import sessions
 
@@ -79,6 +80,14 @@ def test_calls_of_agents_have_the_names_of_agents():
         "name": "scribe",
         "arguments": '{"instruction":"Note it."}',
     }
+
+
+def test_a_call_that_a_person_changed_shows_what_it_ran_with():
+    ran_with = {"a": 5}
+    told = result("c1", content=mark_changed("6", ran_with), arguments=ran_with)
+    asked, returned = shown_messages((answer("a1", call("c1", a=1)), told))
+    assert asked["toolCalls"][0]["function"]["arguments"] == '{"a":5}'
+    assert returned["content"] == "6"
 
 
 def test_answers_that_were_stopped_say_so():

@@ -169,6 +169,16 @@ def test_a_denied_call_is_denied() -> None:
     )
 
 
+def test_a_call_that_a_person_changed_shows_what_it_ran_with() -> None:
+    def inputs(ran_with: dict[str, int]) -> list[Any]:
+        ended = result(arguments=ran_with, confirmation_id="conf_0")
+        chunks = show(question(), WAITING, ended, complete(), decided={"conf_0"})
+        return [each["input"] for each in chunks if each["type"] == "tool-input-available"]
+
+    assert inputs({"a": 5}) == [{"a": 0}, {"a": 5}]
+    assert inputs({"a": 0}) == [{"a": 0}]
+
+
 def test_calls_that_the_page_has_are_not_shown_again() -> None:
     assert kinds(show(result(), complete(), known={"own_0"})).count("tool-input-available") == 0
     assert kinds(show(result(), complete())).count("tool-input-available") == 1

@@ -12,6 +12,7 @@ from sessions_app.messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    mark_changed,
 )
 
 NOW = "2026-01-15T10:35:00.000000+00:00"
@@ -91,6 +92,14 @@ def test_a_call_of_an_agent_has_the_agents_name() -> None:
     call = ToolCall(id="call_1", name="agent", arguments={"agent": "clerk", "instruction": "Go."})
     part = show(answered("", tool_calls=(call,)))[0].parts[-1]
     assert (part["toolName"], part["input"]) == ("clerk", {"instruction": "Go."})
+
+
+def test_a_call_that_a_person_changed_shows_what_it_ran_with() -> None:
+    call = ToolCall(id="call_1", name="add", arguments={"a": 1})
+    ran_with = {"a": 5}
+    result = returned(mark_changed("6", ran_with), arguments=ran_with, confirmation_id="conf_0")
+    part = show(answered("", tool_calls=(call,)), result)[0].parts[-1]
+    assert (part["input"], part["output"]) == (ran_with, "6")
 
 
 def test_an_answer_of_an_old_server_has_the_messages_id() -> None:
