@@ -32,6 +32,8 @@ from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.errors import MochiError
+from sessions_app.messages import NO_EXTRA
+from sessions_app.session import agent_named
 from sessions_app.shielding import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
@@ -139,6 +141,7 @@ class AgentDelegate:
             agent=agent,
             instruction=arguments.instruction,
             attachments=turn.attachments,
+            options=_options(agent, turn),
             model=model,
             info=info,
             settings=turn.approver.settings,
@@ -245,6 +248,12 @@ def _stopping(error: MochiError | None) -> Input:
     if isinstance(error, TurnLost):
         return Input.LOST
     return Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN
+
+
+def _options(agent: AgentDefinition, turn: CallingTurn) -> Mapping[str, Any]:
+    """Return the calling turn's sampling options where the agent itself is the model asked."""
+    is_model = agent_named(turn.session.metadata.model) == agent.name
+    return turn.options if is_model else NO_EXTRA
 
 
 def _arguments(invocation: ToolInvocation) -> AgentArguments:

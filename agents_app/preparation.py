@@ -1,6 +1,8 @@
 """Prepares an agent's turn."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -30,6 +32,7 @@ class AgentPreparation:
         agent: The agent.
         instruction: What it shall do.
         attachments: Images and files that it is shown with that.
+        options: Sampling options of the call, over those of the agent's session.
         model: The model that it runs with.
         info: What is known of the model.
         settings: The calling session's policies, which hold for the agent's tools.
@@ -41,6 +44,7 @@ class AgentPreparation:
     agent: AgentDefinition
     instruction: str
     attachments: tuple[Attachment, ...]
+    options: Mapping[str, Any]
     model: str
     info: ModelInfo | None
     settings: ToolSettings
@@ -71,7 +75,7 @@ class AgentPreparation:
             session=refreshed,
             continuation=continuation,
             messages=messages,
-            options=refreshed.metadata.options or {},
+            options={**(refreshed.metadata.options or {}), **self.options},
             language_model=language_model,
             model=name,
             purpose="agent",

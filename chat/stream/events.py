@@ -256,7 +256,10 @@ class AgentToolCall(_OfAgent, frozen=True, kw_only=True):
 
 
 class AgentToolResult(_OfAgent, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool of an agent ran, or could not be run."""
+    """A tool of an agent ran, or could not be run.
+
+    ``arguments`` and ``confirmation_id`` are those of ``tool_result``.
+    """
 
     event: ClassVar[str] = "agent_tool_result"
     tool_name: str
@@ -268,6 +271,8 @@ class AgentToolResult(_OfAgent, frozen=True, kw_only=True, omit_defaults=True):
     execution_time_ms: float
     error_code: str | UnsetType = UNSET
     attachments: tuple[AttachedFile, ...] = ()
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+    confirmation_id: str | UnsetType = UNSET
 
 
 class AgentComplete(_OfAgent, frozen=True, kw_only=True):

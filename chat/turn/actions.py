@@ -215,6 +215,7 @@ class TurnActions:
             queues=self._tools.queues,
             children=self.children,
             attachments=asked_with(self.recorder.history()),
+            options=self._job.options,
             why_stopped=lambda: self.outcome.error,
             require_hold=self.recorder.require_hold,
         )

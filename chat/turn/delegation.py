@@ -1,7 +1,7 @@
 """Declares the port to tools that are turns themselves, as agents are (docs/decisions/0012)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from chat.approvals.approver import Approver, Emit
@@ -36,6 +36,8 @@ class CallingTurn:
         children: The turns that run for it; each is added while it runs.
         why_stopped: Returns the error that stopped the turn; None after a request to cancel.
         attachments: What the user's message has that the turn answers; the call is shown it, too.
+        options: The sampling options of the turn, by Ollama's names; an agent that is the session's
+            model runs with them.
         require_hold: Asked before each call: raises ``TurnInterrupted`` where others may have taken
             this process for dead, and a call might run twice.
     """
@@ -47,6 +49,7 @@ class CallingTurn:
     children: set[Running]
     why_stopped: Callable[[], MochiError | None]
     attachments: tuple[Attachment, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     require_hold: Callable[[], None] = _hold
 
 

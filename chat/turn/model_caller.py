@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -213,7 +214,7 @@ class ModelCaller:
             tools=() if planning else self._job.available_tools.specs,
             think=self._job.think,
             context_window=self.window.window,
-            options=self._job.options,
+            options=_without_stop(self._job.options) if planning else self._job.options,
             answer_schema=self._job.answer_schema,
             requires_call=first_call == "forced",
             purpose=self._job.purpose,
@@ -241,6 +242,11 @@ class ModelCaller:
 
     def _announce_compression(self) -> None:
         self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])
+
+
+def _without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options for a plan: what stops an answer is no reason to stop reasoning about it."""
+    return {name: value for name, value in options.items() if name != "stop"}
 
 
 def rest_of(

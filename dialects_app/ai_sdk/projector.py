@@ -243,12 +243,17 @@ class UIMessageProjector:
 
     def _end_call(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
-        ran_with = {} if result.arguments is UNSET else result.arguments
-        asked_with = self._inputs.pop(call_id, ran_with)
-        was_changed = result.arguments is not UNSET and ran_with != asked_with
-        if was_changed or call_id not in self._known:  # it was refused before it began
+        if call_id not in self._known:  # it was refused before it began
+            ran_with = {} if result.arguments is UNSET else result.arguments
             self._show_call(call_id, result.tool_name, ran_with)
+        self._show_change(call_id, result)
         self._show_result(call_id, result)
+
+    def _show_change(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
+        """Show what a call ran with, if a person changed that when they were asked about it."""
+        ran_with, asked_with = result.arguments, self._inputs.pop(call_id, UNSET)
+        if ran_with is not UNSET and asked_with is not UNSET and ran_with != asked_with:
+            self._show_call(call_id, result.tool_name, ran_with)
 
     def _show_result(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
         if result.success:
@@ -287,6 +292,7 @@ class UIMessageProjector:
             inner, result.tool_name, result.summary, succeeded=result.success
         )
         if inner in self._known:  # the page was asked about it
+            self._show_change(inner, result)
             self._show_result(inner, result)
         self._show_agent(result.tool_call_id)
 
