@@ -3,14 +3,15 @@
 A task gets names only, and reads everything else anew.
 """
 
-import asyncio
-
+from mochi_project.background.task_loop import TaskLoop
 from mochi_project.wiring.services import get_services
+
+_loop = TaskLoop()
 
 
 def summarize(session_id: str) -> str:
     """Make the summary of a session that is due; return the outcome in a few words."""
-    return asyncio.run(_summarize(session_id))
+    return _loop.run(_summarize(session_id))
 
 
 async def _summarize(session_id: str) -> str:
@@ -18,5 +19,4 @@ async def _summarize(session_id: str) -> str:
     try:
         return await services.summaries.run_due(session_id)
     finally:
-        await services.models.aclose()  # its connections belong to this event loop
         await services.observers.flush()  # the process may end with its next task

@@ -1,10 +1,9 @@
 """Asks models for structured answers: JSON that fits a pydantic model."""
 
 import asyncio
-import importlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -21,6 +20,9 @@ from models_app.language_model import (
 )
 from models_app.model_calls import CallHeaders, ModelCallLog, ModelCallObserver
 from sessions_app.messages import Message, SystemMessage, UserMessage
+
+if TYPE_CHECKING:
+    from models_app.ollama.structured import AsyncInstructorOllamaClient
 
 ATTEMPTS = 3
 LONGEST_ANSWER = 100_000
@@ -63,6 +65,10 @@ class StructuredAnswers(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        ...
+
 
 class StructuredModels:
     """Asks Ollama's models through ollama-instructor, and all others through ``ask_for_json``.
@@ -92,6 +98,13 @@ class StructuredModels:
         self._observer = observer or ModelCallLog()
         self._ollama_host = ollama_host
         self._silence_timeout = silence_timeout
+        self._client: AsyncInstructorOllamaClient | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
         """Return the model's answer, validated.
@@ -107,30 +120,33 @@ class StructuredModels:
         return await ask_for_json(language_model, name, question, form, provider=provider)
 
     async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
-        module = await asyncio.to_thread(importlib.import_module, "models_app.ollama.structured")
-        client = await asyncio.to_thread(  # loads certificates
-            module.AsyncInstructorOllamaClient,
-            self._ollama_host,
-            silence_timeout=self._silence_timeout,
-            observer=self._observer,
-            call_headers=self._call_headers,
-        )
+        if (client := self._client) is None:
+            opened = await asyncio.to_thread(self._open_client)
+            client = self._client = self._client or opened
         messages = [
             {"role": "system", "content": question.instructions},
             {"role": "user", "content": question.text},
         ]
         options = {"num_ctx": question.context_window, "num_predict": question.answer_tokens}
-        try:
-            response = await client.structured_response(
-                name,
-                messages,
-                form,
-                options={key: value for key, value in options.items() if value is not None},
-                purpose=question.purpose,
-            )
-        finally:
-            await client.close()
-        return form.model_validate_json(response.message.content)
+        response = await client.structured_response(
+            name,
+            messages,
+            form,
+            options={key: value for key, value in options.items() if value is not None},
+            purpose=question.purpose,
+        )
+        return form.model_validate_json(response.message.content or "")
+
+    def _open_client(self) -> "AsyncInstructorOllamaClient":
+        """Import and open Ollama's client, which takes reading files: modules, certificates."""
+        from models_app.ollama.structured import AsyncInstructorOllamaClient  # noqa: PLC0415
+
+        return AsyncInstructorOllamaClient(
+            self._ollama_host,
+            silence_timeout=self._silence_timeout,
+            observer=self._observer,
+            call_headers=self._call_headers,
+        )
 
 
 async def ask_for_json(

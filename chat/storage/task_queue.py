@@ -4,7 +4,13 @@ from typing import Protocol
 
 
 class TaskQueue(Protocol):
-    """Queues calls of functions. A task may get lost: its reason is kept elsewhere as well."""
+    """Queues calls of functions. A task may get lost: its reason is kept elsewhere as well.
+
+    Attributes:
+        is_shared: Whether several workers run its calls, which then are to be held.
+    """
+
+    is_shared: bool
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
         """Queue a call of a function for each argument, all or none, at the cost of one. Blocks.

@@ -52,7 +52,6 @@ and opening it for every answer cost more than the answer (docs/decisions/0021).
 QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""
 
-
 TASK = "chat.tasks.summarize"
 
 
@@ -144,10 +143,11 @@ class SummaryService:
                 logger.exception("summaries were not queued", extra={"session_ids": answered})
 
     async def aclose(self) -> None:
-        """Queue what was gathered; that takes a moment."""
+        """Queue what was gathered, which takes a moment, and close connections."""
         self._closing.set()
         if self._queueing is not None:
             await self._queueing
+        await self._writer.aclose()
 
     def queue_due(self, *, worker_is_new: bool = False) -> int:
         """Queue what is overdue: found in the sessions' files, whatever became of its task.
@@ -197,21 +197,26 @@ class SummaryService:
         async with held(self._queue, TASK, session_id) as is_ours:
             if not is_ours:
                 return "skipped: another worker makes it"
-            return await self._run_held(session_id)
+            begun = await asyncio.to_thread(self._begin, session_id)
+            return begun if isinstance(begun, str) else await self._write(*begun)
 
-    async def _run_held(self, session_id: str) -> str:
+    def _begin(self, session_id: str) -> tuple[Session, str] | str:
+        """Record an attempt and return the session and its model; or return why not now. Blocks."""
         try:
-            session = await asyncio.to_thread(self._repository.load, session_id)
+            session = self._repository.load(session_id)
         except MochiError as error:
-            await asyncio.to_thread(self._failures.forget, session_id)
+            self._failures.forget(session_id)
             return f"skipped: {error.code}"
-        if reason := await asyncio.to_thread(self._why_not_now, session):
+        if reason := self._why_not_now(session):
             return f"skipped: {reason}"
         model = choose_model(session.metadata, self._unsupported)
         if not self.enabled or not wants_summary(session.messages) or model is None:
-            await asyncio.to_thread(self._save, session, None, None)
+            self._save(session, None, None)
             return "skipped: none is wanted" if model else "skipped: no suitable model"
-        return await self._try(session, model)
+        if self._is_patient(session) and self._writer.is_wanted(model, but_not_by=session_id):
+            return self._put_off(session_id)
+        self._failures.begin(session_id, session.metadata.summary_due or "")
+        return session, model
 
     def _why_not_now(self, session: Session) -> str | None:
         due = session.metadata.summary_due
@@ -225,37 +230,40 @@ class SummaryService:
             return "it failed before"
         return None
 
-    async def _try(self, session: Session, model: str) -> str:
-        session_id, due = session.session_id, session.metadata.summary_due or ""
-        await asyncio.to_thread(self._failures.begin, session_id, due)
+    async def _write(self, session: Session, model: str) -> str:
         try:
             summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
-            await asyncio.to_thread(self._save, session, summary, model)
-        except GaveWay:
-            await asyncio.to_thread(self._failures.withdraw, session_id)
-            await asyncio.to_thread(
-                self._queue.add, TASK, session_id, delay_seconds=GAVE_WAY_SECONDS
-            )
-            return "gave way to a turn of another session"
-        except (SessionBusy, CallRefused) as why:
-            await asyncio.to_thread(self._failures.withdraw, session_id)
-            is_busy = isinstance(why, SessionBusy)
-            return "gave way to a turn" if is_busy else f"left for later: {why.code}"
-        except SessionNotFound:
-            await asyncio.to_thread(self._failures.forget, session_id)
-            return "skipped: the session is gone"
-        except MochiError as error:
-            logger.warning("a summary failed", extra={"session_id": session_id, "code": error.code})
-            await asyncio.to_thread(
-                self._failures.failed,
-                session_id,
-                code=error.code,
-                message=error.message,
-                again=error.retryable,
-            )
-            return f"failed: {error.code}"
-        await asyncio.to_thread(self._failures.forget, session_id)
+            await asyncio.to_thread(self._finish, session, summary, model)
+        except (GaveWay, MochiError) as why:
+            return await asyncio.to_thread(self._note_end, session.session_id, why)
         return "done"
+
+    def _finish(
+        self, session: Session, summary: ConversationSummary, model: str, *, named: bool = False
+    ) -> None:
+        self._save(session, summary, model, named=named)
+        self._failures.forget(session.session_id)
+
+    def _note_end(self, session_id: str, why: GaveWay | MochiError) -> str:
+        """Record why a summary was not written; return it in a few words. Blocks."""
+        match why:
+            case GaveWay():
+                self._failures.withdraw(session_id)
+                return self._put_off(session_id)
+            case SessionBusy() | CallRefused():
+                self._failures.withdraw(session_id)
+                is_busy = isinstance(why, SessionBusy)
+                return "gave way to a turn" if is_busy else f"left for later: {why.code}"
+            case SessionNotFound():
+                self._failures.forget(session_id)
+                return "skipped: the session is gone"
+        logger.warning("a summary failed", extra={"session_id": session_id, "code": why.code})
+        self._failures.failed(session_id, code=why.code, message=why.message, again=why.retryable)
+        return f"failed: {why.code}"
+
+    def _put_off(self, session_id: str) -> str:
+        self._queue.add(TASK, session_id, delay_seconds=GAVE_WAY_SECONDS)
+        return "gave way to a turn of another session"
 
     # On request
 
@@ -289,8 +297,7 @@ class SummaryService:
         if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
         summary = await self._writer.write(session, chosen)
-        await asyncio.to_thread(self._save, session, summary, chosen, named=model is not None)
-        await asyncio.to_thread(self._failures.forget, session_id)
+        await asyncio.to_thread(self._finish, session, summary, chosen, named=model is not None)
         return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
 
     async def check_model(self, name: str, *, field: str = "model") -> None:

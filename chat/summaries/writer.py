@@ -111,15 +111,14 @@ class SummaryWriter:
         Args:
             session: The session.
             model: The model that writes it.
-            gives_way: Whether turns of other sessions come first; those of its own always do.
+            gives_way: Whether turns of other sessions that begin meanwhile come first; those of its
+                own always do.
 
         Raises:
             SessionBusy: A turn of the session began meanwhile.
             GaveWay: A turn of another session wants the model.
             ModelError: The model can't be asked, or gave no usable answer.
         """
-        if gives_way:
-            await asyncio.to_thread(self._give_way, session, model)
         task = asyncio.create_task(self._ask(session, model))
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
@@ -129,8 +128,10 @@ class SummaryWriter:
                         return task.result()
                     if await asyncio.to_thread(self.is_busy, session.session_id):
                         raise SessionBusy(session.session_id)
-                    if gives_way:
-                        await asyncio.to_thread(self._give_way, session, model)
+                    if gives_way and await asyncio.to_thread(
+                        self.is_wanted, model, but_not_by=session.session_id
+                    ):
+                        raise GaveWay
         except TimeoutError as error:
             raise SummaryTimedOut(model) from error
         finally:
@@ -143,9 +144,13 @@ class SummaryWriter:
         claim = self._repository.claim_of(session_id)
         return claim is not None and claim.alive
 
-    def _give_way(self, session: Session, model: str) -> None:
-        if self._wanted.is_wanted(model, but_not_by=session.session_id):
-            raise GaveWay
+    def is_wanted(self, model: str, *, but_not_by: str) -> bool:
+        """Return whether a turn of any session but this one wants the model. Blocks."""
+        return self._wanted.is_wanted(model, but_not_by=but_not_by)
+
+    async def aclose(self) -> None:
+        """Close connections to models."""
+        await self._answers.aclose()
 
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""

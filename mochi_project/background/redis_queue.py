@@ -86,6 +86,8 @@ class RedisTaskQueue:
         connection: To Redis.
     """
 
+    is_shared = True
+
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
         self._add = connection.script(_ADD)

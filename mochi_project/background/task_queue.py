@@ -22,6 +22,8 @@ class DatabaseTaskQueue:
             right.
     """
 
+    is_shared = False
+
     def __init__(self, database: Path) -> None:
         self._database = database
 

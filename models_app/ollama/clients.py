@@ -10,7 +10,6 @@ Importing this module imports the library and httpx (about 200 ms): the server d
 # private: ollama.Client.{_client,_request}. Price: this module and structured.py. Why: the library
 # has no other way to its HTTP client, nor to send a body that it did not make itself.
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -45,6 +44,7 @@ from models_app.ollama.inventory import (
     model_info,
 )
 from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
+from models_app.ollama.loop_transport import LoopTransport
 from models_app.ollama.transport import OllamaTransport
 from models_app.ollama.wire import encode_body
 
@@ -195,10 +195,13 @@ class AsyncOllamaClient(ollama.AsyncClient):
             address.url if address else None,
             **http_options(address, silence_timeout, connect_timeout),
         )
-        self._silence_timeout = silence_timeout
-        self._connect_timeout = connect_timeout
         self._shared = stream_transport
-        self._own: tuple[asyncio.AbstractEventLoop, OllamaTransport] | None = None
+        self._own = LoopTransport(
+            OllamaHost(self.public_host),
+            silence_timeout=silence_timeout,
+            connect_timeout=connect_timeout,
+            authorization=self._client.headers.get("authorization"),
+        )
 
     @property
     def public_host(self) -> str:
@@ -208,9 +211,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
     async def close(self) -> None:
         """Close every connection that this client opened."""
         await super().close()  # type: ignore[no-untyped-call]
-        if self._own is not None:
-            await self._own[1].aclose()
-            self._own = None
+        await self._own.aclose()
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the models that can chat. One whose details fail is left out.
@@ -267,7 +268,8 @@ class AsyncOllamaClient(ollama.AsyncClient):
                 more=more,
             )
         )
-        reply = await self._transport().chat(body, model=model)
+        transport = self._shared or self._own.get()
+        reply = await transport.chat(body, model=model)
         lines = LineSplitter()
         finished = False
         try:
@@ -299,17 +301,3 @@ class AsyncOllamaClient(ollama.AsyncClient):
         """Send a chat request and return the whole answer; see ``chat_stream``."""
         pieces = self.chat_stream(model, messages, tools, think, context_window, **more)
         return join_pieces([piece async for piece in pieces])
-
-    def _transport(self) -> OllamaTransport:
-        if self._shared is not None:
-            return self._shared
-        loop = asyncio.get_running_loop()
-        if self._own is None or self._own[0] is not loop:
-            transport = OllamaTransport(
-                OllamaHost(self.public_host),
-                silence_timeout=self._silence_timeout,
-                connect_timeout=self._connect_timeout,
-                authorization=self._client.headers.get("authorization"),
-            )
-            self._own = (loop, transport)
-        return self._own[1]

@@ -3,6 +3,7 @@
 # private: ollama.AsyncClient.{_client,_request}; see clients.py.
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import ollama
@@ -21,9 +22,12 @@ from models_app.ollama.conversion import (
     ChatMessageLike,
     http_options,
     library_body,
+    parse_piece,
     typed_errors,
 )
-from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
+from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, OllamaHost, parse_host
+from models_app.ollama.lines import MAX_LINE_BYTES
+from models_app.ollama.loop_transport import LoopTransport
 from models_app.ollama.wire import encode_body
 from models_app.window_sizes import fills_window
 
@@ -55,11 +59,23 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
             address.url if address else None,
             **http_options(address, silence_timeout, connect_timeout),
         )
+        self._transport = LoopTransport(
+            OllamaHost(self.public_host),
+            silence_timeout=silence_timeout,
+            connect_timeout=connect_timeout,
+            authorization=self._client.headers.get("authorization"),
+            call_headers=call_headers,
+        )
 
     @property
     def public_host(self) -> str:
         """The server's URL without credentials."""
         return str(self._client.base_url).rstrip("/")
+
+    async def close(self) -> None:
+        """Close every connection that this client opened."""
+        await super().close()  # type: ignore[no-untyped-call]
+        await self._transport.aclose()
 
     async def chat(  # type: ignore[override] # what ollama-instructor calls of it
         self,
@@ -80,16 +96,19 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         body = library_body(
             model=model, messages=messages, tools=None, think=think, context_window=None, more=more
         )
-        response = await self._request(
-            ollama.ChatResponse,
-            "POST",
-            "/api/chat",
-            content=encode_body({**body, "stream": stream}),
-            headers=self._call_headers() if self._call_headers is not None else None,
-            stream=stream,
-        )
-        if isinstance(response, ollama.ChatResponse):
-            _require_room(response, body.get("options") or {})
+        content = encode_body({**body, "stream": stream})
+        if stream:
+            return await self._request(
+                ollama.ChatResponse,
+                "POST",
+                "/api/chat",
+                content=content,
+                headers=self._call_headers() if self._call_headers is not None else None,
+                stream=True,
+            )
+        reply = await self._transport.get().chat(content, model=model)
+        response = parse_piece(await reply.read_whole(MAX_LINE_BYTES), model)
+        _require_room(response, body.get("options") or {})
         return response
 
     async def structured_response(
@@ -145,7 +164,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         async with call:
             with typed_errors(self.public_host, model, passing=(ModelError,)):
                 response: ollama.ChatResponse = await self.chat(
-                    model, messages, format=format.model_json_schema(), options=options
+                    model, messages, format=_schema_of(format), options=options
                 )
             call.finished = Finished(
                 response.done_reason, response.prompt_eval_count, response.eval_count
@@ -166,3 +185,9 @@ def _require_room(response: ollama.ChatResponse, options: Mapping[str, Any]) -> 
             f"({window} tokens).",
             n_prompt_tokens=prompt,
         )
+
+
+@lru_cache(maxsize=64)
+def _schema_of(form: type[BaseModel]) -> Mapping[str, Any]:
+    """Return a form's JSON schema; making it takes longer than sending it."""
+    return form.model_json_schema()

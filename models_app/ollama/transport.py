@@ -189,6 +189,25 @@ class Reply:
         except HttpError as error:
             raise self._error_from(error) from error
 
+    async def read_whole(self, limit: int) -> bytes:
+        """Return the whole body, of an answer that does not stream, and release the connection.
+
+        Raises:
+            OllamaError: The connection broke or timed out, or the body has more bytes than that.
+        """
+        body, complete = bytearray(), False
+        try:
+            while not complete:
+                await self.readable()
+                data = self.read_available()
+                complete = not data
+                body += data
+                if len(body) > limit:
+                    raise errors.reply_too_long(limit)
+        finally:
+            await self.aclose(complete=complete)
+        return bytes(body)
+
     async def aclose(self, *, complete: bool) -> None:
         """Release the connection.
 

@@ -71,6 +71,23 @@ async def test_an_ollama_that_is_not_there_is_no_surprise():
         await asking(OllamaLanguageModel("http://localhost:1")).ask("qwen3:14b", QUESTION, Animal)
 
 
+@pytest.mark.allow_blocking
+async def test_one_client_asks_ollama_until_it_is_closed(fake, wire):
+    content = '{"name": "cat", "legs": 4}'
+    fake.answers = [
+        wire.refusal(200, {**wire.DONE, "message": {"role": "assistant", "content": content}})
+    ]
+    models = asking(OllamaLanguageModel(fake.url), fake.url)
+
+    for _ in range(2):
+        assert (await models.ask("m", QUESTION, Animal)).legs == 4
+    assert fake.connections == 1
+    await models.aclose()
+    assert (await models.ask("m", QUESTION, Animal)).legs == 4
+    assert fake.connections == 2
+    await models.aclose()
+
+
 async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():
     model = Speaker('Here you are:\n```json\n{"name": "cat", "legs": 4}\n```')
 

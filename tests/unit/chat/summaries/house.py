@@ -30,6 +30,10 @@ class Answers:
         self.asked = asyncio.Event()
         self.cancelled = 0
         self.title = ""
+        self.is_closed = False
+
+    async def aclose(self):
+        self.is_closed = True
 
     async def ask(self, model, question, form):
         self.questions.append((model, question.text))
@@ -66,6 +70,8 @@ class Claims:
 
 
 class Queue:
+    is_shared = True
+
     def __init__(self):
         self.added, self.calls, self.is_there = [], 0, True
         self.held = set()
