@@ -97,6 +97,10 @@ if MOCHI.journal_url:
         "max_attempts": 1,
     }
 else:
-    Q_CLUSTER |= {"orm": "default", "max_attempts": 3}
+    Q_CLUSTER |= {
+        "broker_class": "mochi_project.background.database_broker.DatabaseBroker",
+        "orm": "default",
+        "max_attempts": 3,
+    }
 
 LOGGING = logging_config(MOCHI)

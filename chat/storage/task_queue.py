@@ -13,11 +13,12 @@ class TaskQueue(Protocol):
     is_shared: bool
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
-        """Queue a call of a function for each argument, all or none, at the cost of one. Blocks.
+        """Queue a function to be called with these arguments, all or none. Blocks.
 
         Args:
-            function: Its dotted name; the worker imports it.
-            arguments: Names only, never texts of people: a queue may be readable.
+            function: Its dotted name; the worker imports it. It takes any number of arguments.
+            arguments: Each comes with one call, alone or with others. Names only, never texts of
+                people: a queue may be readable.
             delay_seconds: The worker leaves the calls alone for so long.
 
         Returns:

@@ -189,6 +189,10 @@ class SummaryService:
         ]
         return max(filter(math.isfinite, waits), default=0.0)
 
+    def put_off(self, *session_ids: str) -> None:
+        """Queue sessions again whose summaries could not be begun. Blocks."""
+        self._queue.add(TASK, *session_ids, delay_seconds=0.0)
+
     async def run_due(self, session_id: str) -> str:
         """Make the summary that is due, in the worker; return in a few words what came of it.
 
@@ -214,7 +218,7 @@ class SummaryService:
             self._save(session, None, None)
             return "skipped: none is wanted" if model else "skipped: no suitable model"
         if self._is_patient(session) and self._writer.is_wanted(model, but_not_by=session_id):
-            return self._put_off(session_id)
+            return self._give_way(session_id)
         self._failures.begin(session_id, session.metadata.summary_due or "")
         return session, model
 
@@ -249,7 +253,7 @@ class SummaryService:
         match why:
             case GaveWay():
                 self._failures.withdraw(session_id)
-                return self._put_off(session_id)
+                return self._give_way(session_id)
             case SessionBusy() | CallRefused():
                 self._failures.withdraw(session_id)
                 is_busy = isinstance(why, SessionBusy)
@@ -261,7 +265,7 @@ class SummaryService:
         self._failures.failed(session_id, code=why.code, message=why.message, again=why.retryable)
         return f"failed: {why.code}"
 
-    def _put_off(self, session_id: str) -> str:
+    def _give_way(self, session_id: str) -> str:
         self._queue.add(TASK, session_id, delay_seconds=GAVE_WAY_SECONDS)
         return "gave way to a turn of another session"
 

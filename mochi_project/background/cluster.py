@@ -13,6 +13,8 @@ from typing import Any
 
 from django_q.cluster import Cluster, Sentinel, get_mp_context
 
+from mochi_project.background import stopping
+
 logger = logging.getLogger(__name__)
 
 _TIMED_OUT = 0
@@ -44,6 +46,7 @@ class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
 
     def start(self) -> int:
         """Start the processes; returns when they run, or when they could not."""
+        stopping.share()
         self.stop_event, self.start_event = Event(), Event()
         self.sentinel = get_mp_context().Process(
             target=WholeSentinel,
@@ -54,6 +57,11 @@ class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
         while not self.start_event.is_set() and self.sentinel.is_alive():
             time.sleep(0.02)
         return int(self.pid)
+
+    def stop(self) -> bool:
+        """Let tasks know, and stop; returns when all processes have ended."""
+        stopping.begin()
+        return bool(super().stop())
 
     def sig_handler(self, signum: int, frame: Any) -> None:  # noqa: ARG002 - django-q2's signature
         """Stop, wait for a running task, and end the process."""
