@@ -19,6 +19,7 @@ import psutil
 import pytest
 from httpx_sse import EventSource
 
+from tests.functional import zygote
 from tests.functional.processes import Process, start_process
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ class Server:
     def web_processes(self) -> list[psutil.Process]:
         """The processes that answer requests."""
         parent = psutil.Process(self.process.pid)
-        return parent.children() or [parent]
+        return [each for each in parent.children() if each.name() != zygote.NAME] or [parent]
 
     def chat_with(self, worker: psutil.Process) -> Chat:
         """Return a client whose connection is to this web process, until it was idle for 5 s."""
@@ -189,6 +190,7 @@ def launch(
             cwd=data_dir,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            has_zygote="--workers" in flags or "MOCHI_WORKERS" in variables,
         )
     assert process.stdout
     line = process.stdout.readline()

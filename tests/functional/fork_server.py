@@ -9,6 +9,7 @@ start itself, and of memory, start the interpreter (``subprocess``).
 import fcntl
 import gc
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -21,31 +22,88 @@ import termios
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import django.conf
+
+from tests.functional import zygote
 
 ROOT = Path(__file__).parents[2]
 MODULE = "mochi_server"
+PATCHES = {str(ROOT / "tests/functional/durability" / name) for name in ("faulty", "patched")}
+"""Folders for ``PYTHONPATH`` whose ``sitecustomize.py`` a forked process runs as well."""
 MANAGE = str(ROOT / "manage.py")
 MODULES = (
+    "agents_app.schemas",
+    "anyio.to_thread",
+    "chat.approvals.schemas",
+    "chat.http.context_schemas",
+    "chat.http.schemas",
+    "chat.http.status",
+    "chat.summaries.schemas",
     "django.core.management",
+    "django.core.servers.basehttp",
+    "django.db.backends.sqlite3.base",
     "django.http",
+    "django.test",
     "django.urls",
     "django.views.debug",
-    "httpx",
     "httptools",
+    "httpx",
     "jsonschema",
+    "mochi_project.configuration.logs",
+    "mochi_project.fast_django.handler",
+    "mochi_project.guard.guard",
+    "mochi_project.http.arriving_file",
+    "mochi_project.http.health",
+    "mochi_project.http.metrics_page",
+    "mochi_project.http.openapi",
+    "mochi_project.http.playground",
+    "mochi_project.management.command",
+    "mochi_project.process.lifespan",
     "mochi_project.process.server",
+    "mochi_project.process.startup",
+    "mochi_project.process.trust_question",
+    "mochi_project.process.web_workers",
     "mochi_project.terminal.chat_loop",
+    "mochi_project.terminal.default_model",
+    "mochi_project.terminal.options",
+    "mochi_project.uvicorn_protocol.protocol",
     "mochi_project.wiring.services",
+    "models_app.ollama.clients",
+    "models_app.profile_schemas",
+    "models_app.schemas",
     "models_app.scripted.server",
     "msgspec.json",
+    "multiprocessing.sharedctypes",
+    "ninja",
     "ollama",
     "orjson",
     "prompt_toolkit",
+    "prompts_app.schemas",
     "psutil",
-    "pydantic",
+    "pydantic.networks",
     "rich.markdown",
     "rich.table",
+    "rich.traceback",
+    "sessions_app.http.deletion_schemas",
+    "sessions_app.http.editing_schemas",
+    "sessions_app.http.import_schemas",
+    "sessions_app.http.list_params",
+    "sessions_app.http.list_schemas",
+    "sessions_app.http.request_schemas",
+    "sessions_app.search.schemas",
+    "sessions_app.search.snippets",
+    "sessions_app.search.wanted",
+    "sessions_app.transfer.exporting",
+    "sessions_app.transfer.uploaded",
+    "structlog.dev",
+    "structlog.stdlib",
+    "tools_app.schemas",
+    "usage_app.budgets.schemas",
+    "usage_app.metrics.schemas",
+    "usage_app.schemas",
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
     "yaml",
@@ -109,7 +167,13 @@ def _report_ends(running: dict[int, socket.socket]) -> None:
 
 def become(request: dict[str, Any]) -> None:
     """Give this process what the request asks for, and run its command."""
-    for number, descriptor in enumerate(request["descriptors"]):
+    if request.get("has_zygote"):
+        web_process = zygote.prepare(request["descriptors"])
+        if web_process is not None:
+            become(web_process)
+            return
+    numbers = request.get("numbers", range(3))
+    for number, descriptor in zip(numbers, request["descriptors"], strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
     if request["takes_terminal"]:
@@ -128,6 +192,10 @@ def become(request: dict[str, Any]) -> None:
         for number, mode in ((0, "rb"), (1, "wb"), (2, "wb"))
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    patches = PATCHES.intersection(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if patches:
+        sys.path.extend(patches)
+        importlib.import_module("sitecustomize")
     command: list[str] = request["command"]
     if command[0] == MANAGE:
         sys.argv = command
@@ -137,13 +205,30 @@ def become(request: dict[str, Any]) -> None:
         del command[0]
     else:
         sys.path.insert(0, request["cwd"])
-    sys.argv = [MODULE, *command[2:]]
-    runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    module = command[1]
+    sys.argv = [module, *command[2:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def import_ninja_settings() -> None:
+    """Import ``ninja.conf``, which reads Django's settings: ours have none of Ninja's."""
+    folder = Path(importlib.util.find_spec("ninja").origin).parent
+    spec = importlib.util.spec_from_file_location("ninja.conf", folder / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    importlib.import_module("django.test.signals")  # with what has to get the real settings
+    settings = django.conf.settings
+    django.conf.settings = SimpleNamespace(configured=False)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        django.conf.settings = settings
+    sys.modules["ninja.conf"] = module
 
 
 def main() -> None:
     """Import the libraries, then serve."""
     gc.disable()
+    import_ninja_settings()
     for name in MODULES:
         importlib.import_module(name)
     gc.freeze()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from tests.functional import fork_server
-from tests.functional.fork_server import MANAGE, MODULE, ROOT, take_terminal
+from tests.functional.fork_server import MANAGE, MODULE, PATCHES, ROOT, take_terminal
 
 Stream = int | IO[Any]
 
@@ -129,6 +129,7 @@ class ForkServer:
         cwd: Path,
         streams: Sequence[Stream],
         takes_terminal: bool,
+        has_zygote: bool,
     ) -> ForkedProcess:
         """Start a command for which ``can_fork`` is true; ``start_process`` has the arguments."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -150,6 +151,7 @@ class ForkServer:
             "env": dict(env),
             "cwd": str(cwd),
             "takes_terminal": takes_terminal,
+            "has_zygote": has_zygote,
         }
         data, descriptors = json.dumps(request).encode(), [theirs.fileno(), *given]
         socket.send_fds(self._connected(), [data], descriptors)
@@ -185,7 +187,7 @@ _FORK_SERVER = ForkServer()
 
 def can_fork(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Return whether the fork server can start the command."""
-    if env.get("PYTHONPATH", str(ROOT)) != str(ROOT):
+    if not set(env.get("PYTHONPATH", "").split(os.pathsep)) <= {"", str(ROOT), *PATCHES}:
         return False
     if sys.platform != "linux" or command[0] != sys.executable:
         return False
@@ -201,6 +203,7 @@ def start_process(
     stdout: Stream = subprocess.PIPE,
     stderr: Stream = subprocess.PIPE,
     takes_terminal: bool = False,
+    has_zygote: bool = False,
 ) -> Process:
     """Start a command, from the fork server if it can.
 
@@ -212,6 +215,7 @@ def start_process(
         stdout: A file or a descriptor, or ``PIPE``.
         stderr: A file or a descriptor, or ``PIPE``.
         takes_terminal: Whether stdin is a terminal that shall be the process's own.
+        has_zygote: Whether it forks its web processes, too.
     """
     if can_fork(command, env):
         return _FORK_SERVER.start(
@@ -220,6 +224,7 @@ def start_process(
             cwd=cwd,
             streams=(stdin, stdout, stderr),
             takes_terminal=takes_terminal,
+            has_zygote=has_zygote,
         )
     return subprocess.Popen(
         command,

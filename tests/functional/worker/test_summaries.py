@@ -36,7 +36,7 @@ def web_and_worker(server):
     children = psutil.Process(server.process.pid).children(recursive=True)
     workers = [c for c in children if "mochi_project.background.worker" in c.cmdline()]
     first = [c for c in workers if c.ppid() not in {other.pid for other in workers}]
-    return [c for c in children if "mochi_project.process.web_workers" in c.cmdline()], first
+    return server.web_processes, first
 
 
 def test_an_answer_is_summarized_in_the_background(start):
