@@ -173,6 +173,7 @@ def make_laps(server: Any, script: Script, turns: int) -> None:
             visit_ended.result()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(120 + TURNS // 10)
 def test_thousands_of_turns_leave_nothing_in_memory(
     probed: Callable[..., Any], script: Script
