@@ -35,7 +35,7 @@ def wait_until_idle(*processes: psutil.Process) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("workers", ["1", "4"])
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_idle_server_waits_for_nothing_and_stops_silently(
     start: Start, workers: str, number: signal.Signals
 ) -> None:
