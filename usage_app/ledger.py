@@ -11,8 +11,10 @@ ones. Readers leave out what is torn, foreign, or of a later version (docs/decis
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from weakref import finalize
 
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
 from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line
@@ -26,6 +28,46 @@ _PIECE = 1 << 18
 Cursor = Mapping[str, int]
 """A place in the ledger: how many bytes of which months were read. An empty one is its beginning,
 ``{"2026-11": 0}`` that of a month."""
+
+
+class MonthFile:
+    """A month's file of the ledger, open for appending.
+
+    What it does goes to the system's cache of pages, which takes microseconds: less than handing it
+    to a thread, so the event loop may do it.
+
+    Args:
+        month: The month: ``2026-11``.
+        descriptor: The file, opened for appending and reading; closed with this, or when nobody
+            has this any more.
+    """
+
+    def __init__(self, month: str, descriptor: int) -> None:
+        self.month = month
+        self._descriptor = descriptor
+        self._closing = finalize(self, os.close, descriptor)
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether others find the file; it may have been deleted meanwhile."""
+        return os.fstat(self._descriptor).st_nlink > 0
+
+    def append(self, records: Sequence[UsageRecord]) -> None:
+        """Append records, in one write each.
+
+        Raises:
+            OSError: Not all of them are written.
+        """
+        lines = [line for line in map(line_of, records) if len(line) < LINE_BYTES]
+        if lines and _is_torn(self._descriptor):
+            lines[0] = b"\n" + lines[0]
+        for line in lines:
+            if os.write(self._descriptor, line) != len(line):
+                raise OSError("no space for a whole line")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._closing()
 
 
 class Ledger:
@@ -48,7 +90,21 @@ class Ledger:
         for record in records:
             by_month.setdefault(record.month, []).append(record)
         for month, of_month in by_month.items():
-            self._append(month, of_month)
+            with closing(self.open(month)) as file:
+                file.append(of_month)
+
+    def open(self, month: str) -> MonthFile:
+        """Open the file of a month for appending; it is made if it is not there.
+
+        Raises:
+            OSError: It can't be opened.
+        """
+        try:
+            descriptor = os.open(self._path(month), _APPEND, PRIVATE_FILE)
+        except FileNotFoundError:
+            make_private_directory(self.directory, durable=False)
+            descriptor = os.open(self._path(month), _APPEND, PRIVATE_FILE)
+        return MonthFile(month, descriptor)
 
     def months(self) -> list[str]:
         """Return the months of which there are files, the oldest first."""
@@ -126,25 +182,6 @@ class Ledger:
 
     def _path(self, month: str) -> Path:
         return self.directory / f"{month}{SUFFIX}"
-
-    def _append(self, month: str, records: Sequence[UsageRecord]) -> None:
-        lines = [line for line in map(line_of, records) if len(line) < LINE_BYTES]
-        descriptor = self._open(month)
-        try:
-            if lines and _is_torn(descriptor):
-                lines[0] = b"\n" + lines[0]
-            for line in lines:
-                if os.write(descriptor, line) != len(line):
-                    raise OSError("no space for a whole line")
-        finally:
-            os.close(descriptor)
-
-    def _open(self, month: str) -> int:
-        try:
-            return os.open(self._path(month), _APPEND, PRIVATE_FILE)
-        except FileNotFoundError:
-            make_private_directory(self.directory, durable=False)
-            return os.open(self._path(month), _APPEND, PRIVATE_FILE)
 
     def _end(self, month: str) -> int:
         return max((end for _, end in self._lines(month, 0)), default=0)

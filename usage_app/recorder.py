@@ -1,4 +1,4 @@
-"""Records model calls in the ledger, from a thread of its own: no call waits for the disk."""
+"""Records model calls in the ledger as they end; what takes longer is left to a thread."""
 
 import asyncio
 import atexit
@@ -7,7 +7,7 @@ import threading
 from queue import Empty, SimpleQueue
 
 from models_app.model_calls import ModelCall, ModelCallStart
-from usage_app.ledger import Ledger
+from usage_app.ledger import Ledger, MonthFile
 from usage_app.prices import PriceList
 from usage_app.record import UsageRecord, record_of
 
@@ -19,8 +19,9 @@ _CLOSE_SECONDS = 5.0
 class UsageRecorder:
     """Appends a record of each model call to the ledger; a ``ModelCallObserver``.
 
-    Its thread starts with the first call. With a disk that is full or read-only records are lost
-    and counted, and calls go on.
+    A record is written before anybody is told that the call has ended, so what a client saw is in
+    the ledger. A thread loads prices and opens files; it starts with the first call. With a disk
+    that is full or read-only records are lost and counted, and calls go on.
 
     Args:
         ledger: Where the records go.
@@ -38,6 +39,7 @@ class UsageRecorder:
         self._queue: SimpleQueue[ModelCallStart | ModelCall | threading.Event | None] = (
             SimpleQueue()
         )
+        self._file: MonthFile | None = None
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._is_failing = False
@@ -50,8 +52,21 @@ class UsageRecorder:
             self._queue.put(start)
 
     def model_called(self, call: ModelCall, /) -> None:
-        """Have the call recorded."""
-        self._queue.put(call)
+        """Record the call, in the thread where its price or the file is not there yet."""
+        start, file = call.start, self._file
+        if file is None or self._prices.are_due(start.provider, start.model):
+            self._queue.put(call)
+            return
+        record = self._record(call)
+        try:
+            if record.month != file.month or not file.is_there:
+                self._queue.put(call)
+                return
+            file.append([record])
+        except OSError as error:
+            self._note_loss(error, 1)
+        else:
+            self._note_success()
 
     def flush(self) -> None:
         """Wait until all calls that have ended are recorded, or lost. Blocks."""
@@ -67,6 +82,7 @@ class UsageRecorder:
             if thread is not None and thread.is_alive():
                 self._queue.put(None)
                 thread.join(_CLOSE_SECONDS)
+            self._file = None  # the loop may write to it at this moment: closed by its last user
 
     def _is_running(self) -> bool:
         # A fork has the thread, but not running.
@@ -115,10 +131,17 @@ class UsageRecorder:
             return
         try:
             self._ledger.append(records)
+            self._keep_open(records[-1].month)
         except OSError as error:
             self._note_loss(error, len(records))
         else:
             self._note_success()
+
+    def _keep_open(self, month: str) -> None:
+        """Open the file of the month in which calls end now, for those that come."""
+        file = self._file
+        if file is None or file.month != month or not file.is_there:
+            self._file = self._ledger.open(month)
 
     def _record(self, call: ModelCall) -> UsageRecord:
         start = call.start

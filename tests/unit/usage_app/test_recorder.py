@@ -1,4 +1,4 @@
-"""Model calls are recorded by a thread, and nobody waits for it."""
+"""Model calls are recorded as they end; a thread does what would keep them waiting."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ import pytest
 
 from models_app.errors import ServiceUnavailable
 from models_app.language_model import Finished, ModelRequest, TextDelta
-from models_app.model_calls import ObservedModel, call_models_for
+from models_app.model_calls import ModelCall, ModelCallStart, ObservedModel, call_models_for
 from usage_app.ledger import Ledger
 from usage_app.prices import PriceList
 from usage_app.recorder import UsageRecorder
@@ -77,6 +77,46 @@ def test_a_vendors_prices_are_there_for_its_first_call(recorder, ledger):
 
     (found,) = ledger.read()
     assert (found.cost_usd, found.price_source) == ("1.25", "genai-prices")
+
+
+def test_a_call_is_recorded_before_anybody_is_told_of_its_end(recorder, ledger):
+    ask(recorder, [Finished("stop", 1, 1)])
+    recorder.flush()
+    ask(recorder, [Finished("stop", 2, 1)])
+
+    assert [each.input for each in ledger.read()] == [1, 2]
+
+
+def test_calls_are_recorded_though_the_file_is_deleted_meanwhile(recorder, ledger):
+    for tokens in (1, 2):
+        ask(recorder, [Finished("stop", tokens, 1)])
+        recorder.flush()
+    (month,) = ledger.months()
+    (ledger.directory / f"{month}.jsonl").unlink()
+    for tokens in (3, 4):
+        ask(recorder, [Finished("stop", tokens, 1)])
+        recorder.flush()
+
+    assert [each.input for each in ledger.read()] == [3, 4]
+
+
+def test_a_call_that_ends_in_another_month_is_in_its_file(recorder, ledger):
+    before = 1793491199.0  # a second before November 2026
+    for started_at in (before, before + 3600):
+        start = ModelCallStart(provider="ollama", model="m", purpose="chat")
+        asyncio.run(recorder.model_calling(start))
+        call = ModelCall(
+            start=start,
+            outcome="ok",
+            started_at=started_at,
+            seconds_to_first_token=None,
+            seconds=0.5,
+            tokens=Finished(),
+        )
+        recorder.model_called(call)
+        recorder.flush()
+
+    assert ledger.months() == ["2026-10", "2026-11"]
 
 
 def test_calls_after_the_end_are_recorded_too(recorder, ledger):
