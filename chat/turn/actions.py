@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 
 import msgspec
 from msgspec import UNSET
@@ -50,7 +49,6 @@ class TurnActions:
         children: The turns that run for this one.
         recorder: The session as the turn wrote it.
         approver: Decides which calls may run.
-        perform: What to call for each action.
     """
 
     def __init__(
@@ -89,34 +87,22 @@ class TurnActions:
             recorder=recorder,
             is_stopped=is_stopped,
         )
-        self.perform = self._methods()
 
-    def _methods(self) -> Mapping[Action, Callable[[], Awaitable[Input | None]]]:
-        return {
-            Action.ASK_FOR_PLAN: partial(self.ask_model, planning=True),
-            Action.ASK_MODEL: self.ask_model,
-            Action.DROP_CALLS: self.drop_calls,
-            Action.ASK_APPROVAL: self.ask_approval,
-            Action.RUN_TOOLS: self.run_tools,
-            Action.SAVE_ROUND: self.save_round,
-            Action.SAVE_ANSWER: self.save_answer,
-            Action.SAVE_CANCELLED: self.save_cancelled,
-            Action.SAVE_INTERRUPTED: self.save_interrupted,
-            Action.LEAVE: self.leave,
-            Action.BLAME_EMPTY_ANSWER: self.blame_empty_answer,
-            Action.BLAME_ROUND_LIMIT: self.blame_round_limit,
-            Action.REPORT_CONTINUATION: self.report_continuation,
-            Action.REPORT_COMPLETE: self.report_complete,
-            Action.REPORT_CANCELLED: self.report_cancelled,
-            Action.REPORT_ERROR: self.report_error,
-            Action.REPORT_SUSPENDED: self.report_suspended,
-            Action.REPORT_LOSS: self.report_loss,
-        }
+    def perform(self, action: Action) -> Awaitable[Input | None]:
+        """Perform an action; what it returns happens to the turn next."""
+        return PERFORMED[action](self)
 
     # The model
 
-    async def ask_model(self, *, planning: bool = False) -> Input:
+    async def ask_for_plan(self) -> Input:
+        """Ask the model what to do, in the first of two phases."""
+        return await self._ask(planning=True)
+
+    async def ask_model(self) -> Input:
         """Ask the model, and report what kind of answer it gave."""
+        return await self._ask(planning=False)
+
+    async def _ask(self, *, planning: bool) -> Input:
         answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index)
         self._answers.append(answer)
         self._next_id = new_message_id()
@@ -373,6 +359,28 @@ class TurnActions:
             turn_id=self._job.turn_id,
             **how,
         )
+
+
+PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
+    Action.ASK_FOR_PLAN: TurnActions.ask_for_plan,
+    Action.ASK_MODEL: TurnActions.ask_model,
+    Action.DROP_CALLS: TurnActions.drop_calls,
+    Action.ASK_APPROVAL: TurnActions.ask_approval,
+    Action.RUN_TOOLS: TurnActions.run_tools,
+    Action.SAVE_ROUND: TurnActions.save_round,
+    Action.SAVE_ANSWER: TurnActions.save_answer,
+    Action.SAVE_CANCELLED: TurnActions.save_cancelled,
+    Action.SAVE_INTERRUPTED: TurnActions.save_interrupted,
+    Action.LEAVE: TurnActions.leave,
+    Action.BLAME_EMPTY_ANSWER: TurnActions.blame_empty_answer,
+    Action.BLAME_ROUND_LIMIT: TurnActions.blame_round_limit,
+    Action.REPORT_CONTINUATION: TurnActions.report_continuation,
+    Action.REPORT_COMPLETE: TurnActions.report_complete,
+    Action.REPORT_CANCELLED: TurnActions.report_cancelled,
+    Action.REPORT_ERROR: TurnActions.report_error,
+    Action.REPORT_SUSPENDED: TurnActions.report_suspended,
+    Action.REPORT_LOSS: TurnActions.report_loss,
+}
 
 
 def _left_to_client(item: NumberedCall) -> ClientToolCall:

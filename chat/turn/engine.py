@@ -176,7 +176,7 @@ class TurnEngine:
             for action in actions:
                 if (stopping := self._stopping_input()) is not None:
                     return stopping
-                given = await self.actions.perform[action]()
+                given = await self.actions.perform(action)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None:

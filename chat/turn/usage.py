@@ -47,10 +47,10 @@ def usage_of_call(
         seconds: From the first request to the end of the last one, if it has come.
     """
     return Usage(
-        input_tokens=_sum(end.prompt_eval_count for end in counts),
-        output_tokens=_sum(end.eval_count for end in counts),
-        cached_tokens=_sum(end.cached_count for end in counts),
-        reasoning_tokens=_sum(end.reasoning_count for end in counts),
+        input_tokens=_sum([end.prompt_eval_count for end in counts]),
+        output_tokens=_sum([end.eval_count for end in counts]),
+        cached_tokens=_sum([end.cached_count for end in counts]),
+        reasoning_tokens=_sum([end.reasoning_count for end in counts]),
         first_token_ms=_milliseconds(seconds_to_first_token),
         total_ms=_milliseconds(seconds),
         cost_usd=_money([end.cost for end in counts]),
@@ -63,12 +63,12 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
     if not known:
         return None
     return TurnUsage(
-        input_tokens=_sum(usage.input_tokens for usage in known),
-        output_tokens=_sum(usage.output_tokens for usage in known),
-        cached_tokens=_sum(usage.cached_tokens for usage in known),
-        reasoning_tokens=_sum(usage.reasoning_tokens for usage in known),
+        input_tokens=_sum([usage.input_tokens for usage in known]),
+        output_tokens=_sum([usage.output_tokens for usage in known]),
+        cached_tokens=_sum([usage.cached_tokens for usage in known]),
+        reasoning_tokens=_sum([usage.reasoning_tokens for usage in known]),
         first_token_ms=known[0].first_token_ms,
-        total_ms=_sum(usage.total_ms for usage in known),
+        total_ms=_sum([usage.total_ms for usage in known]),
         cost_usd=_money([cost_of(usage) for usage in known if _has_ended(usage)]),
     )
 
@@ -119,11 +119,15 @@ def _has_ended(usage: Usage) -> bool:
 
 def _money(costs: Sequence[Decimal | None]) -> str | None:
     """Return a sum of money; None where a part of it is not known, or there is none."""
+    if len(costs) == 1:
+        return None if costs[0] is None else money(costs[0])
     known = [cost for cost in costs if cost is not None]
     return money(sum(known, Decimal(0))) if known and len(known) == len(costs) else None
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def _sum(values: Sequence[int | None]) -> int | None:
+    if len(values) == 1:  # nearly always
+        return values[0]
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

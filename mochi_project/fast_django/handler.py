@@ -60,7 +60,8 @@ class AsyncHandler(ASGIHandler):
             asks_head = scope["method"] == "HEAD"
             if asks_head:  # routes declare GET alone
                 scope = {**scope, "method": "GET"}
-            await signals.request_started.asend(sender=self.__class__, scope=scope)
+            if signals.request_started.receivers:
+                await signals.request_started.asend(sender=self.__class__, scope=scope)
             request, error_response = self.create_request(scope, body_file)
             if request is not None:
                 await self._serve(request, receive, send, asks_head=asks_head)
@@ -88,7 +89,7 @@ class AsyncHandler(ASGIHandler):
         finally:
             if response is None:
                 await signals.request_finished.asend(sender=self.__class__)
-            elif signals.request_finished.has_listeners(self.__class__):
+            elif signals.request_finished.receivers:
                 await sync_to_async(response.close)()
             else:
                 response.close()

@@ -188,7 +188,9 @@ async def test_a_turn_that_could_not_be_saved_is_swept_up_by_housekeeping(house,
 
 @pytest.mark.parametrize("last", ["SAVE_INTERRUPTED", "LEAVE", "REPORT_ERROR", "SAVE_CANCELLED"])
 @pytest.mark.parametrize("begun", [True, False])
-async def test_whatever_fails_while_a_turn_is_ended_its_listeners_get_its_end(house, last, begun):
+async def test_whatever_fails_while_a_turn_is_ended_its_listeners_get_its_end(
+    house, last, begun, monkeypatch
+):
     """Also a defect: nobody waits for ever, and the session can be used again."""
     house.model.say(*[[TextDelta("Half")]] * begun, ..., [TextDelta("answer")])
     session_id = await house.new_session()
@@ -198,8 +200,13 @@ async def test_whatever_fails_while_a_turn_is_ended_its_listeners_get_its_end(ho
     async def fail():
         raise RuntimeError("a defect")
 
-    for name in {last, "SAVE_INTERRUPTED"} if last == "LEAVE" else {last}:
-        turn.engine.actions.perform[Action[name]] = fail
+    failing = {Action[name] for name in ({last, "SAVE_INTERRUPTED"} if last == "LEAVE" else {last})}
+    perform = turn.engine.actions.perform
+
+    def perform_or_fail(action):
+        return fail() if action in failing else perform(action)
+
+    monkeypatch.setattr(turn.engine.actions, "perform", perform_or_fail)
     reason = Input.CANCEL_REQUESTED if last == "SAVE_CANCELLED" else Input.ERROR
     async with asyncio.timeout(10):
         turn.engine.stop(reason)
