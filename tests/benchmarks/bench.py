@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 
 import attachments
-import cluster
 import growth
 import measures
 import observing
@@ -18,10 +17,9 @@ import turns
 from measures import Load, percentile
 from results import Samples
 from subjects import (
-    ChatCompletions,
     Direct,
+    Nginx,
     Ours,
-    Responses,
     Server,
     Subject,
     Yardstick,
@@ -157,10 +155,14 @@ class Bench:
                         field.ours, field.our_server, messages, self.load
                     )
                     self._note_point("lengths", "ours", messages, figures)
-        if self._wants("crowd"):
-            await self._crowd(field)
-        if self._wants("capacity"):
-            await self._beside(field, "capacity", self._capacity)
+        with ExitStack() as servers:
+            nginx = None
+            if Nginx.is_installed() and {"crowd", "capacity"} & set(self.only):
+                nginx = servers.enter_context(running(Nginx, field.upstream_url))[:2]
+            if self._wants("crowd"):
+                await self._crowd(field, nginx)
+            if self._wants("capacity"):
+                await self._beside(field, "capacity", self._capacity, nginx=nginx)
 
     async def _memory(self, field: Field) -> None:
         async def held(subject: Subject, server: Server) -> dict[str, float]:
@@ -240,7 +242,7 @@ class Bench:
         for messages in sorted(waits)[1:]:
             self._note_point("waiting", "ours", messages, {"wait_more": waits[messages] - least})
 
-    async def _crowd(self, field: Field) -> None:
+    async def _crowd(self, field: Field, nginx: tuple[Subject, Server] | None) -> None:
         for streams in self.load.crowds:
 
             async def crowd(
@@ -259,57 +261,8 @@ class Bench:
                 }
 
             await self._beside(
-                field, "crowd", crowd, without_r=streams not in self.load.crowds_of_r
+                field, "crowd", crowd, nginx=nginx, without_r=streams > self.load.most_of_r
             )
-
-    async def _dialects(self, upstream_url: str) -> None:
-        """Measure the streams of each protocol on a server of its own, whose memory is fresh.
-
-        The servers take turns: a machine whose speed changes meanwhile changes it for all.
-        """
-        with ExitStack() as servers:
-            pairs: list[tuple[Subject, Server]] = []
-            for kind in (Ours, ChatCompletions, Responses, Yardstick):
-                subject, server, _ = servers.enter_context(running(kind, upstream_url))
-                if isinstance(subject, Ours):
-                    await settle(subject, server)
-                await measures.check(subject)
-                held = await measures.held_streams(subject, server, self.load)
-                memory = {"dialect_memory": held["rss_per_stream"]}
-                self.samples.note("dialects", subject.name, memory)
-                pairs.append((subject, server))
-            for number in range(self.rounds):
-                self.say(f"round {number + 1} of {self.rounds}")
-                for subject, server in pairs:
-                    figures = await self._dialect(subject, server)
-                    self.samples.note("dialects", subject.name, figures)
-
-    async def _dialect(self, subject: Subject, server: Server) -> dict[str, float]:
-        times = await measures.first_tokens(subject, self.load, on_the_fly=True)
-        share = R_SHARE if isinstance(subject, Yardstick) else 1
-        cost = await measures.saturated(subject, server, self.load, share)
-        return {
-            "dialect_first_token": median(times),
-            "dialect_token": cost["cpu_us_per_token"],
-        }
-
-    async def _cluster(self, upstream_url: str) -> None:
-        """Measure our server with files, with Redis, and with a store; they take turns."""
-        with cluster.shared_servers() as shared:
-            with ExitStack() as servers:
-                pairs = [
-                    (way, *servers.enter_context(cluster.node(way, upstream_url, shared)))
-                    for way in cluster.WAYS
-                ]
-                for number in range(self.rounds):
-                    self.say(f"round {number + 1} of {self.rounds}")
-                    for way, subject, server in pairs:
-                        figures = await cluster.streams(way, shared, subject, server, self.load)
-                        self.samples.note("cluster", way, figures)
-            writes = cluster.writes(shared, self.load)
-            self.samples.note("cluster", "s3", {"cluster_write": median(writes)})
-            times = await cluster.sealing(upstream_url, shared, self.load)
-            self.samples.note("cluster", "s3", {"cluster_seal": median(times)})
 
     async def _observing(self, upstream_url: str) -> None:
         """Measure our server plain, with metrics and with traces; they take turns."""
@@ -351,12 +304,20 @@ class Bench:
             self.samples.note("saving", "R", {f"saving@{messages}": figures["json"]})
 
     async def _beside(
-        self, field: Field, measure: str, action: Measure, *, without_r: bool = False
+        self,
+        field: Field,
+        measure: str,
+        action: Measure,
+        *,
+        nginx: tuple[Subject, Server] | None = None,
+        without_r: bool = False,
     ) -> None:
-        """Measure ours, then R while everything of ours is halted that works by itself."""
+        """Measure ours, then others while everything of ours is halted that works by itself."""
         pairs: list[tuple[Subject, Server]] = [(field.ours, field.our_server)]
         if not without_r:
             pairs.append((field.yardstick, field.its_server))
+        if nginx is not None:
+            pairs.append(nginx)
         for subject, server in pairs:
             with nullcontext() if subject is field.ours else field.our_server.quiet():
                 self.samples.note(measure, subject.name, await action(subject, server))

@@ -29,13 +29,13 @@ class Figure:
 
 FIGURES = (
     Figure("CPU per token, saturated", "saturated", "us", 1, "R / 7", "R / 18"),
-    Figure("CPU per token, paced", "paced", "us", 1, "R / 2", "R / 3"),
+    Figure("CPU per token, paced", "paced", "us", 1, "R / 3"),
     Figure("added time to first token, p50", "ttft_p50", "ms", 1e3, "0.75 R", "0.3 R"),
     Figure("added time to first token, p99", "ttft_p99", "ms", 1e3),
     Figure("the same in a new session, p50", "ttft_new_p50", "ms", 1e3, "1 R"),
     Figure("tokens a second, saturated", "throughput", "k", 1e-3),
     Figure("jitter p99, 50 paced streams", "jitter", "ms", 1e3),
-    Figure("streams of 20 tokens/s held", "capacity", "", 1, "5 R", "13 R"),
+    Figure("streams of 20 tokens/s held", "capacity", "", 1, "8 R", "13 R"),
     Figure("memory per open stream", "rss_per_stream", "KiB", 1 / 1024, "64 KiB", "32 KiB"),
     Figure("threads, idle", "idle_threads"),
     Figure("threads, streams open", "threads", "", 1, "as idle"),
@@ -132,6 +132,12 @@ COMPARISONS = (
         "Metrics and traces",
         {"plain": "neither", "metrics": "metrics", "traces": "traces"},
         (Figure("CPU per token, 50 paced streams", "observed_token", "us", 1, "1.03 neither"),),
+    ),
+    Comparison(
+        "held",
+        "Open streams",
+        {"ours": "ours", "R": "R", "nginx": "nginx"},
+        (Figure("streams of 20 tokens/s held", "capacity", "", 1, "8 R, nginx / 2"),),
     ),
     Comparison(
         "cluster",
@@ -279,8 +285,10 @@ CURVES = (
         (
             Line("ours, us per token", "crowd_token"),
             Line("R, us per token", "crowd_token", 1, "R"),
+            Line("nginx, us per token", "crowd_token", 1, "nginx"),
             Line("ours, jitter p99, ms", "crowd_jitter", 1e3),
             Line("R, jitter p99, ms", "crowd_jitter", 1e3, "R"),
+            Line("nginx, jitter p99, ms", "crowd_jitter", 1e3, "nginx"),
         ),
         1,
         "us per token",

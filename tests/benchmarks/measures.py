@@ -51,7 +51,7 @@ class Load:
         long_lengths: How many messages a session has of which few are sent.
         long_turns: How many turns each of these has.
         crowds: How many streams run at once.
-        crowds_of_r: The same for R, which holds fewer.
+        most_of_r: The most of them that R is asked for, which holds fewer.
         watched_seconds: How long streams are watched for a curve.
         turns: Turns over which the memory is watched.
         clustered_streams: Streams that run at once where several machines may answer.
@@ -77,8 +77,8 @@ class Load:
     historians: int = 10
     long_lengths: tuple[int, ...] = (10, 1_000, 5_000, 50_000)
     long_turns: int = 15
-    crowds: tuple[int, ...] = (10, 50, 200, 800)
-    crowds_of_r: tuple[int, ...] = (10, 50, 200)
+    crowds: tuple[int, ...] = (10, 50, 200, 800, 1_400, 2_000)
+    most_of_r: int = 200
     watched_seconds: float = 3.0
     turns: int = 10_000
     clustered_streams: int = 1_000

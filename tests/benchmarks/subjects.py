@@ -241,6 +241,20 @@ class Direct(Subject):
         return [connection.request_bytes("POST", "/api/chat", body)] * replies
 
 
+class Nginx(Direct):
+    """nginx between client and model: bytes are passed on, and nobody looks at them."""
+
+    name = "nginx"
+
+    @staticmethod
+    def is_installed() -> bool:
+        """Return whether there is an nginx to measure."""
+        return shutil.which("nginx") is not None
+
+    def command(self, port: int) -> list[str]:
+        return [sys.executable, str(HERE / "nginx_proxy.py"), "--port", str(port)]
+
+
 def pin(pid: int, core: int) -> None:
     """Bind a process to a core, where there is a choice and the system can."""
     if hasattr(os, "sched_setaffinity"):

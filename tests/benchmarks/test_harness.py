@@ -235,7 +235,7 @@ def test_the_page_has_a_chart_and_the_points_of_a_curve(known: object) -> None:
 
     assert 'x-axis "streams" [10, 200]\n' in page
     assert "    line [100, 40]\n" in page
-    assert "| 10 | 100 | 200 |  |  |" in page
+    assert "| 10 | 100 | 200 |  |  |  |  |" in page
     assert "| 2,000 | 128 |" in page
     assert page.count(report.NOT_MEASURED) == len(figures.CURVES) - 2 + len(figures.COMPARISONS)
 
