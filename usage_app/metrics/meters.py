@@ -1,6 +1,8 @@
 """Counts with Prometheus's client; imported where metrics are switched on alone."""
 
+import asyncio
 import platform
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -12,6 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from models_app.language_model import Finished
 from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from usage_app.metrics import names
 from usage_app.metrics.names import BoundedNames
@@ -19,17 +22,25 @@ from usage_app.metrics.shared_files import SharedFiles
 
 TURN_BUCKETS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600)
 SLOW_LOOP_SECONDS = 0.25
+WRITE_SECONDS = 1.0
+"""How long what has ended waits to be written: the turns of a second are written at once."""
 NOT_FOUND = "TOOL_NOT_FOUND"
 FIRST_TOKEN_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
 _M = TypeVar("_M", Counter, Histogram)
+_Labels = tuple[str, str, str]
+"""The provider, the model and the purpose of a model call."""
+_Sums = defaultdict[tuple[Counter, tuple[str, ...]], float]
+"""What counters shall be raised by, by their labels."""
 
 
 class Meters:
     """Counts the turns, model calls and tool calls of this process, beside those of others.
 
-    A ``ModelCallObserver`` and a ``TurnObserver``. Nothing is counted per token.
+    A ``ModelCallObserver`` and a ``TurnObserver``. Nothing is counted per token, and a turn only
+    leaves a note: Prometheus's client is slow where it is used once in a while, and much faster
+    with the turns of a second one after another (docs/decisions/0048).
 
     Args:
         files: Where all processes count.
@@ -40,6 +51,12 @@ class Meters:
         self._files = files
         self._build = (version, platform.python_version(), django.get_version())
         self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
+        self._writing: asyncio.TimerHandle | None = None
+        self._running = self._listeners = 0
+        self._shown = 0, 0
+        self._ended_turns: list[tuple[str, str, float]] = []
+        self._ended_calls: list[tuple[_Labels, str, float | None, Finished]] = []
+        self._ended_tools: list[tuple[str, str]] = []
         self._models, self._tools = BoundedNames(), BoundedNames()
         self._turns = _counter(names.TURNS)
         self._active = _gauge(names.ACTIVE_TURNS, "livesum")
@@ -56,45 +73,31 @@ class Meters:
 
     def turn_started(self, _: TurnStart, /) -> None:
         """Count a turn that runs."""
-        self._active.inc()
+        self._running += 1
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
-        """Count a turn that has ended."""
-        self._active.dec()
-        self._child(self._turns, turn.state.value, turn.start.dialect).inc()
-        self._turn_seconds.observe(turn.seconds)
+        """Note a turn that has ended."""
+        self._running -= 1
+        self._ended_turns.append((turn.state.value, turn.start.dialect, turn.seconds))
+        self._write_soon()
 
     def tool_started(self, _: ToolStart, /) -> None:
         """Do nothing: calls count when they end."""
 
     def tool_ended(self, end: ToolEnd, /) -> None:
-        """Count a tool call."""
-        # Models make names up, which are no tools.
-        name = names.UNKNOWN if end.outcome == NOT_FOUND else self._tools(end.start.name)
-        self._child(self._tool_calls, name, end.outcome).inc()
+        """Note a tool call."""
+        self._ended_tools.append((end.start.name, end.outcome))
+        self._write_soon()
 
     async def model_calling(self, _: ModelCallStart, /) -> None:
         """Do nothing: calls count when they end."""
 
     def model_called(self, call: ModelCall, /) -> None:
-        """Count a model call, its tokens and its cost."""
-        provider, tokens = call.start.provider, call.tokens
-        model = self._models(call.start.model)
-        self._child(self._calls, provider, model, call.start.purpose).inc()
-        if call.seconds_to_first_token is not None:
-            self._child(self._first_token, provider, model).observe(call.seconds_to_first_token)
-        for kind, count in (
-            ("input", tokens.prompt_eval_count),
-            ("output", tokens.eval_count),
-            ("cached", tokens.cached_count),
-            ("reasoning", tokens.reasoning_count),
-        ):
-            if count:
-                self._child(self._tokens, provider, model, kind).inc(count)
-        if tokens.cost:
-            self._child(self._cost, provider, model).inc(float(tokens.cost))
-        if call.outcome not in (OK, CANCELLED):
-            self._child(self._errors, call.outcome).inc()
+        """Note a model call, its tokens and its cost; not its request, which may be large."""
+        start = call.start
+        labels = start.provider, start.model, start.purpose
+        self._ended_calls.append((labels, call.outcome, call.seconds_to_first_token, call.tokens))
+        self._write_soon()
 
     def sample(self, *, loop_lag: float, streams: int) -> None:
         """Take in what is looked at four times a second.
@@ -106,7 +109,19 @@ class Meters:
         self._lag.set(loop_lag)
         if loop_lag >= SLOW_LOOP_SECONDS:
             self._slow_loops.inc()
-        self._streams.set(streams)
+        self._listeners = streams
+        self._show()
+
+    def write(self) -> None:
+        """Write down what was noted, so that other processes see it."""
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        # Who sees that a turn has ended sees its calls too, and no longer sees it run.
+        self._write_calls()
+        self._write_tools()
+        self._show()
+        self._write_turns()
 
     def render(self, accept: str, *, queue_age: float | None) -> tuple[bytes, str]:
         """Return the metrics of all processes as text, and its content type. Blocks.
@@ -133,6 +148,61 @@ class Meters:
                     )
         return shown
 
+    def _write_soon(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().call_later(WRITE_SECONDS, self.write)
+
+    def _show(self) -> None:
+        """Write what runs and who listens, where that has changed."""
+        now = self._running, self._listeners
+        if now != self._shown:
+            self._shown = now
+            self._active.set(self._running)
+            self._streams.set(self._listeners)
+
+    def _write_calls(self) -> None:
+        ended, self._ended_calls = self._ended_calls, []
+        sums = _Sums(float)
+        for (provider, name, purpose), outcome, first_token, tokens in ended:
+            model = self._models(name)
+            sums[self._calls, (provider, model, purpose)] += 1
+            if first_token is not None:
+                self._child(self._first_token, provider, model).observe(first_token)
+            for kind, count in (
+                ("input", tokens.prompt_eval_count),
+                ("output", tokens.eval_count),
+                ("cached", tokens.cached_count),
+                ("reasoning", tokens.reasoning_count),
+            ):
+                if count:
+                    sums[self._tokens, (provider, model, kind)] += count
+            if tokens.cost:
+                sums[self._cost, (provider, model)] += float(tokens.cost)
+            if outcome not in (OK, CANCELLED):
+                sums[self._errors, (outcome,)] += 1
+        self._raise(sums)
+
+    def _write_tools(self) -> None:
+        ended, self._ended_tools = self._ended_tools, []
+        sums = _Sums(float)
+        for tool, outcome in ended:
+            # Models make names up, which are no tools.
+            name = names.UNKNOWN if outcome == NOT_FOUND else self._tools(tool)
+            sums[self._tool_calls, (name, outcome)] += 1
+        self._raise(sums)
+
+    def _write_turns(self) -> None:
+        ended, self._ended_turns = self._ended_turns, []
+        sums = _Sums(float)
+        for state, dialect, seconds in ended:
+            self._turn_seconds.observe(seconds)
+            sums[self._turns, (state, dialect)] += 1
+        self._raise(sums)
+
+    def _raise(self, sums: _Sums) -> None:
+        for (counter, labels), amount in sums.items():
+            self._child(counter, *labels).inc(amount)
+
     def _child(self, metric: _M, *labels: str) -> _M:
         """Return what counts by these labels; to ask the metric takes five times as long."""
         child = self._children.get((metric, labels))
@@ -141,7 +211,8 @@ class Meters:
         return cast("_M", child)
 
     def close(self) -> None:
-        """Let the next process that finds nobody begin anew."""
+        """Write what is left, and let the next process that finds nobody begin anew."""
+        self.write()
         self._files.close()
 
     def _registry(self, queue_age: float | None) -> CollectorRegistry:
