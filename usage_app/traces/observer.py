@@ -8,14 +8,14 @@ nothing is ever taken back from a context; open spans are known by what stands f
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from opentelemetry.context import attach, get_current
 from opentelemetry.trace import (
     Span,
     SpanKind,
-    Status,
-    StatusCode,
     Tracer,
     get_current_span,
     set_span_in_context,
@@ -26,6 +26,7 @@ from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from sessions_app.surrogates import join_surrogates
 from tools_app.mcp.naming import server_of
 from usage_app.traces import contents, names
+from usage_app.traces.endings import Endings
 from usage_app.traces.names import Attribute, Naming, Value
 from usage_app.traces.options import SpanOptions
 from usage_app.traces.propagation import headers_of
@@ -41,21 +42,31 @@ _calling: ContextVar[ModelCallStart | None] = ContextVar("traced_call", default=
 """The model call that the current task made last; its headers are those of the open span."""
 
 
+class _Begun(NamedTuple):
+    """A span that has not ended, and what is known of it."""
+
+    span: Span
+    values: Mapping[Attribute, Value | None]
+
+
 class SpanObserver:
     """Observes turns and model calls as spans (``TurnObserver``, ``ModelCallObserver``).
 
     Args:
         tracer: Returns what makes the spans.
         options: What they look like.
+
+    Attributes:
+        endings: Holds the spans that have ended a moment ago.
     """
 
     def __init__(self, tracer: Callable[[], Tracer], options: SpanOptions) -> None:
         self._tracer = tracer
         self._contents = options.contents
-        self._naming = Naming(latest=options.latest_names)
-        self._turns: dict[str, Span] = {}
-        self._tools: dict[ToolStart, Span] = {}
-        self._calls: dict[ModelCallStart, Span] = {}
+        self.endings = Endings(Naming(latest=options.latest_names))
+        self._turns: dict[str, _Begun] = {}
+        self._tools: dict[ToolStart, _Begun] = {}
+        self._calls: dict[ModelCallStart, _Begun] = {}
 
     @property
     def open_spans(self) -> int:
@@ -65,8 +76,8 @@ class SpanObserver:
     def call_headers(self) -> Mapping[str, str]:
         """Return the headers of the requests of the model call that this task makes just now."""
         start = _calling.get()
-        span = None if start is None else self._calls.get(start)
-        return _NO_HEADERS if span is None else headers_of(span)
+        begun = None if start is None else self._calls.get(start)
+        return _NO_HEADERS if begun is None else headers_of(begun.span)
 
     def tool_headers(self) -> Mapping[str, str]:
         """Return the headers of the requests of the tool call that runs in this task."""
@@ -75,7 +86,7 @@ class SpanObserver:
     def turn_started(self, turn: TurnStart, /) -> None:
         """Begin the span of a turn, and make it the current one of its task."""
         said = contents.conversation(turn.said) if self._contents else None
-        self._turns[turn.turn_id] = span = self._begin(
+        self._turns[turn.turn_id] = begun = self._begin(
             f"{names.CHAT} {turn.model}"
             if turn.agent is None
             else f"{names.INVOKE_AGENT} {turn.agent}",
@@ -90,14 +101,14 @@ class SpanObserver:
                 names.INPUT_MESSAGES: said,
             },
         )
-        _make_current(span)
+        _make_current(begun.span)
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
         """End its span."""
-        span = self._turns.pop(turn.start.turn_id, None)
+        begun = self._turns.pop(turn.start.turn_id, None)
         answer = contents.answer(turn.answer) if self._contents and turn.answer else None
         self._end(
-            span,
+            begun,
             {
                 names.TURN_STATE: turn.state.value,
                 names.ROUNDS: turn.rounds,
@@ -111,7 +122,7 @@ class SpanObserver:
         """Begin the span of a tool call, and make it the current one of its task."""
         server = server_of(start.name)
         name = start.name[:LONGEST_NAME]
-        self._tools[start] = span = self._begin(
+        self._tools[start] = begun = self._begin(
             f"{names.EXECUTE_TOOL} {name}",
             SpanKind.INTERNAL if server is None else SpanKind.CLIENT,
             {
@@ -124,7 +135,7 @@ class SpanObserver:
                 names.ARGUMENTS: contents.arguments_of(start.arguments) if self._contents else None,
             },
         )
-        _make_current(span)
+        _make_current(begun.span)
 
     def tool_ended(self, end: ToolEnd, /) -> None:
         """End its span."""
@@ -142,12 +153,12 @@ class SpanObserver:
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
         """Begin the span of a model call. Never refuses one."""
-        self._calls[start] = span = self._begin(
+        self._calls[start] = begun = self._begin(
             f"{names.CHAT} {start.model}", SpanKind.CLIENT, self._of_request(start)
         )
         _calling.set(start)
         if start.caller is None or start.caller.turn_id is None:  # of a summary: it has no turn
-            _name_in_log(span)
+            _name_in_log(begun.span)
 
     def model_called(self, call: ModelCall, /) -> None:
         """End its span."""
@@ -192,28 +203,19 @@ class SpanObserver:
             known[names.INPUT_MESSAGES] = contents.conversation(request.messages)
         return known
 
-    def _begin(self, name: str, kind: SpanKind, values: Mapping[Attribute, Value | None]) -> Span:
-        return self._tracer().start_span(
-            join_surrogates(name),
-            context=get_current(),
-            kind=kind,
-            attributes=self._naming.attributes(values),
-        )
+    def _begin(self, name: str, kind: SpanKind, values: Mapping[Attribute, Value | None]) -> _Begun:
+        span = self._tracer().start_span(join_surrogates(name), context=get_current(), kind=kind)
+        return _Begun(span, values)
 
     def _end(
         self,
-        span: Span | None,
+        begun: _Begun | None,
         values: Mapping[Attribute, Value | None],
         *,
         error: str | None,
     ) -> None:
-        if span is None:
-            return
-        if span.is_recording():
-            span.set_attributes(self._naming.attributes({**values, names.ERROR_TYPE: error}))
-            if error is not None:
-                span.set_status(Status(StatusCode.ERROR))
-        span.end()
+        if begun is not None:
+            self.endings.add(begun.span, {**begun.values, **values}, error=error)
 
 
 def _make_current(span: Span) -> None:
@@ -232,6 +234,7 @@ def _name_in_log(span: Span) -> None:
         )
 
 
+@lru_cache(maxsize=64)
 def _address(url: str | None) -> tuple[str | None, int | None]:
     """Return host and port of a provider's address, without its credentials."""
     if url is None:

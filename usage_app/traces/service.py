@@ -67,17 +67,22 @@ class TraceService:
     async def flush(self) -> None:
         """Export what has ended, as far as that takes no longer than ``EXPORT_SECONDS``."""
         if self._opened is not None and not self._closed:
-            await _bounded(self._opened[0].force_flush)
+            await _bounded(self.observer.endings.work_off, self._opened[0].force_flush)
 
     async def aclose(self) -> None:
         """Export what has ended, likewise, and stop; spans that end later are lost."""
         if self._opened is not None and not self._closed:
             self._closed = True
-            await _bounded(self._opened[0].shutdown)
+            await _bounded(self.observer.endings.work_off, self._opened[0].shutdown)
 
 
-async def _bounded(export: Callable[[], Any]) -> None:
+async def _bounded(*steps: Callable[[], Any]) -> None:
     """Wait a while for an export, in a thread that does not keep the process from its end."""
+
+    def export() -> None:
+        for step in steps:
+            step()
+
     thread = threading.Thread(target=export, name="trace-export", daemon=True)
     thread.start()
     await asyncio.to_thread(thread.join, EXPORT_SECONDS)

@@ -64,6 +64,8 @@ class Traced:
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
+        assert self.services.observers.traces is not None
+        self.services.observers.traces.observer.endings.work_off()
         return self.exporter.get_finished_spans()
 
     @property

@@ -1,0 +1,79 @@
+"""Ends spans in a thread, those of a second one after another.
+
+What a span holds is only looked at when it is sent. So the event loop begins spans, because their
+ids are needed at once, and notes what they hold and when they end; naming and checking the
+attributes takes longer than all of that, and many times as long between two tokens of others as
+in a loop of its own (docs/decisions/0089).
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from opentelemetry.trace import Span, Status, StatusCode
+
+from usage_app.traces import names
+from usage_app.traces.names import Attribute, Naming, Value
+
+WAIT_SECONDS = 1.0
+"""How long spans wait at most for others that end."""
+
+
+class _Ending(NamedTuple):
+    span: Span
+    values: Mapping[Attribute, Value | None]
+    error: str | None
+    at: int
+
+
+class Endings:
+    """Keeps spans that have ended until they are named, and hands them to what exports them.
+
+    Args:
+        naming: Names their attributes.
+    """
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        self._waiting: deque[_Ending] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._working = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """The number of spans that wait."""
+        return len(self._waiting)
+
+    def add(
+        self, span: Span, values: Mapping[Attribute, Value | None], *, error: str | None
+    ) -> None:
+        """Note that a span ends now; called on the event loop.
+
+        Args:
+            span: The span.
+            values: What it holds.
+            error: The code of the error that ended its work, if one did.
+        """
+        if not span.is_recording():
+            return
+        self._waiting.append(_Ending(span, values, error, time.time_ns()))
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(WAIT_SECONDS, self._work_in_thread, loop)
+
+    def work_off(self) -> None:
+        """End what waits. Blocks, and may be called in any thread but that of the event loop."""
+        with self._working:  # who comes second returns when all is done
+            while self._waiting:
+                span, values, error, at = self._waiting.popleft()
+                span.set_attributes(self._naming.attributes({**values, names.ERROR_TYPE: error}))
+                if error is not None:
+                    span.set_status(Status(StatusCode.ERROR))
+                span.end(at)
+
+    def _work_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        loop.run_in_executor(None, self.work_off)
