@@ -265,18 +265,19 @@ class Bench:
             )
 
     async def _observing(self, upstream_url: str) -> None:
-        """Measure our server plain, with metrics and with traces; they take turns."""
+        """Measure our server plain, with metrics and with traces, all at the same time."""
         with ExitStack() as servers:
-            watched: list[tuple[str, Subject, Server]] = []
+            watched: dict[str, tuple[Subject, Server]] = {}
             for name in observing.WATCHED:
                 variables = observing.variables(name, upstream_url)
                 subject, server, _ = servers.enter_context(running(Ours, upstream_url, **variables))
-                await observing.turns(subject, server, self.load)
-                watched.append((name, subject, server))
+                await settle(subject, server)
+                watched[name] = subject, server
+            await observing.compare(watched, observing.FIRST)
             for number in range(self.rounds):
                 self.say(f"round {number + 1} of {self.rounds}")
-                for name, subject, server in watched:
-                    figures = await observing.turns(subject, server, self.load)
+                found = await observing.compare(watched, self.load)
+                for name, figures in found.items():
                     self.samples.note("observing", name, figures)
 
     def _listing(self) -> None:

@@ -131,7 +131,14 @@ COMPARISONS = (
         "observing",
         "Metrics and traces",
         {"plain": "neither", "metrics": "metrics", "traces": "traces"},
-        (Figure("CPU per token, 50 paced streams", "observed_token", "us", 1, "1.03 neither"),),
+        (
+            Figure("CPU per token while 50 paced streams run", "observed_token", "us", 1e6,
+                   "neither + 1 us; traces: 1.03 neither"),
+            Figure("the same with turns of 100 tokens", "observed_paced_turn", "us", 1e6,
+                   "traces: 1.03 neither"),
+            Figure("CPU per turn of 16 tokens at full speed", "observed_turn", "us", 1e6,
+                   "metrics: neither + 20 us"),
+        ),
     ),
     Comparison(
         "held",

@@ -56,6 +56,9 @@ class Load:
         turns: Turns over which the memory is watched.
         clustered_streams: Streams that run at once where several machines may answer.
         deaths: How many nodes die.
+        observed_seconds: How long streams are watched where metrics and traces cost.
+        observed_turns: How many turns of 100 paced tokens a stream has there.
+        short_turns: How many turns of 16 tokens a connection has there, as fast as they come.
     """
 
     connections: int = 16
@@ -83,6 +86,9 @@ class Load:
     turns: int = 10_000
     clustered_streams: int = 1_000
     deaths: int = 5
+    observed_seconds: float = 15.0
+    observed_turns: int = 5
+    short_turns: int = 200
 
 
 async def check(subject: Subject) -> None:

@@ -46,6 +46,9 @@ QUICK = Load(
     turns=2_000,
     clustered_streams=100,
     deaths=1,
+    observed_seconds=3,
+    observed_turns=1,
+    short_turns=50,
 )
 
 
