@@ -19,7 +19,7 @@ from usage_app.traces import names
 from usage_app.traces.names import Attribute, Naming, Value
 
 WAIT_SECONDS = 1.0
-"""How long spans wait at most for others that end."""
+"""The time that spans wait for others that end."""
 
 
 class _Ending(NamedTuple):
