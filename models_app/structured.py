@@ -160,7 +160,7 @@ async def ask_for_json(
     """Ask any model to answer in JSON, and find the JSON in its answer.
 
     The prompt holds the schema. The first attempt also sends it as the provider's structured
-    output; where the provider refuses that, or the answer is unusable, the prompt alone is tried.
+    output; where the provider fails at that, or the answer is unusable, the prompt alone is tried.
 
     Raises:
         ModelError: The provider can't be asked, or gave no answer of that form (retryable).
@@ -184,7 +184,7 @@ async def ask_for_json(
     for request in [constrained, *[plain] * (ATTEMPTS - 1)]:
         try:
             text = await whole_answer(language_model, request, enough=LONGEST_ANSWER)
-        except ServiceUnavailable:  # compatible servers refuse unknown parameters
+        except ServiceUnavailable:  # some compatible servers fail at a schema, with any status
             if request is constrained:
                 continue
             raise

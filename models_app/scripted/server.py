@@ -40,6 +40,8 @@ class ScriptedModelServer:
         heads: The path and the headers (in lower case) of each of these.
         scripts: Each answers one of the next chat requests, but for those that ask for a format;
             without one the messages of the request decide. Threads may change it.
+        refuses_schemas: Whether requests for an answer of a form are refused, as some compatible
+            servers do. Threads may change it.
         open_streams: How many chat requests are being answered now.
     """
 
@@ -49,6 +51,7 @@ class ScriptedModelServer:
         self.requests: deque[Mapping[str, Any]] = deque(maxlen=KEPT_REQUESTS)
         self.heads: deque[tuple[str, Mapping[str, str]]] = deque(maxlen=KEPT_REQUESTS)
         self.scripts: deque[Instruction] = deque()
+        self.refuses_schemas = False
         self._host = host
         self._port = port
         self._words_per_second = words_per_second
@@ -244,6 +247,8 @@ class ScriptedModelServer:
     async def _send(
         self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
     ) -> web.StreamResponse:
+        if chat.format and self.refuses_schemas:
+            raise Refused(400, "This response_format type is unavailable now")
         plan = chat.plan(self.scripts.popleft() if self.scripts and not chat.format else None)
         logger.info(
             "scripted %s of %s: %s reply, %d steps",

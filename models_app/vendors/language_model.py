@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING
 
 from models_app.errors import ModelError
 from models_app.inserted_files import InsertedFiles
-from models_app.language_model import ANY_OBJECT, Delta, ModelInfo, ModelRequest, Retrying
+from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
 from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
+from models_app.vendors.answer_schemas import (
+    AnswerSchemas,
+    may_be_about_schema,
+    sends_schema,
+    without_schema,
+)
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 
@@ -66,6 +72,7 @@ class VendorLanguageModel:
         self._silence_timeout = silence_timeout
         self._connect_timeout = connect_timeout
         self._key_of = key_of
+        self._schemas = AnswerSchemas(vendor.name)
         self._clients: _Clients | None = None
 
     @property
@@ -76,22 +83,32 @@ class VendorLanguageModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield batches of deltas.
 
-        A request that fails before its first delta is retried (``Retrying``).
+        A request that fails before its first delta is retried (``Retrying``). One whose answer
+        schema is refused is sent without it (``Warned``): its prompt has to tell the form, too.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
+        name, schemas = request.model, self._schemas
+        in_words = sends_schema(request) and schemas.refuses(name)
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
             try:
-                async with aclosing(self._ask(request)) as batches:
+                asked = without_schema(request) if in_words else request
+                async with aclosing(self._ask(asked)) as batches:
                     async for batch in batches:
+                        if in_words and not streaming:
+                            schemas.note_refusal(name)
+                            yield [schemas.warning(name)]
                         streaming = True
                         yield batch
             except ModelError as error:
                 if streaming:
                     raise
+                if not in_words and self._was_sent_schema(asked) and may_be_about_schema(error):
+                    in_words = True
+                    continue
                 pause = retries.pause_after(error)
                 notice = Retrying(error.message)
             else:
@@ -152,13 +169,8 @@ class VendorLanguageModel:
             try:
                 model = clients.make_model(request.model)
                 settings = self._settings(request, model)
-                takes_schemas = model.profile.get("supports_json_schema_output", False)
-                # Vendors close objects: that of any object would leave only the empty one.
-                if request.answer_schema == ANY_OBJECT:
-                    takes_schemas = False
-                parameters = request_parameters(
-                    request.tools, request.answer_schema if takes_schemas else None
-                )
+                schema = request.answer_schema if _sends_schema(request, model) else None
+                parameters = request_parameters(request.tools, schema)
                 opened_responses.set(opened)
                 inserted_files.set(files if request.files else None)
                 async with model_request_stream(
@@ -179,6 +191,10 @@ class VendorLanguageModel:
                 for response in opened:
                     await response.aclose()
         yield last
+
+    def _was_sent_schema(self, request: ModelRequest) -> bool:
+        make = self._clients.make_model if self._clients is not None else None
+        return make is not None and _sends_schema(request, make(request.model))
 
     def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
         from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
@@ -221,3 +237,8 @@ class VendorLanguageModel:
             call_headers=self._call_headers,
         )
         return client
+
+
+def _sends_schema(request: ModelRequest, model: "Model") -> bool:
+    """Return whether a request is sent with its schema to this model."""
+    return sends_schema(request) and model.profile.get("supports_json_schema_output", False)
