@@ -121,12 +121,17 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The next piece of a call's arguments, from providers that stream them."""
+    """The next piece of a call's arguments, from providers that stream them.
+
+    The first piece of a call has its ``tool_name``, where the provider tells it by then. The whole
+    call follows with an event of its own, unless the turn breaks off.
+    """
 
     event: ClassVar[str] = "tool_call_delta"
     call_index: int
     tool_call_id: str
     arguments: str
+    tool_name: str | UnsetType = UNSET
 
 
 class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from collections.abc import Container, Sequence
 from io import StringIO
 
 import msgspec
+from msgspec import UNSET
 
 from chat.stream.events import (
     ContentDelta,
@@ -28,7 +29,7 @@ from models_app.language_model import (
     WindowGrown,
 )
 from sessions_app.messages import AssistantMessage, ToolCall, Usage, mark_cancelled
-from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
+from sessions_app.surrogates import is_unicode, join_surrogates, mend_call, mend_call_id
 
 CALLS_CLIENT = "tool_calls"
 """The ``done_reason`` of an answer that asks for tools of the client."""
@@ -210,7 +211,10 @@ class ModelAnswer:
         )
 
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
+        is_first = delta.call_index not in self._arguments_of
+        is_named = is_first and delta.name and is_unicode(delta.name)
         return ToolCallDelta(
+            tool_name=delta.name if is_named else UNSET,
             call_index=self.first_call_index + delta.call_index,
             tool_call_id=mend_call_id(delta.call_id),
             arguments=self._arguments_of[delta.call_index].feed(delta.arguments),

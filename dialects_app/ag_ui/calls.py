@@ -53,11 +53,38 @@ class ShownCalls:
         self._subagent = subagent_run_id
         self._shown = set(self._resumed.known)
         self._results: dict[str, int] = {}
+        self._open: set[str] = set()
 
     def begin_round(self) -> None:
         """Take ids for those of new calls: some providers begin to count again in each answer."""
+        self.end()
         self._shown.clear()
         self._resumed = ResumedCalls()
+
+    def begin(self, call_id: str, name: str, *, parent_id: str) -> str:
+        """Show that a call begins, whose arguments come in pieces, unless the client has it.
+
+        Returns:
+            The message that asks for it; empty if the client has the call.
+        """
+        if call_id in self._shown:
+            return ""
+        self._shown.add(call_id)
+        self._open.add(call_id)
+        self._start(call_id, name, parent_id)
+        return parent_id
+
+    def add_arguments(self, call_id: str, piece: str) -> None:
+        """Show the next piece of the arguments of a call that was begun, and of no other."""
+        if call_id in self._open:
+            who = self._subagent
+            self._frames.add("TOOL_CALL_ARGS", toolCallId=call_id, delta=piece, subagentRunId=who)
+
+    def end(self) -> None:
+        """End the calls that were begun, and of which nothing more was heard."""
+        for call_id in sorted(self._open):
+            self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=self._subagent)
+        self._open.clear()
 
     def show(
         self,
@@ -67,7 +94,7 @@ class ShownCalls:
         *,
         parent_id: str = "",
     ) -> str:
-        """Show a call, unless the client has it.
+        """Show a call, or what it lacks, unless the client has it.
 
         Args:
             call_id: The call.
@@ -78,6 +105,9 @@ class ShownCalls:
         Returns:
             The message that asks for it; empty if the client has the call.
         """
+        if call_id in self._open:
+            self._open.discard(call_id)
+            self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=self._subagent)
         if call_id in self._shown:
             return ""
         self._shown.add(call_id)
@@ -87,18 +117,21 @@ class ShownCalls:
             if arguments is None:
                 name, arguments = shown_call(resumed)
         who = self._subagent
-        self._frames.add(
-            "TOOL_CALL_START",
-            toolCallId=call_id,
-            toolCallName=name,
-            parentMessageId=parent_id or None,
-            subagentRunId=who,
-        )
+        self._start(call_id, name, parent_id)
         if arguments is not None:
             delta = arguments_text(arguments)
             self._frames.add("TOOL_CALL_ARGS", toolCallId=call_id, delta=delta, subagentRunId=who)
         self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=who)
         return parent_id
+
+    def _start(self, call_id: str, name: str, parent_id: str) -> None:
+        self._frames.add(
+            "TOOL_CALL_START",
+            toolCallId=call_id,
+            toolCallName=name,
+            parentMessageId=parent_id or None,
+            subagentRunId=self._subagent,
+        )
 
     def show_result(
         self, call_id: str, content: str, metadata: Mapping[str, Any] | None = None

@@ -20,6 +20,7 @@ from chat.stream.events import (
     Failed,
     MessageComplete,
     StatusChanged,
+    ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
@@ -41,6 +42,7 @@ from dialects_app.ag_ui.interrupts import interrupt_of
 from dialects_app.ag_ui.spoken import Spoken
 from dialects_app.ag_ui.subagents import Subagent
 from sessions_app.messages import ToolCall, Usage
+from tools_app.toolset import AGENT_TOOL
 
 PROTOCOL_VERSION = "1.0"
 """The version of AG-UI that is spoken; in no release another one without a word in the changes."""
@@ -87,6 +89,7 @@ class RunProjector:
         self._agent_runs: dict[str, int] = {}
         self._show: Mapping[str, Callable[[Any], None]] = {
             TurnStarted.event: self._begin,
+            ToolCallDelta.event: self._stream_arguments,
             ToolCallStarted.event: self._call,
             ClientToolCall.event: self._leave_to_client,
             ToolConfirmationRequired.event: self._ask,
@@ -159,6 +162,7 @@ class RunProjector:
         if isinstance(ending, MessageComplete | Cancelled):
             self._spoken.require(ending.message_id)
         self._spoken.end()
+        self._calls.end()
         for agent in self._agents.values():
             if ending is None:
                 agent.suspend()
@@ -196,6 +200,17 @@ class RunProjector:
         parent = self._calls.show(call_id, name, arguments, parent_id=self._spoken.message_id)
         self._spoken.note(parent)
         return parent
+
+    def _stream_arguments(self, delta: ToolCallDelta) -> None:
+        """Show a piece of a call; agents' calls are shown by other names, and whole.
+
+        A text stays open: the model may go on with it after the call.
+        """
+        call_id, name = delta.tool_call_id, delta.tool_name
+        if name is not UNSET and name != AGENT_TOOL:
+            parent = self._calls.begin(call_id, name, parent_id=self._spoken.message_id)
+            self._spoken.note(parent)
+        self._calls.add_arguments(call_id, delta.arguments)
 
     def _call(self, call: ToolCallStarted) -> None:
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)

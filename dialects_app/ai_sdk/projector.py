@@ -22,6 +22,7 @@ from chat.stream.events import (
     Failed,
     MessageComplete,
     StatusChanged,
+    ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
@@ -39,8 +40,12 @@ from dialects_app.ai_sdk.chunks import (
     tool_chunk,
 )
 from tools_app.errors import EXECUTION_DENIED
+from tools_app.toolset import AGENT_TOOL
 
 _NOBODY: frozenset[str] = frozenset()
+_BROKEN_OFF = "The call broke off before it was whole."
+_WAITS = "The call waits for the answers about those beside it."
+"""Shown of a call until it runs: a client with an open input does not send its answers."""
 
 
 class UIMessageProjector:
@@ -84,6 +89,7 @@ class UIMessageProjector:
         self._asked: set[str] = set()
         self._known = set(known)
         self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._streamed: dict[str, str] = {}
         self._agents: dict[str, AgentData] = {}
         self._chunks: list[str] = []
         self._open = ""
@@ -93,6 +99,7 @@ class UIMessageProjector:
         self._delta = ""
         self._show: Mapping[str, Callable[[Any], None]] = {
             TurnStarted.event: self._begin,
+            ToolCallDelta.event: self._stream_input,
             ToolCallStarted.event: self._call,
             ClientToolCall.event: self._call,
             ToolConfirmationRequired.event: self._ask,
@@ -152,8 +159,13 @@ class UIMessageProjector:
             self._is_in_step = True
             self._chunks.append(chunk("start-step"))
 
-    def _end_step(self) -> None:
+    def _end_step(self, without_call: str = _BROKEN_OFF) -> None:
+        """End a step, and with it the inputs of which nothing more was heard; say why in words."""
         self._close_part()
+        for call_id, name in self._streamed.items():
+            said = {"toolName": name, "input": {}, "errorText": without_call}
+            self._chunks.append(tool_chunk("tool-input-error", call_id, **said))
+        self._streamed.clear()
         if self._is_in_step:
             self._is_in_step = False
             self._chunks.append(chunk("finish-step"))
@@ -191,7 +203,7 @@ class UIMessageProjector:
             self._answered -= asked
             self._skips = bool(self._answered)
         if not self._skips and not asked <= self._decided:
-            self._finish("tool-calls")
+            self._finish("tool-calls", without_call=_WAITS)
             self._stop()
 
     def _complete(self, complete: MessageComplete) -> None:
@@ -211,11 +223,17 @@ class UIMessageProjector:
 
     def _end(self, _: Done) -> None:
         if self._asked or self._is_in_step or self._open:  # the turn was suspended
-            self._finish("tool-calls")
+            self._finish("tool-calls", without_call=_WAITS)
         self._stop()
 
-    def _finish(self, reason: str, metadata: Mapping[str, Any] | None = None) -> None:
-        self._end_step()
+    def _finish(
+        self,
+        reason: str,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        without_call: str = _BROKEN_OFF,
+    ) -> None:
+        self._end_step(without_call)
         self._chunks.append(chunk("finish", finishReason=reason, messageMetadata=metadata))
 
     def _stop(self) -> None:
@@ -224,11 +242,24 @@ class UIMessageProjector:
 
     # Calls
 
+    def _stream_input(self, delta: ToolCallDelta) -> None:
+        """Show a piece of a call's input; agents' calls are shown by other names, and whole."""
+        call_id, name = delta.tool_call_id, delta.tool_name
+        if self._skips:
+            return
+        if name is not UNSET and name != AGENT_TOOL:
+            self._streamed[call_id] = name
+            self._add(tool_chunk("tool-input-start", call_id, toolName=name))
+        if call_id in self._streamed:
+            piece = delta.arguments
+            self._add(chunk("tool-input-delta", toolCallId=call_id, inputTextDelta=piece))
+
     def _call(self, call: ToolCallStarted | ClientToolCall) -> None:
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)
 
     def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
         self._known.add(call_id)
+        self._streamed.pop(call_id, None)
         self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))
 
     def _ask(self, asked: ToolConfirmationRequired) -> None:

@@ -82,6 +82,7 @@ async def test_arguments_that_are_streamed_show_before_their_call_under_its_numb
     deltas = [data for name, data in events if name == "tool_call_delta"]
     assert [(d["call_index"], d["tool_call_id"]) for d in deltas] == [(1, "c1"), (1, "c1")]
     assert json.loads("".join(d["arguments"] for d in deltas)) == {"a": 1, "b": 2}
+    assert [d.get("tool_name") for d in deltas] == ["add", None]  # told once
     assert [d["call_index"] for n, d in events if n == "tool_call"] == [0, 1]
 
 

@@ -1,11 +1,12 @@
 """Turns of all kinds, and what a client of AG-UI makes of the streams that show them."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ag_ui.core import Event as AgUiEvent
 from hypothesis import strategies as st
+from msgspec import UNSET
 from pydantic import TypeAdapter
 
 from chat.stream.encoding import encode_event
@@ -35,6 +36,7 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.ag_ui.projector import RunProjector
+from tools_app.toolset import AGENT_TOOL
 
 SESSION_ID = "0123456789"
 TURN_ID = "0199f3a2b4c51f2e3d4c"
@@ -291,7 +293,7 @@ def _texts(draw: st.DrawFn) -> list[Event]:
 def _calls(draw: st.DrawFn) -> Sequence[Event]:
     ids = [f"call_{number}" for number in range(draw(st.integers(1, 3)))]
     what = {each: draw(st.sampled_from(["free", "asked", "agent", "refused"])) for each in ids}
-    events: list[Event] = [ToolCallDelta(call_index=0, tool_call_id=ids[0], arguments='{"a"')]
+    events: list[Event] = list(draw(_streamed(ids, what)))
     events += [asked(each, f"conf_{each}") for each in ids if what[each] == "asked"]
     events += [called(each, n="ü") for each in ids if what[each] == "free"]
     agents = [each for each in ids if what[each] == "agent"]
@@ -306,6 +308,19 @@ def _calls(draw: st.DrawFn) -> Sequence[Event]:
         returned(each, draw(st.sampled_from(["3", "", None]))) for each in ids if each not in agents
     ]
     return events
+
+
+@st.composite
+def _streamed(draw: st.DrawFn, ids: Sequence[str], what: Mapping[str, str]) -> Iterator[Event]:
+    """Pieces of arguments, of calls whose names are told with the first piece, or not."""
+    pieces: list[Event] = []
+    for number, each in enumerate(draw(st.lists(st.sampled_from(ids), unique=True))):
+        name = draw(st.sampled_from([UNSET, AGENT_TOOL if what[each] == "agent" else "add"]))
+        about: dict[str, Any] = {"call_index": number, "tool_call_id": each}
+        pieces.append(ToolCallDelta(**about, arguments='{"n":', tool_name=name))
+        pieces += draw(_texts())
+        pieces.append(ToolCallDelta(**about, arguments='"ü"}'))
+    return iter(pieces)
 
 
 @st.composite

@@ -14,6 +14,7 @@ from chat.stream.events import (
     ContentDelta,
     StatusChanged,
     ThinkingContentDelta,
+    ToolCallDelta,
     ToolContinuationStarted,
 )
 from dialects_app.ag_ui.calls import ResumedCalls
@@ -151,6 +152,39 @@ def test_calls_belong_to_the_message_that_asks_for_them():
     assert json.loads(arguments["delta"]) == {"a": 1, "b": 2}
     assert (result["messageId"], result["content"], result["role"]) == ("result-c1", "3", "tool")
     assert texts_of(events) == {"m0": "I add.", "m1": "3"}
+
+
+def test_arguments_come_as_the_model_writes_them():
+    about = {"call_index": 0, "tool_call_id": "c1"}
+    pieces = [
+        ToolCallDelta(**about, arguments='{"a":', tool_name="add"),
+        ToolCallDelta(**about, arguments="1}"),
+    ]
+    events = projected([started(), *pieces, called("c1", a=1), returned("c1"), *complete()])
+    calls = [event for event in events if event["type"].startswith("TOOL_CALL")]
+    assert kinds(calls) == [
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "TOOL_CALL_RESULT",
+    ]
+    assert (calls[0]["toolCallName"], calls[0]["parentMessageId"]) == ("add", "m0")
+    assert calls[1]["delta"] + calls[2]["delta"] == '{"a":1}'
+
+
+@pytest.mark.parametrize("ending", [failed(), cancelled()], ids=["error", "cancelled"])
+def test_a_call_that_broke_off_ends_before_the_run(ending):
+    piece = ToolCallDelta(call_index=0, tool_call_id="c1", arguments='{"a":', tool_name="add")
+    events = projected([started(), piece, *ending])
+    assert kinds(events)[-2] in {"TOOL_CALL_END", "TEXT_MESSAGE_END"}
+    assert kinds(events).count("TOOL_CALL_END") == 1
+    verify(events)
+
+
+def test_the_call_of_an_agent_is_shown_whole():
+    piece = ToolCallDelta(call_index=0, tool_call_id="c1", arguments="{", tool_name="agent")
+    assert "TOOL_CALL_START" not in kinds(projected([started(), piece, *failed()]))
 
 
 def test_a_failed_call_says_what_its_model_is_told():

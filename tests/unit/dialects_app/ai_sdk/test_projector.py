@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.stream.events import AttachedFile, Event
+from chat.stream.events import AttachedFile, Event, ToolCallDelta, ToolCallStarted
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from tests.unit.dialects_app.ai_sdk.streams import (
     SESSION,
@@ -169,6 +169,48 @@ def test_a_denied_call_is_denied() -> None:
     )
 
 
+PIECES = [
+    ToolCallDelta(call_index=1, tool_call_id="own_1", arguments='{"a":', tool_name="add"),
+    ToolCallDelta(call_index=1, tool_call_id="own_1", arguments="1}"),
+]
+
+
+def test_an_input_comes_as_the_model_writes_it() -> None:
+    call = ToolCallStarted(tool_name="add", arguments={"a": 1}, call_index=1, tool_call_id="own_1")
+    chunks = show(*PIECES, call, result(1), complete())
+    about = [each for each in chunks if each.get("toolCallId") == "own_1"]
+    assert kinds(about) == [
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-delta",
+        "tool-input-available",
+        "tool-output-available",
+    ]
+    assert (about[0]["toolName"], about[0]["dynamic"]) == ("add", True)
+    assert "".join(each["inputTextDelta"] for each in about[1:3]) == '{"a":1}'
+
+
+def test_an_input_that_broke_off_is_an_error() -> None:
+    chunks = show(*PIECES, failed())
+    assert kinds(chunks)[-3:] == ["tool-input-error", "finish-step", "error"]
+
+
+def test_a_free_call_beside_a_question_does_not_keep_the_client_from_answering() -> None:
+    """The client sends its answers only when no call of the step is open."""
+    asked = [*PIECES, question(0), WAITING]
+    waiting = chunks_of(projected([STARTED, *asked]))
+    assert kinds(waiting)[-3:] == ["tool-input-error", "finish-step", "finish"]
+    assert "waits" in waiting[-3]["errorText"]
+    call = ToolCallStarted(tool_name="add", arguments={"a": 1}, call_index=1, tool_call_id="own_1")
+    rest = show(*asked, call, result(1), result(0), complete(), answered={"conf_0"})
+    assert kinds(rest)[1:3] == ["tool-input-available", "tool-output-available"]
+
+
+def test_the_call_of_an_agent_is_shown_whole() -> None:
+    piece = ToolCallDelta(call_index=0, tool_call_id="c", arguments="{", tool_name="agent")
+    assert "tool-input-start" not in kinds(show(piece, failed()))
+
+
 def test_a_call_that_a_person_changed_shows_what_it_ran_with() -> None:
     def inputs(ran_with: dict[str, int]) -> list[Any]:
         ended = result(arguments=ran_with, confirmation_id="conf_0")
@@ -257,7 +299,7 @@ def test_all_kinds_of_chunks_are_what_another_implementation_reads() -> None:
     asked = [question(1), question(2), WAITING, failing, denied, CONTINUED]
     events = [thought("Hm."), *ours(), CONTINUED, *agent_run(), *asked, said("Hi")]
     streams = [
-        show(*events, end, decided={"conf_1", "conf_2"})
+        show(*events, *PIECES, end, decided={"conf_1", "conf_2"})
         for end in (complete(), cancelled(), failed())
     ]
     seen: dict[str, Any] = {}
@@ -267,7 +309,7 @@ def test_all_kinds_of_chunks_are_what_another_implementation_reads() -> None:
         read = reader.model_validate(chunk).model_dump(by_alias=True, exclude_none=True)
         assert read == chunk
         seen[kind] = read
-    assert len(seen) == 19
+    assert len(seen) == 22
 
 
 @given(journals(), st.integers(1, 5))
@@ -278,9 +320,18 @@ def test_any_turn_keeps_the_clients_rules_however_it_is_cut(events: list[Event],
     cut = b"".join(projector.feed(pieces[at : at + size]) for at in range(0, len(pieces), size))
     assert cut == whole
     open_parts: set[str] = set()
+    open_inputs: set[str] = set()
     in_step = False
     for chunk in chunks_of(whole):
         kind, part = chunk["type"], chunk.get("id")
+        if kind == "tool-input-start":
+            open_inputs.add(chunk["toolCallId"])
+        elif kind == "tool-input-delta":
+            assert chunk["toolCallId"] in open_inputs
+        elif kind in {"tool-input-available", "tool-input-error"}:
+            open_inputs.discard(chunk["toolCallId"])
+        elif kind == "finish-step":
+            assert not open_inputs
         if kind in {"text-start", "reasoning-start"}:
             assert in_step
             open_parts.add(part)

@@ -48,7 +48,9 @@ def ours(index: int = 0) -> list[Event]:
     """Return what a call of one of the server's tools shows."""
     what: dict[str, Any] = {"tool_name": "add", "call_index": index, "tool_call_id": f"own_{index}"}
     return [
-        ToolCallDelta(call_index=index, tool_call_id=f"own_{index}", arguments='{"a"'),
+        ToolCallDelta(
+            call_index=index, tool_call_id=f"own_{index}", arguments='{"a"', tool_name="add"
+        ),
         ToolCallStarted(**what, arguments={"a": 1}),
         StatusChanged(state="waiting_for_tool"),
         ToolResultReceived(
