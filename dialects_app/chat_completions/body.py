@@ -151,6 +151,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
         metadata: Kept with a session that ``store`` saves: up to 16 pairs of text.
         n: More than one answer is refused.
         logprobs: Refused if true.
+        top_logprobs: Refused if there are to be any.
         logit_bias: Not obeyed; see ``x-mochi-warning``.
         modalities: Other output than text is refused.
         audio: Refused.
@@ -180,6 +181,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Any = None
     n: int | None = None
     logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     logit_bias: Mapping[str, Any] | None = None
     modalities: Sequence[Literal["text"]] | None = None
     audio: Any = None

@@ -249,7 +249,8 @@ def _required_text(message: MessageIn, path: str) -> str:
     text = _text(message, path)
     if text is None:
         raise _refusal(
-            f"{path}.content", "Invalid value for 'content': expected a string, got null."
+            f"{path}.content",
+            f"Invalid value for '{path}.content': expected a string, got null.",
         )
     return text
 

@@ -152,6 +152,10 @@ def _refuse_what_is_not_done(body: CompletionIn) -> None:
         raise _refusal("n", "One answer is given at a time: 'n' can only be 1.")
     if body.logprobs:
         raise _refusal("logprobs", "Probabilities of tokens are not given: leave out 'logprobs'.")
+    if body.top_logprobs:
+        raise _refusal(
+            "top_logprobs", "Probabilities of tokens are not given: leave out 'top_logprobs'."
+        )
     if body.audio is not None:
         raise _refusal("audio", "Answers are text: leave out 'audio'.")
     if body.functions is not None:

@@ -95,8 +95,9 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
         top_p: From 0 to 1.
         text: The form of the answer.
         reasoning: How hard a thinking model reasons.
-        include: ``mochi.agent_events`` shows what agents do; others are ignored.
-        truncation: A history that is too long is made to fit either way.
+        include: ``mochi.agent_events`` shows what agents do; probabilities of tokens are refused,
+            others are ignored.
+        truncation: A history that is too long is made to fit either way; see ``x-mochi-warning``.
         metadata: Up to 16 pairs of text.
         user: Repeated, as are the next ones.
         safety_identifier: Repeated.

@@ -35,6 +35,7 @@ _REPEATED = (
     "prompt_cache_key",
     "store",
 )
+_LOGPROBS = "message.output_text.logprobs"
 _FUNCTION = re.compile(r"client_tools\[(\d+)\]")
 _PARAMETERS = {
     "message": "input",
@@ -75,6 +76,11 @@ def read_request(body: ResponseIn) -> Asked:
         refuse("prompt", "Prompts that OpenAI keeps are not known here: send 'instructions'.")
     if body.top_logprobs:
         refuse("top_logprobs", "Probabilities of tokens are not given: leave out 'top_logprobs'.")
+    for index, wanted in enumerate(body.include or ()):
+        if wanted == _LOGPROBS:
+            refuse(
+                f"include[{index}]", f"Probabilities of tokens are not given: leave out {wanted}."
+            )
     if body.previous_response_id is not None and body.conversation is not None:
         refuse(
             "previous_response_id",
@@ -187,6 +193,8 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    if body.truncation == "disabled":
+        warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:
         warnings.append("max_tool_calls: not obeyed")
     effort = body.reasoning.effort if body.reasoning else None

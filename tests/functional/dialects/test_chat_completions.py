@@ -178,6 +178,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa"}}
         ),
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"temperature": 3}, "temperature"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"functions": [{"name": "f"}]}, "functions"),

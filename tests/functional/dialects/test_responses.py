@@ -186,6 +186,12 @@ def test_an_error_in_mid_stream_fails_the_response_and_is_kept(server, client):
         ({"tools": [{"type": "web_search"}]}, 400, "invalid_value", "tools[0].type"),
         ({"input": []}, 400, "invalid_value", "input"),
         (
+            {"include": ["message.output_text.logprobs"]},
+            400,
+            "invalid_value",
+            "include[0]",
+        ),
+        (
             {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]},
             400,
             "invalid_value",

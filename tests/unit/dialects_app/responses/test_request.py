@@ -127,6 +127,7 @@ def test_the_form_of_an_answer_is_its_schema():
         ({"previous_response_id": "resp_1", "conversation": "conv_1"}, "previous_response_id"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"top_logprobs": 3}, "top_logprobs"),
+        ({"include": ["mochi.agent_events", "message.output_text.logprobs"]}, "include[1]"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [WEATHER, {"type": "file_search"}]}, "tools[1].type"),
         ({"tools": [{"type": "mcp", "server_label": "other"}]}, "tools[0].server_label"),
@@ -165,15 +166,21 @@ def test_what_makes_no_sense_is_refused_by_its_path(body, field):
 
 def test_what_is_not_obeyed_is_said():
     warnings = asked(
-        tools=[WEATHER], parallel_tool_calls=False, max_tool_calls=3, reasoning={"effort": "max"}
+        tools=[WEATHER],
+        parallel_tool_calls=False,
+        truncation="disabled",
+        max_tool_calls=3,
+        reasoning={"effort": "max"},
     ).warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
         "parallel_tool_calls",
         "tools",
+        "truncation",
         "max_tool_calls",
         "reasoning.effort",
     ]
-    assert asked(service_tier="auto", text={"verbosity": "low"}).warnings == []
+    plain = asked(service_tier="auto", truncation="auto", text={"verbosity": "low"})
+    assert plain.warnings == []
 
 
 def test_parameters_are_repeated():
