@@ -261,10 +261,7 @@ class AgentToolCall(_OfAgent, frozen=True, kw_only=True):
 
 
 class AgentToolResult(_OfAgent, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool of an agent ran, or could not be run.
-
-    ``arguments`` and ``confirmation_id`` are those of ``tool_result``.
-    """
+    """A tool of an agent ran, or could not be run; its fields are those of ``tool_result``."""
 
     event: ClassVar[str] = "agent_tool_result"
     tool_name: str
