@@ -10,6 +10,7 @@ The garbage collector does not watch them (``gc=False``): values made of JSON ho
 pass over a session of 100,000 messages stopped all threads for 150 ms, several times a reading.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_args
@@ -22,6 +23,8 @@ INTERRUPTED_RESULT = "interrupted, not run again"
 """The result of a call whose own was lost: saved by a turn that broke off, else only sent."""
 _CHANGED = "(The user changed the arguments to "
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
+_NO_KEY = secrets.token_hex(16)
+"""Stands for the key of what has none; new in each process, so that no file holds it."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -107,18 +110,28 @@ class Attachment(
     height: int | None = None
 
 
-class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The fields of all messages; a field's annotation is its documentation for clients, too."""
+class _MessageBase(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    tag_field="role",
+    forbid_unknown_fields=True,
+):
+    """The fields of all messages; a field's annotation is its documentation for clients, too.
+
+    As JSON they are read by ``format/``, which leaves to msgspec those that need no conversion.
+    """
 
     content: str
     message_id: str
     timestamp: Annotated[str, Meta(description="UTC, ISO 8601 with microseconds")]
     turn_id: Annotated[str | None, Meta(description="the turn that it was said in")] = None
-    extra: Mapping[str, Any] = NO_EXTRA
+    extra: Mapping[str, Any] = msgspec.field(default=NO_EXTRA, name=_NO_KEY)
     """Unknown keys of the file, kept for the next write."""
 
 
-class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
+class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="user"):
     """A message of a person."""
 
     role: ClassVar[str] = "user"
@@ -126,7 +139,7 @@ class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 
 
-class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
+class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="system"):
     """The system prompt."""
 
     role: ClassVar[str] = "system"
@@ -135,7 +148,7 @@ class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     source_file: Annotated[str | None, Meta(description="the prompt file")] = None
 
 
-class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
+class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="assistant"):
     """A message of a model."""
 
     role: ClassVar[str] = "assistant"
@@ -160,7 +173,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
         return not (self.cancelled or self.interrupted or self.tool_calls)
 
 
-class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
+class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="tool"):
     """The result of a tool call, as text for the model."""
 
     role: ClassVar[str] = "tool"

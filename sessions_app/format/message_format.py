@@ -74,6 +74,11 @@ def decode_ours(array: bytes) -> tuple[list[Message], bool]:
     Raises:
         Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: It holds others.
     """
+    if not any(key in array for key in _CONVERTED):
+        with suppress(msgspec.ValidationError):
+            plain = _DECLARED.decode(array)
+            if all(m.message_id and m.timestamp and utc(m.timestamp) is m.timestamp for m in plain):
+                return plain, True
     found = _STORED.decode(array)
     messages = [_BY_STORED[type(stored)].from_stored(stored) for stored in found]
     times = [message.timestamp for message in messages]
@@ -236,6 +241,7 @@ class _RoleFormat:
 
     Attributes:
         stored_type: A struct for messages as we write them, and for no others.
+        converted: The fields whose JSON values are read to others.
     """
 
     def __init__(self, message_type: type[Message]) -> None:
@@ -252,6 +258,7 @@ class _RoleFormat:
             for name, kind in self._types.items()
             if kind.read and kind.stored is not types[name]
         ]
+        self.converted = [name for name, _ in self._read]
         self._written = [
             (
                 name,
@@ -322,3 +329,7 @@ _BY_TYPE = {message_type: _RoleFormat(message_type) for message_type in MESSAGE_
 _BY_ROLE = {message_type.role: found for message_type, found in _BY_TYPE.items()}
 _BY_STORED = {found.stored_type: found for found in _BY_TYPE.values()}
 _STORED = msgspec.json.Decoder(list[reduce(or_, _BY_STORED)])  # type: ignore[misc]
+
+_DECLARED = msgspec.json.Decoder(list[reduce(or_, MESSAGE_TYPES)])  # type: ignore[misc]
+_CONVERTED = {f'"{name}"'.encode() for found in _BY_TYPE.values() for name in found.converted}
+"""The keys whose values are converted: a list without them is decoded as messages are declared."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.context.survey import SHORTEST, Survey, Surveys
+from chat.context.survey import COMPARED_AT_ONCE, SHORTEST, Survey, Surveys
 from sessions_app.context_state import digest_of
 from sessions_app.messages import Attachment, UserMessage, shown
 
@@ -117,6 +117,15 @@ def test_equal_histories_of_other_objects_are_the_same(digested):
     digested.clear()
     assert surveys.of(history(SHORTEST + 1), ID).digest_of(range(5)) == first
     assert not digested
+
+
+def test_equal_histories_that_are_compared_in_several_runs_are_the_same():
+    surveys, length = Surveys(), 2 * COMPARED_AT_ONCE + SHORTEST
+    first = surveys.of(history(length), ID).settled
+
+    assert surveys.of(history(length), ID).settled is first
+    changed = (*history(length - 200), said(0), *history(199, start=length - 199))
+    assert surveys.of(changed, ID).settled is not first
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,41 @@ def test_keys_that_nobody_knows_survive_at_every_level() -> None:
     assert call["function"] == {"name": "f", "arguments": {}, "x": 6}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"extra": {"a": 1}},
+        {"message_id": ""},
+        {"timestamp": ""},
+        {"timestamp": "2026-11-21T11:00:00"},
+        {"content": None},
+        {"tool_calls": [{"id": "", "name": "f", "arguments": {}, "x": 1}]},
+        {"tool_calls": [{"id": "1", "name": "f", "arguments": {}}]},
+        {"variants": [[]]},
+        {"content": 'of "tool_calls" and "variants"'},
+        {"hidden": "perhaps"},
+    ],
+)
+def test_a_message_that_is_not_as_we_write_it_changes_no_other(other: dict[str, Any]) -> None:
+    said = {"role": "assistant", "message_id": "1", "timestamp": NOW, "content": "Yes."}
+    value = {**document(), "messages": [said, {**said, **other}, said]}
+
+    together = decode(json.dumps(value).encode(), SESSION_ID).messages
+    indented = decode(json.dumps(value, indent=2).encode(), SESSION_ID).messages
+    alone = decode(json.dumps({**value, "messages": [said]}).encode(), SESSION_ID).messages
+
+    assert together == indented
+    assert (together[0], together[2]) == (*alone, *alone)
+    assert together[1] != alone[0]
+    message = together[1]
+    assert isinstance(message, AssistantMessage)
+    assert message.message_id
+    assert message.timestamp.endswith("+00:00")
+    assert all(isinstance(value, tuple) for value in (message.tool_calls, message.variants))
+    written = rewritten(value)["messages"][1]
+    assert all(written[key] == other[key] for key in ("extra", "hidden") if key in other)
+
+
 def test_who_runs_a_call_is_written_where_it_is_not_the_server() -> None:
     def rewritten_call(**key: object) -> dict[str, object]:
         function = {"name": "f", "arguments": {}}
