@@ -104,10 +104,11 @@ def test_who_comes_late_gets_the_same_and_a_crash_closes_what_is_open(
 ) -> None:
     running, other = server.web_processes
     here, there = server.chat_with(running).http, server.chat_with(other).http
+    beside = server.chat_with(other).http  # a second stream needs a connection of its own
     with (
         here.stream("POST", "/ui/chat", json=ask(session_id, CUT)) as begun,
         there.stream("GET", f"/ui/chat/{session_id}/stream") as late,
-        there.stream("GET", f"/agui/{session_id}") as thread,
+        beside.stream("GET", f"/agui/{session_id}") as thread,
     ):
         first = until_cut(sent(begun), "tool-input-delta")
         replayed, run = sent(late), sent(thread)
