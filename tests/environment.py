@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 BYTECODE = Path(__file__).parents[1] / ".pytest_cache/bytecode"
-PROCESSES_A_CORE = 2
+PROCESSES_A_CORE = 3
 """More than one: tests of servers wait for these to start and stop."""
 
 
