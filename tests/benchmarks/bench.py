@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import attachments
+import cluster
 import growth
 import measures
 import observing
@@ -17,9 +18,11 @@ import turns
 from measures import Load, percentile
 from results import Samples
 from subjects import (
+    ChatCompletions,
     Direct,
     Nginx,
     Ours,
+    Responses,
     Server,
     Subject,
     Yardstick,
@@ -263,6 +266,55 @@ class Bench:
             await self._beside(
                 field, "crowd", crowd, nginx=nginx, without_r=streams > self.load.most_of_r
             )
+
+    async def _dialects(self, upstream_url: str) -> None:
+        """Measure the streams of each protocol on a server of its own, whose memory is fresh.
+
+        The servers take turns: a machine whose speed changes meanwhile changes it for all.
+        """
+        with ExitStack() as servers:
+            pairs: list[tuple[Subject, Server]] = []
+            for kind in (Ours, ChatCompletions, Responses, Yardstick):
+                subject, server, _ = servers.enter_context(running(kind, upstream_url))
+                if isinstance(subject, Ours):
+                    await settle(subject, server)
+                await measures.check(subject)
+                held = await measures.held_streams(subject, server, self.load)
+                memory = {"dialect_memory": held["rss_per_stream"]}
+                self.samples.note("dialects", subject.name, memory)
+                pairs.append((subject, server))
+            for number in range(self.rounds):
+                self.say(f"round {number + 1} of {self.rounds}")
+                for subject, server in pairs:
+                    figures = await self._dialect(subject, server)
+                    self.samples.note("dialects", subject.name, figures)
+
+    async def _dialect(self, subject: Subject, server: Server) -> dict[str, float]:
+        times = await measures.first_tokens(subject, self.load, on_the_fly=True)
+        share = R_SHARE if isinstance(subject, Yardstick) else 1
+        cost = await measures.saturated(subject, server, self.load, share)
+        return {
+            "dialect_first_token": median(times),
+            "dialect_token": cost["cpu_us_per_token"],
+        }
+
+    async def _cluster(self, upstream_url: str) -> None:
+        """Measure our server with files, with Redis, and with a store; they take turns."""
+        with cluster.shared_servers() as shared:
+            with ExitStack() as servers:
+                pairs = [
+                    (way, *servers.enter_context(cluster.node(way, upstream_url, shared)))
+                    for way in cluster.WAYS
+                ]
+                for number in range(self.rounds):
+                    self.say(f"round {number + 1} of {self.rounds}")
+                    for way, subject, server in pairs:
+                        figures = await cluster.streams(way, shared, subject, server, self.load)
+                        self.samples.note("cluster", way, figures)
+            writes = cluster.writes(shared, self.load)
+            self.samples.note("cluster", "s3", {"cluster_write": median(writes)})
+            times = await cluster.sealing(upstream_url, shared, self.load)
+            self.samples.note("cluster", "s3", {"cluster_seal": median(times)})
 
     async def _observing(self, upstream_url: str) -> None:
         """Measure our server plain, with metrics and with traces, all at the same time."""

@@ -17,8 +17,7 @@ BEGUN_SECONDS = 30
 LEFT_SECONDS = 0.5
 """What servers get to notice that streams were left, before something else is measured."""
 CAPACITY_LEVELS = (
-    100, 150, 220, 300, 350, 400, 475, 550, 650, 750, 1000, 1300, 1600, 2000, 2300, 2600, 3000,
-    3500, 4000, 5000,
+    100, 150, 200, 250, 300, 350, 400, 475, 550, 750, 1000, 1300, 1600, 2000, 2500, 3000,
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The harness's own pieces work: what it measures with is not what goes wrong."""
 
+import ast
 import asyncio
 import importlib
 import subprocess
@@ -280,3 +281,20 @@ def test_a_run_leaves_the_measures_that_it_did_not_make(known: object, tmp_path:
 def test_the_page_is_what_the_results_say() -> None:
     said = "run `just bench`, or tests/benchmarks/run.py --render"
     assert report.page(results.load()) == report.PAGE.read_text("utf-8"), said
+
+
+def test_the_bench_calls_what_it_has() -> None:
+    """Measures take minutes: a name that is gone would be found after all the others."""
+    tree = ast.parse((HERE / "bench.py").read_text("utf-8"))
+    (bench,) = (node for node in tree.body if getattr(node, "name", "") == "Bench")
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    has = {node.name for node in ast.walk(bench) if isinstance(node, functions)}
+    called = {
+        node.func.attr
+        for node in ast.walk(bench)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    }
+    assert called <= has | {"say"}
