@@ -54,7 +54,12 @@ class Observers:
             await asyncio.to_thread(self.traces.open)
 
     async def flush(self) -> None:
-        """Send on what was observed, as far as that takes no longer than a moment."""
+        """Write and send on what was observed, as far as that takes no longer than a moment.
+
+        Where the event loop stops between tasks, nothing that waits for a moment would do it.
+        """
+        if self.meters is not None:
+            self.meters.write()
         if self.traces is not None:
             await self.traces.flush()
 

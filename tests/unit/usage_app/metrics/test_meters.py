@@ -2,12 +2,14 @@
 
 import asyncio
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from prometheus_client import values
 
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import State
+from mochi_project.wiring.observers import Observers
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from usage_app.metrics import meters
@@ -96,3 +98,16 @@ async def test_what_is_left_is_counted_when_the_process_ends(counting):
     end_turn(counting)
     counting.close()
     assert (await shown(counting))["mochi_turns_total"] == 1
+
+
+def test_what_a_task_of_the_worker_counted_is_there_when_it_ends(counting):
+    nothing: Any = None
+    observers = Observers(nothing, nothing, nothing, nothing, None, counting)
+
+    async def task():
+        end_turn(counting)
+        await observers.flush()
+
+    for turns in (1, 2):  # each on an event loop that runs no longer than it
+        asyncio.run(task())
+        assert asyncio.run(shown(counting))["mochi_turns_total"] == turns
