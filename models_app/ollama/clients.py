@@ -12,6 +12,7 @@ Importing this module imports the library and httpx (about 200 ms): the server d
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import ollama
@@ -197,10 +198,13 @@ class AsyncOllamaClient(ollama.AsyncClient):
         )
         self._shared = stream_transport
         self._own = LoopTransport(
-            OllamaHost(self.public_host),
-            silence_timeout=silence_timeout,
-            connect_timeout=connect_timeout,
-            authorization=self._client.headers.get("authorization"),
+            partial(
+                OllamaTransport,
+                OllamaHost(self.public_host),
+                silence_timeout=silence_timeout,
+                connect_timeout=connect_timeout,
+                authorization=self._client.headers.get("authorization"),
+            )
         )
 
     @property

@@ -3,7 +3,7 @@
 # private: ollama.AsyncClient.{_client,_request}; see clients.py.
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import ollama
@@ -28,6 +28,7 @@ from models_app.ollama.conversion import (
 from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, OllamaHost, parse_host
 from models_app.ollama.lines import MAX_LINE_BYTES
 from models_app.ollama.loop_transport import LoopTransport
+from models_app.ollama.transport import OllamaTransport
 from models_app.ollama.wire import encode_body
 from models_app.window_sizes import fills_window
 
@@ -60,11 +61,14 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
             **http_options(address, silence_timeout, connect_timeout),
         )
         self._transport = LoopTransport(
-            OllamaHost(self.public_host),
-            silence_timeout=silence_timeout,
-            connect_timeout=connect_timeout,
-            authorization=self._client.headers.get("authorization"),
-            call_headers=call_headers,
+            partial(
+                OllamaTransport,
+                OllamaHost(self.public_host),
+                silence_timeout=silence_timeout,
+                connect_timeout=connect_timeout,
+                authorization=self._client.headers.get("authorization"),
+                call_headers=call_headers,
+            )
         )
 
     @property

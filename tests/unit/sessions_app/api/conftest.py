@@ -18,7 +18,7 @@ from chat.approvals.waiting import WaitingSessions
 from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
 from chat.summaries.service import SummaryService
-from mochi_project.wiring.services import install_services
+from mochi_project.wiring.services import MOST_LISTS_AT_ONCE, install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
@@ -156,7 +156,7 @@ def client(
         ),
         chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
         deletion=SessionDeletion(manager, chats, Turns(manager)),
-        list_places=asyncio.Semaphore(1),
+        list_places=asyncio.Semaphore(MOST_LISTS_AT_ONCE),
     )
     install_services(services)
     yield AsyncClient()

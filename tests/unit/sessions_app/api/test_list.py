@@ -1,7 +1,6 @@
 """Sessions over HTTP: listed."""
 
 import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import with_metadata
 from sessions_app.store.repository import Listing
 from tests.unit.sessions_app.api.conftest import NOW, URL, refused, shaped
+from tests.unit.sessions_app.running_at_once import RunningAtOnce
 
 
 async def test_sessions_are_listed_with_what_is_unreadable(
@@ -104,20 +104,8 @@ async def test_a_page_that_makes_no_sense_is_refused(
 async def test_lists_of_clients_are_made_one_after_the_other(
     client: AsyncClient, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running: list[int] = []
-    others, most = threading.Event(), [0]
-    read = manager.repository.list
-
-    def list_and_wait() -> Listing:
-        running.append(1)
-        most[0] = max(most[0], len(running))
-        if len(running) > 1:
-            others.set()
-        others.wait(0.05)  # for who would not wait
-        running.pop()
-        return read()
-
-    monkeypatch.setattr(manager.repository, "list", list_and_wait)
+    listing = RunningAtOnce(manager.repository.list)
+    monkeypatch.setattr(manager.repository, "list", listing)
     answers = await asyncio.gather(*(client.get(URL) for _ in range(4)))
     assert [answer.status_code for answer in answers] == [200] * 4
-    assert most == [1]
+    assert listing.most == 1

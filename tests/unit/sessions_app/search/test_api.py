@@ -1,7 +1,6 @@
 """The search over HTTP."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +11,8 @@ from django.test import AsyncClient
 import mochi_project.urls  # noqa: F401 - not within the first request
 from mochi_project.wiring.services import install_services
 from sessions_app.search.schemas import SearchOut
-from sessions_app.search.wanted import Results, Wanted
 from tests.unit.sessions_app.conftest import NOW
+from tests.unit.sessions_app.running_at_once import RunningAtOnce
 from tests.unit.sessions_app.search.conftest import Archive
 
 URL = "/api/v1/search"
@@ -125,19 +124,7 @@ async def test_wrong_parameters_are_named(
 async def test_searches_of_clients_come_one_after_the_other(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, client: AsyncClient
 ) -> None:
-    running: list[int] = []
-    others, most = threading.Event(), [0]
-    answer = archive.search.search
-
-    def search_and_wait(wanted: Wanted) -> Results:
-        running.append(1)
-        most[0] = max(most[0], len(running))
-        if len(running) > 1:
-            others.set()
-        others.wait(0.05)  # for who would not wait
-        running.pop()
-        return answer(wanted)
-
-    monkeypatch.setattr(archive.search, "search", search_and_wait)
+    searching = RunningAtOnce(archive.search.search)
+    monkeypatch.setattr(archive.search, "search", searching)
     await asyncio.gather(*(search(client, q="word") for _ in range(4)))
-    assert most == [1]
+    assert searching.most == 1
