@@ -16,6 +16,10 @@ soak rounds="23":
         uv run pytest --timeout 7200 -m soak -n 2 --dist worksteal tests/functional/durability tests/functional/memory
     uv run pytest --timeout 7200 -m hypothesis --hypothesis-profile soak
 
+# Programs of others that talk to the server: Chromium, Node.js and npm packages, a JDK, Go
+interop *arguments:
+    uv run pytest -m interop {{ arguments }}
+
 # The tests with the newest Django
 test-django6 *arguments:
     uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}

@@ -20,7 +20,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 # An example that takes long says something about the machine, which may be busy. What is found by
 # chance is for `just soak`: one commit has one outcome.
-settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=15, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("default")
 

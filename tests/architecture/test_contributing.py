@@ -15,6 +15,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CI = (ROOT / ".ci/run").read_text("utf-8")
 RECIPE = re.compile(r"^([a-z][\w-]*)(?: [^:\n]*)?:(?!=)", re.MULTILINE)
 RECIPES = set(RECIPE.findall((ROOT / "justfile").read_text("utf-8")))
 
@@ -80,6 +81,24 @@ def test_the_nightly_run_soaks_and_tries_the_newest_versions() -> None:
     commands = [step.get("run") for step in steps(read(ROOT / ".github/workflows/nightly.yml"))]
 
     assert {"just soak", "just test-newest"} <= set(commands)
+
+
+def test_ci_runs_first_what_the_readme_says() -> None:
+    (command,) = re.findall(r"^\{ (.*?); \} ", CI, re.MULTILINE)
+
+    assert command == "pip install uv && uv run pytest"
+    assert f"\n```sh\n{command}\n```\n" in (ROOT / "README.md").read_text("utf-8")
+    assert command.removeprefix("pip install uv && ") in CI.split("uv run pytest -m")[0]
+
+
+def test_ci_runs_what_the_default_run_leaves_out() -> None:
+    (chosen,) = re.findall(r'"-m", "(.*?)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    left_out = set(re.findall(r"not (\w+)", chosen))
+    marks = re.findall(r"uv run pytest -m (?:\"([\w ]+)\"|(\w+)) ", CI)
+
+    assert left_out
+    assert left_out - {mark for pair in marks for mark in "".join(pair).split(" or ")} == set()
+    assert left_out - RECIPES == set()
 
 
 def test_hooks_are_commands_that_are_there() -> None:

@@ -3,11 +3,13 @@
 import asyncio
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.functional.browser import needs_browser
 from tests.functional.chat_page.conftest import Page
 from tests.functional.conftest import Server, StartServer, block
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 
 async def test_an_answer_that_a_killed_server_broke_off_can_be_had_again(

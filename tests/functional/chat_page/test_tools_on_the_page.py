@@ -6,7 +6,7 @@ from tests.functional.browser import needs_browser
 from tests.functional.chat_page.conftest import Page
 from tests.functional.conftest import Server, StartServer, block
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 TOOL = '''
 __all__ = ["echo"]

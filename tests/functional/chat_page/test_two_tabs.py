@@ -10,7 +10,7 @@ from tests.functional.browser import needs_browser, tab_of
 from tests.functional.chat_page.conftest import Page
 from tests.functional.conftest import Server, StartServer, block
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 LISTED = "all('#sessions button').map((each) => each.firstChild.textContent)"
 

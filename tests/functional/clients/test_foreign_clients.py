@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.interop, pytest.mark.conformance]
 
 PROGRAMS = Path(__file__).parent
 # What each of the programs prints: a status, or how many times a stream ended.

@@ -15,7 +15,7 @@ from tests.functional.browser import Tab, needs_browser, opened_tab
 from tests.functional.conftest import ROOT, Server
 from tests.unit.sessions_app.attachments.images import png
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 API, SEEING = "http://localhost:8000", "qwen3-vl:8b"

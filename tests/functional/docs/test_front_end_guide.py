@@ -136,10 +136,12 @@ def test_the_python_code_survives_lost_connections(
     assert proxy.cut == 3
 
 
+@pytest.mark.interop
 def test_the_browser_code_chats(server: Any, write_files: WriteFiles, node: str) -> None:
     assert run(write_files(server.url), node, "page.mjs") == ANSWER
 
 
+@pytest.mark.interop
 def test_the_browser_code_survives_lost_connections(
     proxy: CuttingProxy, write_files: WriteFiles, node: str
 ) -> None:
@@ -209,6 +211,7 @@ console.log("agreed");
 """
 
 
+@pytest.mark.interop
 def test_two_sidebars_agree_without_polling(
     server: Any, write_files: WriteFiles, node: str
 ) -> None:
@@ -244,6 +247,7 @@ TOLD = """Let me see.
 lorem ipsum"""
 
 
+@pytest.mark.interop
 def test_a_reloaded_page_shows_everything_once_and_approves(
     server: Any, asking: str, write_files: WriteFiles, node: str
 ) -> None:
@@ -311,6 +315,7 @@ console.log(page().answer);
 """
 
 
+@pytest.mark.interop
 def test_the_hook_sends_and_answers_again(
     server: Any, write_files: WriteFiles, node: str, tmp_path: Path
 ) -> None:

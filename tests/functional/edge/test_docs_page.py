@@ -11,7 +11,7 @@ import pytest
 
 from tests.functional.browser import Tab, needs_browser, opened_tab
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 
 @pytest.fixture

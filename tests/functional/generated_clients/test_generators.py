@@ -19,7 +19,7 @@ CLIENTS = ROOT / ".clients"
 GENERATORS = CLIENTS / "generators"
 NODE = CLIENTS / "node/bin/node"
 
-pytestmark = pytest.mark.timeout(300)  # compilers, beside all other tests
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # compilers, beside other tests
 
 
 def installed(path: Path) -> Path:

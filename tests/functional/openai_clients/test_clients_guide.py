@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.interop
+
 GUIDE = Path(__file__).parents[3] / "docs" / "clients.md"
 BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PROGRAMS = dict(BLOCK.findall(GUIDE.read_text("utf-8")))

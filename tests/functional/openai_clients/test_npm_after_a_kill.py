@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.functional.conftest import MODEL, NO_TLS, block
+
+pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).parent
 SLOW = block(["One ", "two ", "three"], stall_after=2, stall_seconds=600)

@@ -14,6 +14,8 @@ import pytest
 
 from tests.functional.conftest import MODEL
 
+pytestmark = pytest.mark.interop
+
 HERE = Path(__file__).parent
 SKILL = f"---\ndescription: Takes notes.\nmodel: {MODEL}\n---\nYou take notes.\n"
 NOTE = 'def note(text: str) -> str:\n    """Write a line down."""\n    return f"noted {text}"\n'

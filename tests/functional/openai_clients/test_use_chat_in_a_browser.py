@@ -19,7 +19,7 @@ from tests.functional.conftest import MODEL, ROOT, block
 from tests.functional.openai_clients.conftest import CLIENTS
 from tests.functional.openai_clients.test_other_clients import ADD
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.interop, needs_browser]
 
 EXAMPLE = ROOT / "examples" / "react-usechat"
 WORDS = [f"{' ' if number else ''}word{number}" for number in range(40)]

@@ -56,7 +56,6 @@ def edits(draw: st.DrawFn) -> Edit:
     return edit
 
 
-@settings(max_examples=50)
 @given(sessions, st.lists(edits(), max_size=3))
 def test_a_session_that_is_written_again_and_again_is_always_what_its_file_says(
     session: Session, changes: list[Edit]
@@ -68,7 +67,6 @@ def test_a_session_that_is_written_again_and_again_is_always_what_its_file_says(
         assert file.session == decode(file.data, SESSION_ID) == changed
 
 
-@settings(max_examples=50)
 @given(sessions, edits())
 def test_a_file_of_others_is_written_as_ours(session: Session, change: Edit) -> None:
     foreign = json.dumps(json.loads(encode(session))).encode()
@@ -86,7 +84,7 @@ def reformatted(session: Session) -> bytes:
     return head + opening + lines.encode() + rest[rest.rindex(b"\n  ]") :]
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(sessions, st.booleans(), st.lists(edits(), max_size=4))
 def test_text_of_others_stays_and_what_the_file_says_is_right(
     session: Session, is_ours: bool, changes: list[Edit]

@@ -350,7 +350,10 @@ def test_the_number_of_many_results_is_estimated(archive: Archive) -> None:
     assert 1_000 <= estimate <= 1_400
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     conversations=st.lists(st.lists(st.lists(WORDS, max_size=4), max_size=3), max_size=4),
     query=st.lists(WORDS, max_size=3),

@@ -249,7 +249,7 @@ deeds = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(done=st.lists(deeds, max_size=12))
 @pytest.mark.usefixtures("small_pieces")
 def test_whatever_happens_in_between_the_file_is_what_was_written(

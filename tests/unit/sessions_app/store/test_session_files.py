@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.format.codec import decode, encode
@@ -149,7 +149,6 @@ changes = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(steps=st.lists(changes, max_size=8))
 def test_any_changes_by_anybody_end_in_the_file_that_encoding_makes(
     steps: list[tuple[str, Any]],

@@ -55,6 +55,7 @@ async def test_time(lab):
     assert "Middle/Earth" in refused.error_message
 
 
+@pytest.mark.interop
 async def test_everything(lab, javascript):
     lab.start(timeout_seconds=1)
     await lab.configure(every=javascript("everything"))
@@ -72,6 +73,7 @@ async def test_everything(lab, javascript):
     assert [report.progress for report in lab.reports][:3] == [1, 2, 3]
 
 
+@pytest.mark.interop
 async def test_everything_over_http(lab, javascript, unused_port):
     entry = javascript("everything", "streamableHttp")
     command = [entry["command"], *entry["args"]]
@@ -96,6 +98,7 @@ async def test_everything_over_http(lab, javascript, unused_port):
         await asyncio.to_thread(server.wait)
 
 
+@pytest.mark.interop
 async def test_filesystem(lab, javascript, inside):
     await lab.configure(fs={**javascript("filesystem", str(inside)), "trusted": True})
 
@@ -109,6 +112,7 @@ async def test_filesystem(lab, javascript, inside):
     assert not refused.success
 
 
+@pytest.mark.interop
 async def test_six_entities_of_one_answer_are_six_entities(lab, javascript, tmp_path):
     memory = tmp_path / "memory.jsonl"
     entry = {**javascript("memory"), "env": {"MEMORY_FILE_PATH": str(memory)}}
@@ -130,6 +134,7 @@ async def test_six_entities_of_one_answer_are_six_entities(lab, javascript, tmp_
     assert [json.loads(line)["name"] for line in lines] == names
 
 
+@pytest.mark.interop
 async def test_four_edits_of_one_file_in_one_answer_are_four_edits(lab, javascript, inside):
     await lab.configure(fs=javascript("filesystem", str(inside)))
     path = inside / "lines.txt"

@@ -48,7 +48,8 @@ appends = st.lists(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings.default.max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(sizes=appends, taken_at=st.integers(0, 12))
 def test_passages_hold_every_line_once_from_any_position(journal, sizes, taken_at):
