@@ -2,11 +2,31 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from sessions_app.messages import NO_EXTRA, Message
+
+
+class ReadText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The text of the messages that are left out, as it was read in a session's file.
+
+    As long as the file holds it, some of it need not be decoded (docs/decisions/0098). Places are
+    counted from where the text of the first message begins.
+
+    Attributes:
+        length: Bytes of the text up to the end of the last message that is left out.
+        sha256: Their digest, hexadecimal.
+        messages: Which of the messages need not be decoded: the first, and the one behind the last.
+        commas: Where the commas before and behind those stand.
+    """
+
+    length: int
+    sha256: str
+    messages: tuple[int, int]
+    commas: tuple[int, int]
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +43,7 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
         model: The model that wrote the summary.
         files_until: The message id of the last message whose images and PDFs are left out, as are
             those of all messages before it; None leaves out none.
+        text: What is known of the text of these messages; None where they are to be read.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -35,6 +56,7 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
     model: str | None = None
     files_until: str | None = None
+    text: ReadText | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -64,6 +86,8 @@ def context_state_to_json(state: ContextState) -> dict[str, Any]:
     }
     if state.files_until is not None:
         document["files_until"] = state.files_until
+    if state.text is not None:
+        document["text"] = msgspec.to_builtins(state.text)
     return {**document, **state.extra}
 
 
@@ -73,6 +97,8 @@ def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:
         return None
     known = {name: raw[name] for name in ContextState.__struct_fields__[:-1] if name in raw}
     extra = {name: value for name, value in raw.items() if name not in known}
+    with suppress(msgspec.ValidationError):  # else it is found out again
+        known["text"] = msgspec.convert(known.pop("text", None), ReadText)
     try:
         state = msgspec.convert(known, ContextState)
     except msgspec.ValidationError:

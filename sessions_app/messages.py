@@ -198,13 +198,6 @@ Variant = Sequence[Message]
 """An answer that is not the answer: its messages, oldest first, none of which holds variants."""
 
 
-def shown(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages that are not hidden from models."""
-    if not any(message.hidden for message in messages):
-        return messages
-    return [message for message in messages if not message.hidden]
-
-
 def mark_changed(content: str, arguments: Mapping[str, Any]) -> str:
     """Return a call's result as the model gets it after a person changed the call's arguments."""
     return f"{_CHANGED}{msgspec.json.encode(arguments, enc_hook=dict).decode()}.)\n{content}"

@@ -21,6 +21,7 @@ from sessions_app.messages import (
     SystemMessage,
     UserMessage,
 )
+from sessions_app.partly_read import as_value, followed_by
 from sessions_app.text_rules import require_text
 
 FORMAT_VERSION = "1.3"
@@ -173,10 +174,16 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation: its settings and its messages, oldest first."""
+    """A conversation: its settings and its messages, oldest first.
+
+    Attributes:
+        metadata: The settings.
+        messages: A tuple; in a turn those of a long session may be ``PartlyRead``.
+        extra: Unknown keys of the file, kept for the next write.
+    """
 
     metadata: SessionMetadata
-    messages: tuple[Message, ...] = ()
+    messages: Sequence[Message] = ()
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -230,7 +237,7 @@ def preview_of(messages: Sequence[Message]) -> str | None:
 
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
     """Return the session with these messages instead of its own."""
-    messages = tuple(messages)
+    messages = as_value(messages)
     metadata = msgspec.structs.replace(
         session.metadata,
         updated_at=now,
@@ -265,7 +272,7 @@ def counted(session: Session) -> Session:
 
 def append_messages(session: Session, *messages: Message, now: str) -> Session:
     """Return the session with these messages at its end."""
-    return with_messages(session, (*session.messages, *messages), now=now)
+    return with_messages(session, followed_by(session.messages, messages), now=now)
 
 
 def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> Session:

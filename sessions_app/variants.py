@@ -20,6 +20,7 @@ from sessions_app.messages import (
     UserMessage,
     Variant,
 )
+from sessions_app.partly_read import as_far_as_read
 from sessions_app.session import Session, append_messages, message_at, with_messages
 
 UNREAD_VARIANTS = "unread_variants"
@@ -66,8 +67,11 @@ def is_whole(answer: Sequence[Message]) -> bool:
 def known_ids(messages: Sequence[Message], ids: Collection[str]) -> set[str]:
     """Return which ids are those of messages, or of some in the variants of the last answer."""
     wanted = set(ids)
-    known = wanted.intersection(map(attrgetter("message_id"), messages))
-    for variant in variants_of(messages[answer_start(messages) :]):
+    answer = messages[answer_start(messages) :]
+    # Messages are said once, in the last answer: what a turn left unread is far behind that.
+    looked_at = (*as_far_as_read(messages), *answer)
+    known = wanted.intersection(map(attrgetter("message_id"), looked_at))
+    for variant in variants_of(answer):
         known |= wanted.intersection(message.message_id for message in variant)
     return known
 

@@ -166,7 +166,7 @@ class TurnClaimer:
 
     def _load_idle(self, session_id: str) -> Session:
         """Return the session, unless a turn runs: a provider need not be asked for that."""
-        session, claim = self._repository.load_claimed(session_id)
+        session, claim = self._repository.load_claimed(session_id, part=True)
         if claim is not None and claim.alive:
             raise SessionBusy(session_id, claim.turn_id)
         require_known_format(session)

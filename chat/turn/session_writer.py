@@ -59,7 +59,7 @@ class SessionRecorder:
         self._is_secured = False
         self._begun: frozenset[str] = frozenset()
 
-    def history(self) -> tuple[Message, ...]:
+    def history(self) -> Sequence[Message]:
         """Return the messages so far."""
         return self.session.messages
 

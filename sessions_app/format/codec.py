@@ -8,7 +8,8 @@ in the ``extra`` of their value (docs/decisions/0027).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,10 +19,12 @@ from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
 from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
 from sessions_app.format.message_format import messages_to_json, read_message
-from sessions_app.format.messages import read_messages
+from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
+from sessions_app.format.unread import Place, find_unread, without_note
 from sessions_app.messages import NO_EXTRA, Message
+from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.surrogates import mend_json
 
@@ -57,10 +60,17 @@ def decode(data: bytes, session_id: str) -> Session:
     return decode_file(data, session_id).session
 
 
-def decode_file(data: bytes, session_id: str) -> Decoded:
-    """Return the session that a file holds, and where its messages stand; raises as ``decode``."""
+def decode_file(data: bytes, session_id: str, *, partly: bool = False) -> Decoded:
+    """Return the session that a file holds, and where its messages stand; raises as ``decode``.
+
+    Args:
+        data: The file.
+        session_id: The session.
+        partly: Whether messages may be left to be read later that models are not sent.
+    """
     try:
-        return _decode_in_pieces(data, session_id) or Decoded(_decode_whole(data, session_id))
+        found = _decode_in_pieces(data, session_id, partly=partly)
+        return found or Decoded(_decode_whole(data, session_id))
     except Malformed as error:
         raise SessionCorrupt(session_id, _unknown_format(data) or str(error)) from error
 
@@ -107,7 +117,7 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
 _HEAD_DECODER = json.JSONDecoder()
 
 
-def _decode_in_pieces(data: bytes, session_id: str) -> Decoded | None:
+def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> Decoded | None:
     """Return the session of a file that is laid out as ours; None where it is not, or is broken.
 
     No call takes the interpreter for longer than a piece of JSON needs. Nothing is taken for JSON
@@ -122,23 +132,68 @@ def _decode_in_pieces(data: bytes, session_id: str) -> Decoded | None:
         if outline is None:
             return None
         metadata, extra = outline
-        messages: list[Message] = []
-        may_stay = True
-        for piece in pieces_of(data, *place):
-            found, piece_may_stay = read_messages(
-                piece,
-                first=len(messages),
-                session_id=session_id,
-                created_at=metadata.created_at,
-            )
-            if not found:
-                return None
-            messages += found
-            may_stay &= piece_may_stay
+        read = partial(_read_pieces, data, session_id=session_id, created_at=metadata.created_at)
+        messages, may_stay = (partly and _read_ends(data, read, place, metadata)) or read(
+            *place, first=0
+        )
+        if partly and not isinstance(messages, PartlyRead):
+            metadata = without_note(metadata)
     except (Malformed, *NO_JSON):
         return None
-    session = counted(Session(metadata=metadata, messages=tuple(messages), extra=extra))
+    session = counted(Session(metadata=metadata, messages=as_value(messages), extra=extra))
     return Decoded(session, place if may_stay else None)
+
+
+def _read_ends(
+    data: bytes, read: Callable[..., Piece], place: tuple[int, int], metadata: SessionMetadata
+) -> tuple[PartlyRead, bool] | None:
+    """Return the messages of which only the beginning and the end are read, as ``Piece`` does.
+
+    None where all are to be read.
+    """
+    unread = find_unread(data, *place, metadata.context_state)
+    if unread is None:
+        return None
+    head, head_may_stay = read(place[0], unread.start, first=0)
+    tail, tail_may_stay = read(unread.end + 1, place[1], first=unread.behind)
+    if len(head) != unread.first:
+        return None
+    messages = PartlyRead(tuple(head), _unread(unread, read, metadata.session_id), tuple(tail))
+    return messages, head_may_stay and tail_may_stay
+
+
+def _read_pieces(
+    data: bytes, start: int, end: int, *, first: int, session_id: str, created_at: str
+) -> Piece:
+    """Return the messages of a part of the file, read in pieces."""
+    messages: list[Message] = []
+    may_stay = True
+    for piece in pieces_of(data, start, end):
+        found = read_messages(
+            piece, first=first + len(messages), session_id=session_id, created_at=created_at
+        )
+        if not found.messages:
+            raise Malformed("a piece holds no message")
+        messages += found.messages
+        may_stay &= found.may_stay
+    return Piece(messages, may_stay)
+
+
+def _unread(place: Place, read: Callable[..., Piece], session_id: str) -> Unread:
+    """Return the messages that are read when somebody asks for them."""
+    count = place.behind - place.first
+
+    def read_later() -> Sequence[Message]:
+        try:
+            messages = read(place.start + 1, place.end, first=place.first).messages
+        except (Malformed, *NO_JSON) as error:
+            raise SessionCorrupt(session_id, str(error)) from error
+        if len(messages) != count:
+            raise SessionCorrupt(session_id, "what is noted of its text is not so")
+        return messages
+
+    state = place.state
+    return Unread(count, read_later, covers=(state.first_id, state.count), digest=state.digest)
 
 
 def read_outline(

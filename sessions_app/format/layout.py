@@ -47,8 +47,25 @@ def pieces_of(data: bytes, start: int, end: int) -> Iterator[bytes]:
     yield data[start:end]
 
 
-def end_without(data: bytes, start: int, end: int, *, messages: int) -> int:
-    """Return where the messages' text ends without so many of the last ones."""
+def comma_before(data: bytes, start: int, end: int, *, messages: int) -> int | None:
+    """Return where the messages' text ends without so many of the last ones.
+
+    There stands a comma, if it is not the end. None where there are not so many.
+    """
     for _ in range(messages):
-        end = data.rfind(_NEXT_MESSAGE, start, end) + len(_MESSAGE_END)
+        found = data.rfind(_NEXT_MESSAGE, start, end)
+        if found < 0:
+            return None
+        end = found + len(_MESSAGE_END)
     return end
+
+
+def comma_behind(data: bytes, start: int, end: int, *, messages: int) -> int | None:
+    """Return where the comma behind so many messages stands; None where there is none."""
+    at = start
+    for _ in range(messages):
+        found = data.find(_NEXT_MESSAGE, at, end)
+        if found < 0:
+            return None
+        at = found + len(_MESSAGE_END)
+    return at

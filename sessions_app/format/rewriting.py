@@ -19,9 +19,17 @@ from sessions_app.format.codec import (
     read_outline,
 )
 from sessions_app.format.fields import Malformed
-from sessions_app.format.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without, outline_of
+from sessions_app.format.layout import (
+    PIECE,
+    PLACEHOLDER,
+    PLACEHOLDER_LINE,
+    comma_before,
+    outline_of,
+)
 from sessions_app.format.messages import read_messages, texts_of
+from sessions_app.format.unread import noted
 from sessions_app.messages import Message
+from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, counted
 
 _BETWEEN = b",\n"
@@ -45,9 +53,9 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
     uncut: int = 0
 
     @classmethod
-    def of(cls, data: bytes, session_id: str) -> "SessionFile":
-        """Read a file of which nothing is known; raises as ``decode_file``."""
-        session, messages_at = decode_file(data, session_id)
+    def of(cls, data: bytes, session_id: str, *, partly: bool = False) -> "SessionFile":
+        """Read a file of which nothing is known; takes and raises the same as ``decode_file``."""
+        session, messages_at = decode_file(data, session_id, partly=partly)
         return cls(session, data, messages_at, len(session.messages))
 
     def text_of(self, count: int) -> memoryview | None:
@@ -56,7 +64,22 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         if self.messages_at is None or not count or (left_out and count <= self.uncut):
             return None
         start, end = self.messages_at
-        return memoryview(self.data)[start : end_without(self.data, start, end, messages=left_out)]
+        stop = comma_before(self.data, start, end, messages=left_out)
+        return None if stop is None else memoryview(self.data)[start:stop]
+
+    def whole(self) -> "SessionFile":
+        """Return the file with all its messages read."""
+        messages = self.session.messages
+        if not isinstance(messages, PartlyRead):
+            return self
+        session = msgspec.structs.replace(self.session, messages=messages.whole())
+        return msgspec.structs.replace(self, session=session)
+
+    def noting(self, session: Session) -> Session:
+        """Return what shall be written, with a note of what need not be decoded of it again."""
+        if self.messages_at is None or isinstance(self.session.messages, PartlyRead):
+            return session
+        return noted(session, self.session, self.data, self.messages_at)
 
 
 class WrittenFile(msgspec.Struct, frozen=True, eq=False):
@@ -95,7 +118,8 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
             )
         except (Malformed, *NO_JSON):
             return None
-        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
+        messages = followed_by(self.known, new)
+        session = Session(metadata=metadata, messages=messages, extra=extra)
         return SessionFile(counted(session), self.data, self.messages_at, self.uncut)
 
 
@@ -188,5 +212,7 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
 
 def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
     """Return the messages at the beginning that are the same objects in both."""
+    if isinstance(new, PartlyRead) and (count := new.in_common(old)) is not None:
+        return new[:count]
     same = [*map(is_, old, new)]
     return new[: same.index(False)] if False in same else new[: len(same)]

@@ -30,10 +30,7 @@ from sessions_app.errors import (
 from sessions_app.format.rewriting import SessionFile
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
-from sessions_app.store.atomic import (
-    raise_if_unwritable,
-    sync_directory,
-)
+from sessions_app.store.atomic import raise_if_unwritable, sync_directory
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import Lives, TurnClaims
 from sessions_app.store.file_owners import FileOwners
@@ -147,7 +144,8 @@ class FileSessionRepository:
                 if holder != turn_id:
                     raise self._busy(session_id, holder)
                 self._claims.begin(session_id, turn_id, begun)
-            session = self._files.change(self._read_to_change(session_id), change)
+            file = self._read_to_change(session_id)
+            session = self._files.change(file if turn_id else file.whole(), change)
             if release:
                 self._claims.remove(session_id)
         if release:  # before the next turn waits for it
@@ -165,7 +163,7 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            session = self._files.change(self._settle(session_id, recover), change)
+            session = self._files.change(self._settle(session_id, recover).whole(), change)
         self._files.recent.read_ahead(session_id)
         return session
 
@@ -277,10 +275,10 @@ class FileSessionRepository:
         metadata = read_head(Path(self._files.path(session_id)), session_id)
         return metadata or self.load(session_id).metadata, claim
 
-    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:
         """Return the session and the claim on it, dead or alive."""
         claim = self.claim_of(session_id)
-        return self.load(session_id), claim
+        return self._files.read(session_id, partly=part).session, claim
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
@@ -350,11 +348,11 @@ class FileSessionRepository:
             return file
         self._files.change(file, lambda found: recover(found, dead), recovers=True)
         self._claims.remove(session_id)
-        return self._files.read(session_id)
+        return self._files.read(session_id, partly=True)
 
     def _read_to_change(self, session_id: str) -> SessionFile:
         """Return the session and its file, unless it may only be read."""
-        file = self._files.read(session_id)
+        file = self._files.read(session_id, partly=True)
         require_known_format(file.session)
         return file
 

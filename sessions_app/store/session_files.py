@@ -46,13 +46,21 @@ class SessionFiles:
         """Return whether anything stands at the file's path."""
         return os.path.lexists(self.path(session_id))
 
-    def read(self, session_id: str) -> SessionFile:
+    def read(self, session_id: str, *, partly: bool = False) -> SessionFile:
         """Return the session and its file, decoded only if it is not in the cache.
+
+        Args:
+            session_id: The session.
+            partly: Whether messages that models are not sent may be left to be read later.
 
         Raises:
             SessionNotFound: There is none.
             SessionCorrupt: It can't be read.
         """
+        file = self._read(session_id, partly=partly)
+        return file if partly else file.whole()
+
+    def _read(self, session_id: str, *, partly: bool) -> SessionFile:
         known = self.recent.bytes_of(session_id)
         if known is not None and len(known) >= LARGE and holds(self.path(session_id), known):
             file = self.recent.recognise(session_id, known)
@@ -66,7 +74,7 @@ class SessionFiles:
             raise SessionCorrupt(session_id, error.reason) from error
         file = self.recent.recognise(session_id, data)
         if file is None:
-            file = SessionFile.of(data, session_id)
+            file = SessionFile.of(data, session_id, partly=partly)
             self.recent.keep(session_id, file)
         return file
 
@@ -78,7 +86,7 @@ class SessionFiles:
         """Write what the session became, unless that is the session itself, and return it."""
         if changed is file.session:
             return changed
-        changed = counted(changed)
+        changed = file.noting(counted(changed))
         self.write(changed, before=file, recovers=recovers)
         return changed
 

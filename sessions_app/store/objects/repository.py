@@ -187,7 +187,7 @@ class ObjectSessionRepository:
         session, claim = self.load_claimed(session_id)
         return session.metadata, claim
 
-    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:  # noqa: ARG002
         """Return the session and the claim on it, dead or alive: they are one object."""
         _require_id(session_id)
         document = self._objects.read(session_id)

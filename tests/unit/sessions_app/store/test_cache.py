@@ -50,9 +50,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ids: list[str] = []
     read = SessionFile.of
 
-    def count(data: bytes, session_id: str) -> SessionFile:
+    def count(data: bytes, session_id: str, **how: bool) -> SessionFile:
         ids.append(session_id)
-        return read(data, session_id)
+        return read(data, session_id, **how)
 
     monkeypatch.setattr(SessionFile, "of", count)
     return ids

@@ -1,0 +1,171 @@
+"""Holds the messages of a long session of which those in the middle were not decoded. Pure.
+
+A turn sends a model the beginning and the end of such a session; the rest was left out long ago, as
+the session's context state says. It stays text until somebody asks for one of its messages
+(docs/decisions/0098).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_
+from typing import overload
+
+from sessions_app.messages import Message
+
+
+class Unread:
+    """A run of messages that stays text until it is asked for.
+
+    None of them is hidden or has attachments. Safe to use from several threads.
+
+    Args:
+        count: How many there are.
+        read: Decodes them; raises ``SessionCorrupt`` where that fails.
+        covers: The id of the first message of the span that holds them, and that span's length.
+        digest: The span's digest (``digest_of``).
+    """
+
+    def __init__(
+        self,
+        count: int,
+        read: Callable[[], Sequence[Message]],
+        *,
+        covers: tuple[str, int],
+        digest: str,
+    ) -> None:
+        self.count = count
+        self.covers = covers
+        self.digest = digest
+        self._read = read
+        self._messages: Sequence[Message] | None = None
+
+    def messages(self) -> Sequence[Message]:
+        """Return them; they are decoded once."""
+        if self._messages is None:
+            self._messages = self._read()
+        return self._messages
+
+
+class PartlyRead(Sequence[Message]):
+    """Messages of which a run in the middle is read when it is asked for.
+
+    Equal to any sequence of the same messages.
+
+    Args:
+        head: Those before the run.
+        unread: The run.
+        tail: Those behind it.
+    """
+
+    def __init__(self, head: Sequence[Message], unread: Unread, tail: tuple[Message, ...]) -> None:
+        self.head = head
+        self.unread = unread
+        self.tail = tail
+        self._tail_at = len(head) + unread.count
+
+    def __len__(self) -> int:
+        return self._tail_at + len(self.tail)
+
+    @overload
+    def __getitem__(self, at: int) -> Message: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Message]: ...
+    def __getitem__(self, at: int | slice) -> Message | Sequence[Message]:
+        if isinstance(at, slice):
+            return self._slice(at)
+        index = at + len(self) if at < 0 else at
+        if 0 <= index < len(self.head):
+            return self.head[index]
+        if self._tail_at <= index < len(self):
+            return self.tail[index - self._tail_at]
+        return self.whole()[at]
+
+    def __iter__(self) -> Iterator[Message]:
+        yield from self.head
+        yield from self.unread.messages()
+        yield from self.tail
+
+    def __reversed__(self) -> Iterator[Message]:
+        yield from reversed(self.tail)
+        yield from reversed(self.unread.messages())
+        yield from reversed(self.head)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PartlyRead) and other.unread is self.unread:
+            return self.head == other.head and self.tail == other.tail
+        return isinstance(other, Sequence) and self.whole() == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def whole(self) -> tuple[Message, ...]:
+        """Return all messages."""
+        return (*self.head, *self.unread.messages(), *self.tail)
+
+    def read(self) -> Sequence[Message]:
+        """Return those that were read from the beginning."""
+        return (*self.head, *self.tail)
+
+    def followed_by(self, messages: Sequence[Message]) -> "PartlyRead":
+        """Return these messages and others behind them."""
+        return PartlyRead(self.head, self.unread, (*self.tail, *messages))
+
+    def shown(self) -> "PartlyRead":
+        """Return those that are not hidden from models."""
+        head, tail = shown(self.head), shown(self.tail)
+        if head is self.head and tail is self.tail:
+            return self
+        return PartlyRead(head, self.unread, tuple(tail))
+
+    def in_common(self, other: Sequence[Message]) -> int | None:
+        """Return how many messages at the beginning are the same objects in both.
+
+        None where it takes all messages to tell.
+        """
+        if not isinstance(other, PartlyRead) or other.unread is not self.unread:
+            return None
+        if other.head is not self.head:
+            return None
+        same = [*map(is_, self.tail, other.tail)]
+        return self._tail_at + (same.index(False) if False in same else len(same))
+
+    def digest_of(self, span: range) -> str | None:
+        """Return the digest of a span of these messages; None where it takes all to tell."""
+        if not (span.start < len(self.head) and self._tail_at <= span.stop):
+            return None
+        covers = self.head[span.start].message_id, len(span)
+        return self.unread.digest if covers == self.unread.covers else None
+
+    def _slice(self, at: slice) -> Sequence[Message]:
+        start, stop, step = at.indices(len(self))
+        if step == 1 and stop <= len(self.head):
+            return self.head[start:stop]
+        if step == 1 and start >= self._tail_at:
+            return self.tail[start - self._tail_at : max(stop - self._tail_at, 0)]
+        if step == 1 and start == 0 and stop >= self._tail_at:
+            return PartlyRead(self.head, self.unread, self.tail[: stop - self._tail_at])
+        return self.whole()[at]
+
+
+def followed_by(messages: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with others behind them."""
+    if isinstance(messages, PartlyRead):
+        return messages.followed_by(new)
+    return (*messages, *new)
+
+
+def as_value(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages as a session holds them: what can't be changed any more."""
+    return messages if isinstance(messages, PartlyRead) else tuple(messages)
+
+
+def as_far_as_read(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages without those that wait to be read."""
+    return messages.read() if isinstance(messages, PartlyRead) else messages
+
+
+def shown(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages that are not hidden from models."""
+    if isinstance(messages, PartlyRead):
+        return messages.shown()
+    if not any(message.hidden for message in messages):
+        return messages
+    return [message for message in messages if not message.hidden]

@@ -1,0 +1,243 @@
+"""Long sessions of which only the ends are read: what is not read is what it was."""
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from sessions_app.context_state import ContextState, digest_of
+from sessions_app.errors import SessionCorrupt
+from sessions_app.format import layout, unread
+from sessions_app.format.codec import decode, encode
+from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.messages import Attachment, Message, UserMessage
+from sessions_app.partly_read import PartlyRead
+from sessions_app.session import Session, append_messages, counted, with_messages, with_metadata
+from tests.unit.sessions_app.format.sessions import messages as any_message
+from tests.unit.sessions_app.format.sessions import sessions
+
+SESSION_ID = "a1b2c3d4e5"
+NOW = "2026-11-21T10:00:00.000000+00:00"
+
+MakeSession = Callable[..., Session]
+
+
+def say(text: str) -> Message:
+    return UserMessage(content=text, message_id=text, timestamp=NOW)
+
+
+@pytest.fixture(autouse=True)
+def short_sessions_count_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unread, "LEAST_TEXT", 1)
+    monkeypatch.setattr(unread, "TAIL", 2)
+    monkeypatch.setattr(layout, "PIECE", 300)
+
+
+def leaving_out(session: Session, start: int, stop: int) -> Session:
+    """Return the session with a state that leaves out a span of its messages."""
+    gone = session.messages[start:stop]
+    state = ContextState(
+        strategy="truncate_by_tokens",
+        first_id=gone[0].message_id,
+        last_id=gone[-1].message_id,
+        count=len(gone),
+        digest=digest_of(gone),
+        created_at=NOW,
+        summary="what was said",
+    )
+    return with_metadata(session, now=NOW, context_state=state)
+
+
+def noted(data: bytes) -> bytes:
+    """Return a file as it is written again by the next turn."""
+    file = SessionFile.of(data, SESSION_ID, partly=True)
+    return b"".join(rewrite(file.noting(file.session), file).pieces())
+
+
+def is_partly_read(data: bytes) -> bool:
+    return isinstance(SessionFile.of(data, SESSION_ID, partly=True).session.messages, PartlyRead)
+
+
+@pytest.fixture
+def long(make_session: MakeSession) -> bytes:
+    """The file of a session of fifty messages, of which 40 are left out, with the note of that."""
+    session = leaving_out(make_session(*(f"text {at}" for at in range(50))), 1, 41)
+    data = noted(encode(session))
+    assert is_partly_read(data)
+    return data
+
+
+def reformatted(session: Session) -> bytes:
+    """Return a file that begins and ends like ours, with a message in every line."""
+    head, opening, rest = encode(session).partition(b'"messages": [\n')
+    lines = ",\n".join(json.dumps(message) for message in json.loads(encode(session))["messages"])
+    return head + opening + lines.encode() + rest[rest.rindex(b"\n  ]") :]
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sessions, st.lists(any_message, min_size=8, max_size=12), st.data())
+def test_what_is_read_partly_is_what_is_read_whole(
+    session: Session, said: list[Message], data: st.DataObject
+) -> None:
+    said = [
+        msgspec.structs.replace(message, message_id=f"{at}{message.message_id}")
+        for at, message in enumerate(said)
+    ]
+    start = data.draw(st.integers(min_value=0, max_value=2))
+    stop = data.draw(st.integers(min_value=5, max_value=len(said) - 1))
+    session = leaving_out(with_messages(session, [say("first"), *said], now=NOW), start, stop)
+    is_ours = data.draw(st.booleans())
+    written = noted(encode(session) if is_ours else reformatted(session))
+    whole = decode(written, SESSION_ID)
+    file = SessionFile.of(written, SESSION_ID, partly=True)
+    assert counted(file.session) == file.session
+    assert file.session.metadata.message_count == len(file.session.messages)
+    assert file.session.messages[-2:] == whole.messages[-2:]
+    if isinstance(file.session.messages, PartlyRead):
+        assert file.session.metadata == whole.metadata
+        more = append_messages(file.session, say("more"), now=NOW)
+        again = b"".join(rewrite(more, file).pieces())
+        assert again == encode(append_messages(whole, say("more"), now=NOW)) or not is_ours
+        assert decode(again, SESSION_ID).messages == (*whole.messages, say("more"))
+    assert file.session.messages == whole.messages
+    assert file.whole().session.messages == whole.messages
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_file_that_was_changed_beside_the_server_is_read_as_ever(
+    long: bytes, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(min_value=long.index(b'"messages"'), max_value=len(long) - 1))
+    gone = data.draw(st.integers(min_value=0, max_value=3))
+    put = data.draw(st.binary(max_size=3) | st.sampled_from([b" ", b"\n", b"}", b",", b"text"]))
+    changed = long[:at] + put + long[at + gone :]
+    assume(changed != long)
+
+    def found(*, partly: bool) -> object:
+        try:
+            return SessionFile.of(changed, SESSION_ID, partly=partly).whole().session.messages
+        except SessionCorrupt as error:
+            return error.reason
+
+    assert found(partly=True) == found(partly=False)
+
+
+def test_a_note_that_does_not_hold_is_made_anew(long: bytes) -> None:
+    edited = long.replace(b'"text 20"', b'"text twenty"')
+    file = SessionFile.of(edited, SESSION_ID, partly=True)
+    state = file.session.metadata.context_state
+    assert state is not None
+    assert state.text is None
+    assert not isinstance(file.session.messages, PartlyRead)
+    valid = leaving_out(file.session, 1, 41)
+    assert is_partly_read(noted(encode(valid)))
+
+
+def test_what_follows_is_appended_without_reading_what_is_left_out(
+    long: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise AssertionError("the middle was read")
+
+    monkeypatch.setattr("sessions_app.partly_read.Unread.messages", fail)
+    file = SessionFile.of(long, SESSION_ID, partly=True)
+    for turn in range(3):
+        more = append_messages(file.session, say(f"question {turn}"), say(f"a {turn}"), now=NOW)
+        new = rewrite(file.noting(counted(more)), file)
+        data = b"".join(new.pieces())
+        assert new.continues(file)
+        kept = new.written(data)
+        assert kept is not None
+        read = kept.read(SESSION_ID)
+        assert read is not None
+        file = read
+        assert is_partly_read(data)
+    monkeypatch.undo()
+    assert [message.content for message in decode(file.data, SESSION_ID).messages[-2:]] == [
+        "question 2",
+        "a 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden": True},
+        {"attachments": (Attachment(id="sha256:0", name="a", media_type="image/png", size=1),)},
+    ],
+)
+def test_a_session_is_read_whole_where_something_counts_in_what_is_left_out(
+    make_session: MakeSession, changes: dict[str, object]
+) -> None:
+    session = make_session(*(f"text {at}" for at in range(50)))
+    changed = list(session.messages)
+    changed[20] = msgspec.structs.replace(changed[20], **changes)
+    seen = [message for message in changed if not message.hidden]
+    session = with_messages(session, changed, now=NOW)
+    gone = seen[1:31]
+    state = ContextState(
+        strategy="truncate_by_tokens",
+        first_id=gone[0].message_id,
+        last_id=gone[-1].message_id,
+        count=len(gone),
+        digest=digest_of(gone),
+        created_at=NOW,
+    )
+    session = with_metadata(session, now=NOW, context_state=state)
+    assert not is_partly_read(noted(encode(session)))
+
+
+def test_a_session_with_hidden_messages_elsewhere_is_read_partly(
+    make_session: MakeSession,
+) -> None:
+    session = make_session(*(f"text {at}" for at in range(50)))
+    changed = list(session.messages)
+    changed[0] = msgspec.structs.replace(changed[0], hidden=True)
+    changed[48] = msgspec.structs.replace(changed[48], hidden=True)
+    session = leaving_out(with_messages(session, changed, now=NOW), 1, 41)
+    assert is_partly_read(noted(encode(session)))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{"digest": "other"}, {"count": 39}, {"last_id": "x"}, {"first_id": "x"}, {"count": 49}],
+)
+def test_nothing_is_noted_for_a_state_that_does_not_hold(
+    make_session: MakeSession, state: dict[str, object]
+) -> None:
+    session = leaving_out(make_session(*(f"text {at}" for at in range(50))), 1, 41)
+    void = msgspec.structs.replace(session.metadata.context_state, **state)
+    session = with_metadata(session, now=NOW, context_state=void)
+    assert not is_partly_read(noted(encode(session)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"messages": [5, 2]},
+        {"messages": [3, 30]},
+        {"commas": [10, 20]},
+        {"commas": [-4, 2000]},
+        {"length": 10**9},
+        {"sha256": 1},
+        {"newer": "key"},
+    ],
+)
+def test_a_note_of_others_spoils_nothing(long: bytes, text: dict[str, object]) -> None:
+    raw = json.loads(long)
+    raw["metadata"]["context_state"]["text"] |= text
+    body = long[long.index(b'\n  "messages"') + 1 :]
+    head = json.dumps({"metadata": raw["metadata"]}, indent=2).encode()[:-2]
+    forged = head + b",\n" + body
+    whole = decode(forged, SESSION_ID)
+    assert whole.metadata.context_state is not None
+    assert whole.metadata.context_state.summary == "what was said"
+    try:
+        found = tuple(SessionFile.of(forged, SESSION_ID, partly=True).session.messages)
+    except SessionCorrupt:
+        return  # it says that other messages stand there than do
+    assert found == whole.messages

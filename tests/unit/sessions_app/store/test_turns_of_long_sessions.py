@@ -1,0 +1,178 @@
+"""Turns of long sessions that their process has not read before: only what is sent is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chat.context.plan import ContextPlan, plan_request
+from chat.context.strategy import STRATEGIES
+from sessions_app.context_state import ContextState, digest_of
+from sessions_app.errors import SessionCorrupt
+from sessions_app.format import codec, unread
+from sessions_app.format.messages import Piece
+from sessions_app.messages import AssistantMessage, Message, UserMessage
+from sessions_app.partly_read import PartlyRead
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, append_messages, with_messages, with_metadata
+from sessions_app.store.file_repository import FileSessionRepository
+
+SESSION_ID = "a1b2c3d4e5"
+NOW = "2026-11-21T10:00:00.000000+00:00"
+LENGTH = 3000
+LEFT_OUT = 2900
+TEXT = "Some words follow. " * 10
+
+MakeSession = Callable[..., Session]
+
+
+def message(at: int) -> Message:
+    text, message_id = f"Message {at}. {TEXT}", f"{at:010x}"
+    if at % 2 == 0:
+        return UserMessage(content=text, message_id=message_id, timestamp=NOW)
+    return AssistantMessage(content=text, message_id=message_id, timestamp=NOW, model="qwen3:14b")
+
+
+def say(text: str) -> Callable[[Session], Session]:
+    said = UserMessage(content=text, message_id=text, timestamp=NOW)
+    return lambda session: append_messages(session, said, now=NOW)
+
+
+@pytest.fixture
+def sessions_dir(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def session(sessions_dir: Path, make_session: MakeSession) -> Session:
+    """A long session most of which was left out by a turn of another process."""
+    said = tuple(map(message, range(LENGTH)))
+    gone = said[:LEFT_OUT]
+    state = ContextState(
+        strategy="truncate_by_tokens",
+        first_id=gone[0].message_id,
+        last_id=gone[-1].message_id,
+        count=len(gone),
+        digest=digest_of(gone),
+        created_at=NOW,
+    )
+    session = with_messages(make_session(), said, now=NOW)
+    session = with_metadata(session, now=NOW, context_state=state)
+    repository = FileSessionRepository(sessions_dir)
+    repository.create(session)
+    return turn(repository, "planted")
+
+
+def turn(repository: FileSessionRepository, text: str) -> Session:
+    """Append what a turn does: a question with its claim, and the answer."""
+    owner = repository.owners.mine()
+    repository.claim(SESSION_ID, text, owner=owner, change=lambda found: (say(text)(found), None))
+    return repository.update(SESSION_ID, say(f"{text}: answer"), turn_id=text, release=True)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many messages were decoded, reading by reading."""
+    counts: list[int] = []
+    read_messages = codec.read_messages
+
+    def count(data: bytes, **how: object) -> Piece:
+        piece = read_messages(data, **how)
+        counts.append(len(piece.messages))
+        return piece
+
+    monkeypatch.setattr(codec, "read_messages", count)
+    return counts
+
+
+def test_a_turn_reads_the_ends_of_a_session_that_was_not_read_before(
+    session: Session, sessions_dir: Path, read: list[int]
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    loaded, claim = repository.load_claimed(SESSION_ID, part=True)
+    assert claim is None
+    assert isinstance(loaded.messages, PartlyRead)
+    turn(repository, "next")
+    turn(repository, "one-more")
+    assert sum(read) <= unread.TAIL + 10
+    whole = FileSessionRepository(sessions_dir).load(SESSION_ID)
+    assert whole.messages[: len(session.messages)] == session.messages
+    assert [said.content for said in whole.messages[-2:]] == ["one-more", "one-more: answer"]
+    assert whole.metadata.message_count == len(whole.messages) == LENGTH + 6
+
+
+def test_whoever_loads_the_session_has_all_of_it(session: Session, sessions_dir: Path) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    turn(repository, "next")
+    assert isinstance(repository.load(SESSION_ID).messages, tuple)
+    assert isinstance(repository.load_claimed(SESSION_ID)[0].messages, tuple)
+    renamed = repository.update(SESSION_ID, lambda found: with_metadata(found, now=NOW, title="T"))
+    idle = repository.update_idle(SESSION_ID, say("imported"))
+    assert isinstance(renamed.messages, tuple)
+    assert isinstance(idle.messages, tuple)
+    assert idle.messages[: len(session.messages)] == session.messages
+
+
+def planned(session: Session) -> ContextPlan:
+    return plan_request(
+        session.messages,
+        state=session.metadata.context_state,
+        strategy=STRATEGIES["truncate_by_tokens"],
+        limit=100_000,
+        model="qwen3:14b",
+        session_id=SESSION_ID,
+        now=NOW,
+    )
+
+
+def test_the_model_is_sent_the_same(session: Session, sessions_dir: Path) -> None:
+    partly, _ = FileSessionRepository(sessions_dir).load_claimed(SESSION_ID, part=True)
+    whole = FileSessionRepository(sessions_dir).load(SESSION_ID)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("sessions_app.partly_read.Unread.messages", _must_not_be_read)
+        plan = planned(partly)
+    expected = planned(whole)
+    assert len(plan.messages) == LENGTH - LEFT_OUT + 2
+    assert plan.messages == expected.messages
+    assert plan.estimate == expected.estimate
+    assert plan.state is partly.metadata.context_state
+    assert plan.dropped == expected.dropped
+
+
+def _must_not_be_read(_: object) -> None:
+    raise AssertionError("a message that is left out was read")
+
+
+@pytest.mark.parametrize("index", [0, 1, 1000, LEFT_OUT - 1, LENGTH - 1])
+def test_a_message_that_was_edited_in_the_file_is_seen(
+    session: Session, sessions_dir: Path, index: int
+) -> None:
+    path = sessions_dir / f"{SESSION_ID}.json"
+    path.write_text(path.read_text().replace(f'"Message {index}. Some', f'"Message {index}. No'))
+    repository = FileSessionRepository(sessions_dir)
+    claimed = turn(repository, "next")
+    assert claimed.messages[index].content.startswith(f"Message {index}. No")
+    is_left_out = index < LEFT_OUT
+    assert (planned(claimed).state is None) == is_left_out
+
+
+def test_a_file_that_is_damaged_where_nothing_is_sent_is_refused_as_ever(
+    session: Session, sessions_dir: Path
+) -> None:
+    path = sessions_dir / f"{SESSION_ID}.json"
+    path.write_text(path.read_text().replace('"Message 1000.', '"Message" 1000.'))
+    damaged = path.read_bytes()
+    with pytest.raises(SessionCorrupt, match="not JSON"):
+        turn(FileSessionRepository(sessions_dir), "next")
+    assert path.read_bytes() == damaged
+
+
+def test_messages_are_deleted_and_edited_in_a_session_that_was_read_partly(
+    session: Session, sessions_dir: Path
+) -> None:
+    manager = SessionManager(sessions_dir)
+    turn(manager.repository, "next")
+    manager.delete_message(SESSION_ID, 1000)
+    manager.edit_message(SESSION_ID, 2000 + 1, "another question")
+    left = FileSessionRepository(sessions_dir).load(SESSION_ID).messages
+    assert [left[1000].message_id, left[-1].content] == [f"{1001:010x}", "another question"]
