@@ -97,13 +97,40 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-def page_of(listing: Listing, query: ListQuery) -> SessionPage:
+class Orders:
+    """Keeps the orders of the sessions that were listed last: they seldom change between pages.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[SessionMetadata], dict[Sort, Sequence[SessionMetadata]]] = (), {}
+
+    def ordered(self, listing: Listing, query: ListQuery) -> Sequence[SessionMetadata]:
+        """Return all sessions of a listing in the order that is wanted."""
+        if query.sort == "updated":  # as listings are, the newest first
+            return listing.sessions if query.descends else listing.sessions[::-1]
+        sessions, orders = self._last
+        if sessions is not listing.sessions:
+            sessions, orders = self._last = listing.sessions, {}
+        ascending = orders.get(query.sort)
+        if ascending is None:
+            ascending = orders[query.sort] = sorted(sessions, key=_PLACES[query.sort])
+        return ascending[::-1] if query.descends else ascending
+
+
+def page_of(listing: Listing, query: ListQuery, orders: Orders) -> SessionPage:
     """Return a page of the sessions that match.
+
+    Args:
+        listing: All sessions.
+        query: Which of them are wanted.
+        orders: The orders of the last listing, this one's from now on.
 
     Raises:
         ValidationFailed: The cursor is none of this order.
     """
-    found = _ordered(_matching(listing.sessions, query), query)
+    found = _matching(orders.ordered(listing, query), query)
     first = query.offset
     if query.cursor is not None:
         first += _after(found, _place_in(query.cursor, query), query)
@@ -133,7 +160,9 @@ def _matching(sessions: Sequence[SessionMetadata], query: ListQuery) -> Sequence
 
 
 def _searched_text(metadata: SessionMetadata) -> str:
-    summary = metadata.summary or {}
+    summary = metadata.summary
+    if not summary:  # most of them, each time that somebody types a letter
+        return f"{metadata.title or ''}\n{metadata.preview or ''}".casefold()
     topics = summary.get("topics")
     texts = [metadata.title, metadata.preview, summary.get("summary")]
     if isinstance(topics, Sequence) and not isinstance(topics, str):
@@ -146,12 +175,6 @@ def _has(values: Mapping[str, Any] | None, key: str, text: str) -> bool:
         return False
     value = values[key]
     return text == (value if isinstance(value, str) else msgspec.json.encode(value).decode())
-
-
-def _ordered(sessions: Sequence[SessionMetadata], query: ListQuery) -> Sequence[SessionMetadata]:
-    if query.sort == "updated":  # as listings are, the newest first
-        return sessions if query.descends else sessions[::-1]
-    return sorted(sessions, key=_PLACES[query.sort], reverse=query.descends)
 
 
 def _after(found: Sequence[SessionMetadata], place: _Place, query: ListQuery) -> int:

@@ -13,7 +13,7 @@ from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.labels import labels_of, with_labels
-from sessions_app.list_query import ListQuery, SessionPage, Wanted, page_of
+from sessions_app.list_query import ListQuery, Orders, SessionPage, Wanted, page_of
 from sessions_app.message_editor import MessageEditor, system_message
 from sessions_app.session import (
     AgentSettings,
@@ -64,6 +64,7 @@ class SessionManager(MessageEditor):
     ) -> None:
         super().__init__(repository or FileSessionRepository(Path(sessions_dir)), recover)
         self._on_delete = on_delete
+        self._orders = Orders()
 
     def create(
         self,
@@ -155,7 +156,7 @@ class SessionManager(MessageEditor):
             ValidationFailed: The cursor is none of this order.
         """
         query = ListQuery(limit=limit, offset=offset, q=q, **wanted)
-        return page_of(self.repository.list(), query)
+        return page_of(self.repository.list(), query, self._orders)
 
     def list_sessions(self) -> Sequence[SessionMetadata]:
         """Return all sessions that can be read, most recently updated first."""

@@ -274,13 +274,17 @@ class ConfirmationStore:
         """Return the sessions that may ask something, each with a stamp of what is kept of it.
 
         ``pending`` says the same as before while the stamp is the same, but for questions whose
-        time is over by now: ``still_open`` tells.
+        time is over by now: ``period`` tells.
         """
         return self._records.stamps()
 
-    def still_open(self, questions: Sequence[Confirmation]) -> list[Confirmation]:
-        """Return those of some pending questions whose time is not over."""
-        return self._expiry.still_open(questions)
+    def now(self) -> datetime:
+        """Return the time that questions are open at or not."""
+        return self._expiry.now()
+
+    def period(self, question: Confirmation) -> tuple[datetime, datetime]:
+        """Return from when and until when a pending question is open."""
+        return self._expiry.period_of(question)
 
     def discard_session(self, session_id: str) -> None:
         """Forget everything about a session."""

@@ -2,6 +2,9 @@
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
 
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.store import ConfirmationStore
@@ -11,6 +14,14 @@ from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.repository import SessionReader
 
 Questions = Sequence[Confirmation]
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """Holds what a session asked when its questions had this stamp, and when each is open."""
+
+    stamp: Hashable
+    asked: Questions
+    periods: Sequence[tuple[datetime, datetime]]
 
 
 class WaitingSessions:
@@ -27,33 +38,29 @@ class WaitingSessions:
         self._store = store
         self._sessions = sessions
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Hashable, Questions]] = {}
+        self._known: dict[str, _Known] = {}
         self._checked: dict[str, tuple[str, Questions, bool]] = {}
 
     def all(self) -> Mapping[str, Questions]:
         """Return the questions that can be answered now, by their sessions."""
-        stamps = self._store.stamps()
-        known = self._known
-        current: dict[str, tuple[Hashable, Questions]] = {}
+        stamps, now = self._store.stamps(), self._store.now()
+        before, current = self._known, dict[str, _Known]()
         found: dict[str, Questions] = {}
         for session_id, stamp in stamps.items():
-            before = known.get(session_id)
-            if before is None or before[0] != stamp:
-                before = stamp, self._store.pending(session_id)
-            current[session_id] = before
-            if before[1]:
-                found[session_id] = before[1]
+            known = before.get(session_id)
+            if known is None or known.stamp != stamp:
+                asked = self._store.pending(session_id)
+                known = _Known(stamp, asked, [self._store.period(each) for each in asked])
+            current[session_id] = known
+            for begins, ends in known.periods:
+                if begins <= now < ends:
+                    found[session_id] = known.asked
+                    break
         self._known = current
-        open_ones = self._store.still_open([each for asked in found.values() for each in asked])
-        still_open = {each.confirmation_id for each in open_ones}
         with self._lock:
             for session_id in self._checked.keys() - found.keys():
                 del self._checked[session_id]
-        return {
-            session_id: asked
-            for session_id, asked in found.items()
-            if any(each.confirmation_id in still_open for each in asked)
-        }
+        return found
 
     def of(self, session_id: str) -> Questions:
         """Return the questions of one session that can be answered now."""

@@ -12,9 +12,11 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 
-from sessions_app.ids_and_clock import new_file_tag
+import msgspec
+
+from sessions_app.ids_and_clock import is_session_id, new_file_tag
 from sessions_app.store.atomic import (
     StrPath,
     make_private_directory,
@@ -49,22 +51,38 @@ class TurnClaims:
         self._directory = os.fspath(directory)
         self._owners = owners
         self._begun = begun
+        self._seen: dict[str, tuple[str, Claim]] = {}
 
-    def read(self, session_id: str, *, lives: Lives | None = None) -> Claim | None:
+    def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
 
         The owner of a claim that makes no sense counts as dead.
-
-        Args:
-            session_id: The session.
-            lives: Says whether an owner lives, for those who ask of many claims.
         """
-        read_record = _record if lives is None else _known_record
-        lives = lives or self._owners.lives
         text = self._text(session_id)
-        if text is None:
-            return None
-        record = read_record(text)
+        return None if text is None else self._claim(session_id, text, self._owners.lives)
+
+    def all(self) -> list[Claim]:
+        """Return every claim, dead or alive.
+
+        Each list of sessions asks. So a record that is the same as the last time is not parsed
+        again; who lives is asked each time, once for each owner.
+        """
+        lives = cache(self._owners.lives)  # owners are few
+        before = self._seen
+        seen: dict[str, tuple[str, Claim]] = {}
+        for session_id, text in self._texts():
+            known = before.get(session_id)
+            if known is None or known[0] != text:
+                known = text, self._claim(session_id, text, lives)
+            elif lives(known[1].owner) is not known[1].alive:
+                known = text, msgspec.structs.replace(known[1], alive=not known[1].alive)
+            seen[session_id] = known
+        # What grows beside a claim, or is only guessed from its record, is looked at each time.
+        self._seen = {} if self._begun else {k: v for k, v in seen.items() if v[1].is_known}
+        return [claim for _, claim in seen.values()]
+
+    def _claim(self, session_id: str, text: str, lives: Lives) -> Claim:
+        record = _record(text)
         if record is not None:
             turn_id, owner, started_at = record
             alive = lives(owner)
@@ -137,11 +155,26 @@ class TurnClaims:
         """Put the claims on disk, so that a dead turn is known for one after a power cut too."""
         sync_directory(self._directory)
 
-    def session_ids(self) -> Iterator[str]:
-        """Yield the sessions that have a claim, dead or alive."""
-        for name in _entries(self._directory):
-            if name.endswith(SUFFIX):
-                yield name.removesuffix(SUFFIX)
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the sessions that have a claim, dead or alive, each with the claim's record."""
+        try:
+            # Names relative to an open directory are looked up faster than whole paths.
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            for name in os.listdir(directory):
+                session_id = name[: -len(SUFFIX)]
+                if not name.endswith(SUFFIX) or not is_session_id(session_id):
+                    continue
+                try:
+                    yield session_id, os.readlink(name, dir_fd=directory)
+                except OSError:  # it is given up just now, or no link
+                    text = self._text(session_id)
+                    if text is not None:
+                        yield session_id, text
+        finally:
+            os.close(directory)
 
     def _path(self, session_id: str) -> str:
         return f"{self._directory}/{session_id}{SUFFIX}"
@@ -171,17 +204,6 @@ def _record(text: str) -> tuple[str, str, str] | None:
     return _name(fields[0]), _name(fields[1]), fields[2]
 
 
-_known_record = lru_cache(maxsize=2048)(_record)
-"""For who asks of all claims: while a turn runs, each list of sessions does."""
-
-
 def _name(text: str) -> str:
     """Return a name from a record, or nothing: it becomes a path, and must not lead elsewhere."""
     return text if _NAME.fullmatch(text) else ""
-
-
-def _entries(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except FileNotFoundError:
-        return []

@@ -16,7 +16,6 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -32,7 +31,7 @@ from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.atomic import raise_if_unwritable, sync_directory
 from sessions_app.store.begun_calls import BegunCalls
-from sessions_app.store.claims import Lives, TurnClaims
+from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.growing import drop_spare, is_stale
 from sessions_app.store.listing import CachedListing, read_head
@@ -282,10 +281,7 @@ class FileSessionRepository:
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
-        ids = [name for name in self._claims.session_ids() if is_session_id(name)]
-        lives = cache(self.owners.lives)  # owners are few
-        found = [self._claim_on(name, lives=lives) for name in ids]
-        return [claim for claim in found if claim is not None]
+        return [self._unless_over(claim) for claim in self._claims.all()]
 
     def sweep(self) -> int:
         """Remove files that dead processes left behind, and return how many.
@@ -325,12 +321,13 @@ class FileSessionRepository:
             raise self._busy(session_id, claim.turn_id)
         return claim
 
-    def _claim_on(self, session_id: str, *, lives: Lives | None = None) -> Claim | None:
+    def _claim_on(self, session_id: str) -> Claim | None:
         """Return the claim, which counts as dead once its process is or its turn is over."""
-        claim = self._claims.read(session_id, lives=lives)
-        if claim is None or not (claim.alive and claim.is_known):
-            return claim
-        if self._is_over(session_id, claim.turn_id):
+        claim = self._claims.read(session_id)
+        return None if claim is None else self._unless_over(claim)
+
+    def _unless_over(self, claim: Claim) -> Claim:
+        if claim.alive and claim.is_known and self._is_over(claim.session_id, claim.turn_id):
             return msgspec.structs.replace(claim, alive=False)
         return claim
 

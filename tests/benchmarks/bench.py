@@ -333,12 +333,15 @@ class Bench:
                     self.samples.note("observing", name, figures)
 
     def _listing(self) -> None:
-        for sessions in self.load.stored:
+        for sessions in sorted(self.load.stored):
             figures = storage.listing(sessions)
             plain = figures.pop("json")
             named = {f"listing_{name}@{sessions}": value for name, value in figures.items()}
             self.samples.note("listing", "ours", named)
             self.samples.note("listing", "R", dict.fromkeys(named, plain))
+        states = {"listing_states": storage.listing_with_states(sessions, 1_000, 1_000)}
+        self.samples.note("listing", "ours", states)
+        self.samples.note("listing", "R", dict.fromkeys(states, plain))
 
     def _index(self) -> None:
         if shutil.which("redis-server") is None:

@@ -53,6 +53,10 @@ FIGURES = (
         "R / 18",
     ),
     Figure("listing 10,000, one changed (R: json)", "listing_changed@10000", "ms", 1e3),
+    Figure(
+        "listing 10,000, 1,000 running and 1,000 asking (R: json)", "listing_states", "ms", 1e3,
+        "R / 8",
+    ),
     Figure("searching 10,000 sessions, a rare word", "search_rare", "ms", 1e3, "10 ms"),
     Figure("searching 10,000 sessions, words of all messages", "search_common", "ms", 1e3, "10 ms"),
     Figure("searching 10,000 sessions, one saved just now", "search_changed", "ms", 1e3, "10 ms"),

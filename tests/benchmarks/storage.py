@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,16 @@ import msgspec
 import shared_index
 from measures import Load
 
-from sessions_app.messages import AssistantMessage, Message, UserMessage
+from chat.activity.states import StateReader
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.waiting import WaitingSessions
+from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.records import FileRecords
+from sessions_app.list_query import State
+from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.store.file_repository import FileSessionRepository
 
 STAMP = "2026-11-21T01:10:16.003653+00:00"
 WORDS_OF_A_MESSAGE = "Some words follow. " * 22
@@ -70,6 +78,45 @@ def listing(sessions: int) -> dict[str, float]:
             repository.update(found[number].session_id, replaced_by((message(0), message(1))))
             changed.append(timed(repository.list))
     return {"first": first, "warm": warm, "changed": median(changed), "json": parsed}
+
+
+def listing_with_states(sessions: int, running: int, asking: int) -> float:
+    """Seconds to list sessions with what each is doing: turns run in some, others ask a person.
+
+    The turns are this process's, as they are without ``--workers``.
+    """
+    with filled_folder(sessions) as folder, TemporaryDirectory(prefix="mochi-bench-") as state:
+        journal = FileTurnJournal(Path(state) / "turns")
+        repository = FileSessionRepository(folder, is_over=journal.was_closed)
+        records = FileRecords(Path(state) / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
+        questions = ConfirmationStore(records, timeout_seconds=3600)
+        states = StateReader(repository, WaitingSessions(questions, repository))
+        writers, owner = [], repository.owners.mine()
+        for number, metadata in enumerate(repository.list().sessions[: running + asking]):
+            turn_id, session_id = f"{number:020x}", metadata.session_id
+            if number < running:
+                writers.append(journal.open(session_id, turn_id, owner=owner))
+                repository.claim(session_id, turn_id, owner=owner, change=lambda one: (one, None))
+                continue
+            questions.ask(
+                session_id=session_id,
+                message_id=f"{7:010x}",  # its last
+                call=ToolCall(id="call_1", name="delete_file", arguments={"path": "notes.txt"}),
+                call_index=0,
+                turn_id=turn_id,
+            )
+        time.sleep(SETTLED_SECONDS)
+
+        def with_states() -> Counter[State]:
+            now = states.all()
+            return Counter(map(now.of, repository.list().sessions))
+
+        expected = {"running": running, "awaiting_approval": asking}
+        assert with_states() == {"idle": sessions - running - asking} | expected
+        seconds = median(timed(with_states) for _ in range(5))
+        for writer in writers:
+            writer.close()
+        return seconds
 
 
 def listing_of_objects(sessions: int) -> tuple[dict[str, float], dict[str, float]]:

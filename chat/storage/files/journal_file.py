@@ -83,7 +83,7 @@ def mark_of(sessions_dir: Path, root: Path) -> str:
 class FileJournalWriter:
     """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
 
-    __slots__ = ("_fd", "_is_known", "_path")
+    __slots__ = ("__weakref__", "_fd", "_is_known", "_path")
 
     keeps_at_once = True
 
@@ -102,6 +102,11 @@ class FileJournalWriter:
                 os.unlink(path)  # noqa: PTH108 - the path is text
                 self.close()
                 raise
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the file is open, and so locked."""
+        return self._fd >= 0
 
     @property
     def is_removed(self) -> bool:
@@ -208,17 +213,36 @@ def open_journal(path: str) -> tuple[int, int]:
     Raises:
         FileNotFoundError: There is none.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
-            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
-        raise
+    descriptor = _open(path)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no journal", path)
     return descriptor, status.st_size
+
+
+def is_locked(path: str) -> bool | None:
+    """Return whether a writer holds a journal's lock; None where there is no journal."""
+    try:
+        descriptor = _open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
+            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
+        raise
 
 
 def remove_unless_locked(path: str) -> bool:

@@ -11,7 +11,6 @@ journal belongs to: servers that share a data directory need not share their ses
 older servers have none, and belong to the server that has their session (docs/decisions/0026).
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -33,6 +33,7 @@ from chat.storage.files.journal_file import (
     TakenOverJournal,
     header_of,
     is_header,
+    is_locked,
     mark_of,
     open_journal,
     opened,
@@ -72,6 +73,7 @@ class FileTurnJournal:
         self._sessions_dir = sessions_dir
         self._watcher = watcher or PathWatcher()
         self._known: dict[str, bool] = {}
+        self._writers = WeakValueDictionary[str, FileJournalWriter]()
 
     @cached_property
     def _sessions(self) -> str:
@@ -94,6 +96,7 @@ class FileTurnJournal:
                     continue
                 if not writer.is_removed:
                     self._know(turn_id, ours=True)
+                    self._writers[turn_id] = writer
                     return writer
                 writer.close()
         except OSError as error:
@@ -136,11 +139,17 @@ class FileTurnJournal:
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal's writer is open, in this or another process."""
-        return self._is_locked(session_id, turn_id) is True
+        return is_locked(self._path(session_id, turn_id)) is True
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Return whether there is a journal whose writer is gone: nothing more comes of it."""
-        return self._is_locked(session_id, turn_id) is False
+        """Return whether there is a journal whose writer is gone: nothing more comes of it.
+
+        Each list of sessions asks that of every turn that runs: of those of this process, no file.
+        """
+        writer = self._writers.get(turn_id)
+        if writer is not None and writer.is_open:
+            return False
+        return is_locked(self._path(session_id, turn_id)) is False
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""
@@ -235,20 +244,6 @@ class FileTurnJournal:
     ) -> Callable[[], None]:
         """Call ``changed``, in another thread, now and after changes; return how to stop."""
         return self._watcher.watch(Path(self._path(session_id, turn_id)), changed)
-
-    def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
-        """Return whether a writer holds the journal's lock; None where there is no journal."""
-        try:
-            descriptor, _ = open_journal(self._path(session_id, turn_id))
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
 
     def _all(self) -> Iterator[tuple[str, str]]:
         """Yield the session and the turn of every journal."""

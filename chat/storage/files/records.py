@@ -29,11 +29,19 @@ class FileRecords:
         kinds: The kinds, in the order in which a name's files are removed: a process that dies
             half-way leaves the last ones.
         durable: Whether a record has to survive a power cut when ``put`` returns.
+        clock_ns: What the time is.
     """
 
     def __init__(
-        self, root: Path, *, names: str, kinds: Sequence[str], durable: bool = True
+        self,
+        root: Path,
+        *,
+        names: str,
+        kinds: Sequence[str],
+        durable: bool = True,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._clock_ns = clock_ns
         self._durable = durable
         self._root = root
         self._prefix = f"{root}{os.sep}"  # as text: every turn looks into its session's folder
@@ -55,13 +63,22 @@ class FileRecords:
     def stamps(self) -> dict[str, Hashable]:
         """Return the sessions that have records, each with a stamp that differs after each put."""
         found: dict[str, Hashable] = {}
-        newest = time.time_ns() - CLOCK_TICK_NS
-        with suppress(FileNotFoundError), os.scandir(self._root) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    if is_session_id(entry.name):
-                        changed = entry.stat(follow_symlinks=False).st_mtime_ns
-                        found[entry.name] = changed if changed < newest else object()
+        newest = self._clock_ns() - CLOCK_TICK_NS
+        try:
+            # Names relative to an open directory are looked up faster than whole paths.
+            root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return found
+        try:
+            for name in filter(is_session_id, os.listdir(root)):  # noqa: PTH208 - of a descriptor
+                try:
+                    status = os.stat(name, dir_fd=root, follow_symlinks=False)
+                except FileNotFoundError:  # swept just now
+                    continue
+                stamp = status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+                found[name] = stamp if max(stamp[1:]) < newest else object()
+        finally:
+            os.close(root)
         return found
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:

@@ -1,11 +1,31 @@
-"""Finding the sessions that ask something, without looking at all of them each time."""
+"""Finding the sessions that ask something, without looking at all of them each time.
 
-from chat.approvals.store import ConfirmationStore
+What is remembered of them is what is there, whatever another process did since it was read.
+"""
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
+from chat.storage.files.records import CLOCK_TICK_NS, FileRecords
 from sessions_app.errors import SessionNotFound
+from sessions_app.messages import ToolCall
 from sessions_app.session import SessionMetadata
 from tests.contract.memory_storage import MemoryRecords
-from tests.unit.chat.approvals.questions import OTHER_SESSION, SESSION, TIMEOUT, deny
+from tests.unit.chat.approvals.questions import (
+    MESSAGE,
+    OTHER_SESSION,
+    SESSION,
+    TIMEOUT,
+    Clock,
+    deny,
+    records_in,
+)
 
 LONG_AGO = "2020-01-01T00:00:00.000000+00:00"
 
@@ -94,3 +114,94 @@ def test_a_session_is_read_for_it_once_for_each_change(ask, store):
         assert not waiting.asks(metadata("2027-01-01T00:00:00.000000+00:00"), asked)
     assert sessions.asked_for == [SESSION]
     assert not waiting.asks(metadata(LONG_AGO), [])
+
+
+def let_a_tick_pass(directory: Path) -> None:
+    """Wait until what changes from now on has a later time than what changed before."""
+    probe = directory / "probe"
+    probe.touch()
+    before = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == before:
+        probe.touch()
+
+
+Step = tuple[str, str]
+
+
+@settings(max_examples=60)
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(
+                st.sampled_from(["ask", "ask again", "decide", "withdraw", "delete"]),
+                st.sampled_from([SESSION, OTHER_SESSION]),
+            ),
+            st.sampled_from([("look", ""), ("look later", ""), ("be late", "")]),
+        ),
+        max_size=12,
+    )
+)
+def test_what_waits_is_what_another_process_left(steps: list[Step]) -> None:
+    with TemporaryDirectory() as name:
+        clock, directory = Clock(), Path(name, "questions")
+        ages = [0]  # of what changed just now, for who looks at it
+
+        def waiting_here() -> WaitingSessions:
+            records = FileRecords(
+                directory,
+                names=CONFIRMATION_IDS,
+                kinds=KINDS,
+                clock_ns=lambda: time.time_ns() + ages[-1],
+            )
+            store = ConfirmationStore(records, timeout_seconds=TIMEOUT, now=clock)
+            return waiting_over(store)
+
+        here = waiting_here()
+        other = ConfirmationStore(records_in(directory), timeout_seconds=TIMEOUT, now=clock)
+        for number, (step, session_id) in enumerate([*steps, ("look", "")]):
+            if step == "be late":
+                clock.move(TIMEOUT / 2)
+            elif step in {"look", "look later"}:
+                ages.append(10 * CLOCK_TICK_NS if step == "look later" else 0)
+                assert here.all() == waiting_here().all()
+                if step == "look later":
+                    let_a_tick_pass(Path(name))
+            else:
+                change(other, step, session_id, f"call_{number}")
+
+
+def test_what_changed_within_the_last_tick_is_read_again(tmp_path: Path) -> None:
+    ages = [0]
+    records = FileRecords(
+        tmp_path, names=CONFIRMATION_IDS, kinds=KINDS, clock_ns=lambda: time.time_ns() + ages[-1]
+    )
+    records.put(SESSION, f"conf_{'0' * 32}", "asked", b"{}")
+    assert records.stamps() != records.stamps()
+    ages.append(10 * CLOCK_TICK_NS)
+    assert records.stamps() == records.stamps()
+
+
+def change(store: ConfirmationStore, step: str, session_id: str, new_call: str) -> None:
+    pending = store.pending(session_id)
+    if step == "delete":
+        store.discard_session(session_id)
+    elif step == "ask":
+        ask(store, session_id, new_call)
+    elif not pending:
+        return
+    elif step == "ask again":
+        ask(store, session_id, pending[0].tool_call_id)
+    elif step == "decide":
+        store.decide(session_id, pending[0].confirmation_id, approved=False)
+    else:
+        store.withdraw(session_id, [pending[0].confirmation_id])
+
+
+def ask(store: ConfirmationStore, session_id: str, call_id: str) -> None:
+    store.ask(
+        session_id=session_id,
+        message_id=MESSAGE,
+        call=ToolCall(id=call_id, name="delete_file", arguments={}),
+        call_index=0,
+        turn_id="turn_1",
+    )

@@ -8,9 +8,12 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sessions_app.errors import InvalidMessageIndex, SessionBusy
 from sessions_app.messages import UserMessage
@@ -364,3 +367,51 @@ def test_the_first_claim_of_owners_that_have_no_files_makes_its_directory(
     assert claim is not None
     assert (claim.owner, claim.alive) == ("owner0", True)
     assert (tmp_path / ".claims").stat().st_mode & 0o777 == 0o700
+
+
+CLAIMED = [f"{number:010x}" for number in range(3)]
+RECORDS = ["t1|owner-a|now|1", "t2|owner-b|now|1", "t3|owner-a|now|2", "no record"]
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["link", "file"]), st.integers(0, 2), st.integers(0, 3)),
+            st.tuples(st.sampled_from(["give up"]), st.integers(0, 2), st.just(0)),
+            st.sampled_from([("look", 0, 0), ("die", 0, 0)]),
+        ),
+        max_size=20,
+    )
+)
+@example([("link", 0, 0), ("look", 0, 0), ("die", 0, 0)])
+@example([("link", 0, 0), ("look", 0, 0), ("link", 0, 1), ("look", 0, 0), ("give up", 0, 0)])
+@example([("link", 0, 2), ("look", 0, 0), ("die", 0, 0), ("look", 0, 0), ("file", 0, 0)])
+def test_all_claims_are_as_they_stand_whatever_others_do_between_two_looks(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    with TemporaryDirectory() as directory:
+        owners = MemoryOwners()
+        claims, fresh = TurnClaims(directory, owners), TurnClaims(directory, owners)
+        for step, session, record in [*steps, ("look", 0, 0)]:
+            path = Path(directory, f"{CLAIMED[session]}.claim")
+            if step == "look":
+                each = [fresh.read(session_id) for session_id in CLAIMED]
+                found = sorted(claims.all(), key=lambda claim: claim.session_id)
+                assert found == [claim for claim in each if claim is not None]
+            elif step == "die":
+                owners.dead.add("owner-a")
+            else:
+                path.unlink(missing_ok=True)
+                if step == "link":
+                    path.symlink_to(RECORDS[record])
+                elif step == "file":
+                    path.write_text(RECORDS[record])
+
+
+def test_a_claim_that_stands_is_parsed_once(sessions_dir: Path) -> None:
+    claims = TurnClaims(sessions_dir / ".claims", MemoryOwners())
+    claims.write(SESSION_ID, turn_id="t1", owner="owner0", started_at=NOW)
+    [claim] = claims.all()
+    assert claims.all()[0] is claim
+    claims.write(SESSION_ID, turn_id="t2", owner="owner0", started_at=NOW)
+    assert [each.turn_id for each in claims.all()] == ["t2"]

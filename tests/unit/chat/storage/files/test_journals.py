@@ -160,3 +160,27 @@ def test_one_journal_that_can_not_be_looked_at_does_not_end_the_sweep(
 
     with patch.object(journal, "has_ended", fails):
         assert journal.sweep(-1) == 1
+
+
+def test_of_a_turn_of_this_process_no_file_says_whether_it_was_closed(
+    journal: FileTurnJournal, tmp_path: Path
+) -> None:
+    elsewhere = FileTurnJournal(tmp_path)
+    writer = journal.open("0123456789", FOREIGN_TURN, owner="me")
+    with patch("chat.storage.files.journals.is_locked") as opened:
+        assert not journal.was_closed("0123456789", FOREIGN_TURN)
+        assert not opened.called
+    assert not elsewhere.was_closed("0123456789", FOREIGN_TURN)
+    writer.close()
+    assert journal.was_closed("0123456789", FOREIGN_TURN)
+    assert elsewhere.was_closed("0123456789", FOREIGN_TURN)
+
+
+def test_a_journal_that_was_taken_over_is_closed_with_who_took_it_over(
+    journal: FileTurnJournal,
+) -> None:
+    writer = journal.take_over(SESSION, TURN)
+    writer.append(line(3, "content_delta", "{}"))
+    assert not journal.was_closed(SESSION, TURN)
+    writer.close()
+    assert journal.was_closed(SESSION, TURN)
