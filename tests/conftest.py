@@ -2,12 +2,15 @@
 
 import gc
 import signal
+import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
+
+from tests.functional.processes import ForkedToolServer
 
 pytest_plugins = ["tests.object_server", "tests.redis_server"]
 
@@ -74,6 +77,12 @@ def nothing_blocks_the_loop(
         # pytest-django has it made before this fixture, so that it would be undone after it: what
         # was patched in `os` would become the detector's own function, for ever.
         monkeypatch.undo()
+
+
+@pytest.fixture
+def forked_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork what runs tools, instead of starting an interpreter for it."""
+    monkeypatch.setattr(subprocess, "Popen", ForkedToolServer)
 
 
 @pytest.fixture

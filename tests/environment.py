@@ -6,15 +6,21 @@ of its own.
 """
 
 import atexit
+import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-BYTECODE = Path(__file__).parents[1] / ".pytest_cache/bytecode"
+TESTS = Path(__file__).parent
+BYTECODE = TESTS.parent / ".pytest_cache/bytecode"
+HALVES = (["unit"], ["architecture", "benchmarks", "cluster", "contract", "functional"])
+"""Folders of tests that import about as much."""
+
 PROCESSES_A_CORE = 3
 """More than one: tests of servers wait for these to start and stop."""
 
@@ -46,7 +52,31 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run the whole suite in parallel, and what the command line names in this process."""
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return 0
+    if not _are_compiled():
+        _compile()
     return max(2, round(len(_cores()) * PROCESSES_A_CORE))
+
+
+def _are_compiled() -> bool:
+    """Return whether pytest has compiled tests with this interpreter before."""
+    compiled = Path(importlib.util.cache_from_source(str(TESTS / "architecture" / "test_tests.py")))
+    return any(compiled.parent.glob(f"test_*.{sys.implementation.cache_tag}-pytest-*.pyc"))
+
+
+def _compile() -> None:
+    """Compile tests and what they import: else each process would, all of it, at the same time."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0"]
+    processes = [
+        subprocess.Popen(
+            [*command, *(str(TESTS / folder) for folder in folders)],
+            cwd=TESTS.parent,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for folders in HALVES
+    ]
+    for process in processes:
+        process.wait()  # what can't be collected is told where it is collected again
 
 
 def _cores() -> range | set[int]:

@@ -109,8 +109,19 @@ MODULES = (
     "yaml",
 )
 """What is imported beforehand. No settings: they can't be read here, where Django has none."""
+TOOL_MODULES = (
+    "tools_app.functions.loading",
+    "tools_app.functions.schema",
+    "tools_app.hosts.answers",
+    "tools_app.hosts.fork_server",
+    "tools_app.hosts.tool_process",
+)
+"""What is imported where what forks tools is forked: nothing that makes its forks more costly."""
 
 _LONGEST_REQUEST = 1 << 20
+_MOST_DESCRIPTORS = 16
+_ABOVE_ALL = 512
+"""Where descriptors wait until they get their numbers, which others may have until then."""
 
 
 def take_terminal() -> None:
@@ -135,7 +146,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                 woken.recv(4096)
                 _report_ends(running)
                 continue
-            data, descriptors, _, _ = socket.recv_fds(control, _LONGEST_REQUEST, 4)
+            data, descriptors, _, _ = socket.recv_fds(control, _LONGEST_REQUEST, _MOST_DESCRIPTORS)
             if not data:
                 return None
             connection = socket.socket(fileno=descriptors[0])
@@ -146,7 +157,10 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                 selector.close()
                 for each in (control, woken, wake, connection, *running.values()):
                     each.close()
-                return {**json.loads(data), "descriptors": descriptors[1:]}
+                kept = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in descriptors[1:]]
+                for each in descriptors[1:]:
+                    os.close(each)
+                return {**json.loads(data), "descriptors": kept}
             for descriptor in descriptors[1:]:
                 os.close(descriptor)
             running[pid] = connection
@@ -178,6 +192,8 @@ def become(request: dict[str, Any]) -> None:
         os.close(descriptor)
     if request["takes_terminal"]:
         take_terminal()
+    if request.get("new_session"):
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -205,6 +221,10 @@ def become(request: dict[str, Any]) -> None:
         del command[0]
     else:
         sys.path.insert(0, request["cwd"])
+    if command[0] == "-c":
+        sys.argv = ["-c", *command[2:]]
+        exec(command[1], {"__name__": "__main__"})
+        return
     module = command[1]
     sys.argv = [module, *command[2:]]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -228,8 +248,12 @@ def import_ninja_settings() -> None:
 def main() -> None:
     """Import the libraries, then serve."""
     gc.disable()
-    import_ninja_settings()
-    for name in MODULES:
+    if sys.argv[2] == "tools":
+        names = TOOL_MODULES
+    else:
+        import_ninja_settings()
+        names = MODULES
+    for name in names:
         importlib.import_module(name)
     gc.freeze()
     control = socket.socket(fileno=int(sys.argv[1]))

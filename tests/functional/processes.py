@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self
 
 from tests.functional import fork_server
 from tests.functional.fork_server import MANAGE, MODULE, PATCHES, ROOT, take_terminal
@@ -20,6 +20,13 @@ from tests.functional.fork_server import MANAGE, MODULE, PATCHES, ROOT, take_ter
 Stream = int | IO[Any]
 
 _MODULE = ["-m", MODULE]
+START = """\
+import sys
+sys.path.append(sys.argv.pop())
+from tools_app.hosts.fork_server import main
+main()
+"""
+"""What the interpreter runs that forks tools."""
 
 
 class ForkedProcess:
@@ -118,8 +125,10 @@ Process = ForkedProcess | subprocess.Popen[str]
 class ForkServer:
     """Starts processes; the program behind it begins with the first one and ends with pytest."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Literal["servers", "tools"]) -> None:
+        self._kind = kind
         self._control: socket.socket | None = None
+        self._lock = threading.Lock()
 
     def start(
         self,
@@ -128,8 +137,10 @@ class ForkServer:
         env: Mapping[str, str],
         cwd: Path,
         streams: Sequence[Stream],
-        takes_terminal: bool,
-        has_zygote: bool,
+        takes_terminal: bool = False,
+        has_zygote: bool = False,
+        pass_fds: Sequence[int] = (),
+        new_session: bool = False,
     ) -> ForkedProcess:
         """Start a command for which ``can_fork`` is true; ``start_process`` has the arguments."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -146,15 +157,19 @@ class ForkServer:
                 given.append(os.open(os.devnull, mode))
             else:
                 given.append(os.dup(stream if isinstance(stream, int) else stream.fileno()))
+        given += [os.dup(descriptor) for descriptor in pass_fds]
         request = {
             "command": list(command[1:]),
             "env": dict(env),
             "cwd": str(cwd),
             "takes_terminal": takes_terminal,
             "has_zygote": has_zygote,
+            "numbers": [0, 1, 2, *pass_fds],
+            "new_session": new_session,
         }
         data, descriptors = json.dumps(request).encode(), [theirs.fileno(), *given]
-        socket.send_fds(self._connected(), [data], descriptors)
+        with self._lock:
+            socket.send_fds(self._connected(), [data], descriptors)
         theirs.close()
         for descriptor in given:
             os.close(descriptor)
@@ -168,7 +183,7 @@ class ForkServer:
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
             program = subprocess.Popen(
-                [sys.executable, "-P", fork_server.__file__, str(theirs.fileno())],
+                [sys.executable, "-P", fork_server.__file__, str(theirs.fileno()), self._kind],
                 env={**kept, "PYTHONPATH": str(ROOT)},
                 pass_fds=[theirs.fileno()],
             )
@@ -182,7 +197,27 @@ def _end(control: socket.socket, program: "subprocess.Popen[bytes]") -> None:
     program.wait()
 
 
-_FORK_SERVER = ForkServer()
+_FORK_SERVER = ForkServer("servers")
+_TOOL_FORK_SERVER = ForkServer("tools")
+
+
+class ForkedToolServer(subprocess.Popen[Any]):
+    """Stands in for ``subprocess.Popen``: forks what forks tools, and starts all else as it is.
+
+    For tests that use tools; how a server starts what forks them is tested with the interpreter.
+    """
+
+    def __new__(cls, args: Any, **options: Any) -> Any:
+        if sys.platform != "linux" or not (isinstance(args, list) and START in args[3:4]):
+            return super().__new__(cls)
+        return _TOOL_FORK_SERVER.start(
+            args,
+            env=options["env"],
+            cwd=options["cwd"],
+            streams=(options["stdin"], options["stdout"], 2),
+            pass_fds=options["pass_fds"],
+            new_session=options["start_new_session"],
+        )
 
 
 def can_fork(command: Sequence[str], env: Mapping[str, str]) -> bool:

@@ -87,7 +87,7 @@ def state_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def make_catalogue(
-    agents_dir: Path, state_dir: Path, tmp_path: Path
+    agents_dir: Path, state_dir: Path, tmp_path: Path, forked_tools: None
 ) -> AsyncIterator[Callable[..., AgentCatalogue]]:
     """Return what makes catalogues of one directory, each as if in a process of its own."""
     fork_server = ForkServerClient(tmp_path)

@@ -56,7 +56,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def catalogue(data: Path, tmp_path: Path) -> AsyncIterator[AgentCatalogue]:
+async def catalogue(
+    data: Path, tmp_path: Path, forked_tools: None
+) -> AsyncIterator[AgentCatalogue]:
     fork_server = ForkServerClient(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
     snapshots = FolderSnapshots(FileGenerations(data / ".mochi" / "agents.generation"))
     catalogue = AgentCatalogue(
