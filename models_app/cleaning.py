@@ -85,6 +85,14 @@ class StreamCleaner:
         self._held_text: list[str] = []
         self._held_thinking: list[str] = []
 
+    def passes(self, text: str) -> bool:
+        """Return whether a piece of the answer's text is clean as it is, and need not be fed."""
+        if not self._is_plain:
+            return False
+        if text.isprintable() and "<" not in text and END_MARKER not in text:
+            return True  # control characters and surrogates are not printable
+        return not _is_suspect(text)
+
     def feed_text(self, text: str) -> tuple[str, str]:
         """Take the next piece of the answer's text; return the clean (text, thinking) in it."""
         if not _is_suspect(text):

@@ -29,7 +29,7 @@ LOOK_AGAIN_SECONDS = 2.0
 ApprovalMode = Literal["wait", "suspend", "deny"]
 """The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
-Emit = Callable[[Sequence[Event]], None]
+Emit = Callable[[Sequence[Event]], object]
 KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
 
 

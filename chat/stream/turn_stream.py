@@ -117,13 +117,27 @@ class TurnStream:
         """Have ``call`` called when the journal fails while nothing is sent to it."""
         self._failed = call
 
-    def emit(self, events: Sequence[Event]) -> None:
+    def emit(self, events: Sequence[Event]) -> bool:
         """Journal events and send them, in order: one write and one delivery to every listener.
 
         Nothing is sent that can't be journalled; ``require_room`` then raises.
+
+        Args:
+            events: At least one.
+
+        Returns:
+            False where the journal takes none of it.
         """
-        if events:
-            self._send(events)
+        if self.failure is not None or self._is_left:
+            return False
+        numbered, lines = self._number(events)
+        if not self._keeps_at_once:
+            self._unkept.append((numbered, events, self.written))
+            return self._write(lines, self._show_next)
+        if not self._write(lines):
+            return False
+        self._show(numbered, events, journalled=True)
+        return True
 
     async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, journalled or not, and close the stream.
@@ -139,9 +153,9 @@ class TurnStream:
             self.failure = None  # there may be space again, and a journal with an end needs no care
             self._judge_room()
         self._observer = None
-        if not (self._send(events) and await self.flushed()):
+        if not (self.emit(events) and await self.flushed()):
             self._require_own()
-            self._send(events, journalled=False)
+            self._show(self._number(events)[0], events, journalled=False)
         self.close()
 
     def break_off(self) -> None:
@@ -164,27 +178,19 @@ class TurnStream:
         """Journal nothing more: what the turn left could not be saved, and the journal has it."""
         self._is_left = True
 
-    def _send(self, events: Sequence[Event], *, journalled: bool = True) -> bool:
-        """Number events and show them once the journal has them; False when it takes none."""
-        if journalled and (self.failure is not None or self._is_left):
-            return False
+    def _number(self, events: Sequence[Event]) -> tuple[list[NumberedEvent], str]:
+        """Give events their numbers; return them as they are sent, and as they are journalled."""
         number = self._numbered
-        lines: list[str] = []
         numbered: list[NumberedEvent] = []
+        lines = ""
         for event in events:
             number += 1
             name = event.event
             data = encode_event(event)
-            lines.append(line(number, name, data))
+            lines += line(number, name, data)
             numbered.append(NumberedEvent(number, name, data))
         self._numbered = number
-        if journalled and not self._keeps_at_once:
-            self._unkept.append((numbered, events, self.written))
-            return self._write("".join(lines), self._show_next)
-        if journalled and not self._write("".join(lines)):
-            return False
-        self._show(numbered, events, journalled=journalled)
-        return True
+        return numbered, lines
 
     def _show_next(self) -> None:
         """Show the oldest events that were not shown yet: the journal has them now."""

@@ -178,7 +178,15 @@ class ModelAnswer:
         for delta in batch:
             if type(delta) is not TextDelta and type(delta) is not ThinkingDelta:
                 return None
-        return self.absorb(batch)
+        events: list[Event] = []
+        for delta in batch:
+            if type(delta) is TextDelta and delta.text and self._cleaner.passes(delta.text):
+                self._text.write(delta.text)
+                self.has_output = True
+                events.append(ContentDelta(content=delta.text))
+            else:
+                events += self.absorb([delta])
+        return events
 
     def message(
         self,

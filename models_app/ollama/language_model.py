@@ -220,7 +220,7 @@ class _SinkFeeder:
         has_leftover: Whether there is such a batch, or an error; it comes before newer data.
     """
 
-    __slots__ = ("_batch", "_error", "_parser", "_reply", "_sink", "has_leftover")
+    __slots__ = ("_batch", "_error", "_parser", "_read", "_sink", "has_leftover")
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _SinkFeeder:
         parser: wire.ReplyParser,
         sink: Callable[[Sequence[Delta]], bool],
     ) -> None:
-        self._reply = reply
+        self._read = reply.read_arrived
         self._parser = parser
         self._sink = sink
         self._batch: Sequence[Delta] = ()
@@ -239,7 +239,7 @@ class _SinkFeeder:
         """Read and pass on what has arrived; return False if the generator must take over."""
         parser = self._parser
         try:
-            batch = parser.feed(self._reply.read_available())
+            batch = parser.feed(self._read())
             if parser.failure is None and not parser.finished and (not batch or self._sink(batch)):
                 return True
             self._batch = batch

@@ -161,9 +161,18 @@ class Reply:
     Attributes:
         readable: ``HttpConnection.readable`` itself: every token waits for it.
         set_data_callback: ``HttpConnection.set_data_callback``.
+        read_arrived: ``HttpConnection.read_available`` itself, for the callback: it is called when
+            there is something to read, so this raises nothing there.
     """
 
-    __slots__ = ("_connection", "_error_from", "_pool", "readable", "set_data_callback")
+    __slots__ = (
+        "_connection",
+        "_error_from",
+        "_pool",
+        "read_arrived",
+        "readable",
+        "set_data_callback",
+    )
 
     def __init__(
         self,
@@ -173,6 +182,7 @@ class Reply:
     ) -> None:
         self.readable = connection.readable
         self.set_data_callback = connection.set_data_callback
+        self.read_arrived = connection.read_available
         self._connection = connection
         self._pool = pool
         self._error_from = error_of

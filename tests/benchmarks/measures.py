@@ -17,7 +17,8 @@ BEGUN_SECONDS = 30
 LEFT_SECONDS = 0.5
 """What servers get to notice that streams were left, before something else is measured."""
 CAPACITY_LEVELS = (
-    100, 150, 200, 250, 300, 350, 400, 475, 550, 750, 1000, 1300, 1600, 2000, 2500, 3000,
+    100, 150, 200, 250, 300, 350, 400, 475, 550, 750, 1000, 1150, 1300, 1400,
+    1500, 1600, 1800, 2000, 2500, 3000,
 )  # fmt: skip
 
 

@@ -234,14 +234,18 @@ def test_a_sweep_that_does_not_know_who_refers_to_what_removes_nothing(
     assert store.read(found.id) == PICTURE
 
 
-def test_what_is_used_while_a_sweep_runs_stays(store: AttachmentStore) -> None:
+def test_what_is_used_while_a_sweep_runs_stays(store: AttachmentStore, tmp_path: Path) -> None:
     found = kept(store, PICTURE)
+    age = 0.001
+    for path in tmp_path.rglob(found.id.removeprefix("sha256:")):
+        os.utime(path, (0, 0))  # the time that a system gives to files lags by milliseconds
+        age = 3600
 
     def referenced() -> set[str]:
         store.renew([found.id])
         return set()
 
-    store.sweep(referenced, older_than_seconds=0.001)
+    store.sweep(referenced, older_than_seconds=age)
     assert store.read(found.id) == PICTURE
 
 

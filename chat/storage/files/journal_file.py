@@ -97,7 +97,7 @@ class FileJournalWriter:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         if header:
             try:
-                self._write(header)
+                self.append(header)
             except OSError:
                 os.unlink(path)  # noqa: PTH108 - the path is text
                 self.close()
@@ -118,14 +118,12 @@ class FileJournalWriter:
 
         Inline: a page-cache write costs less than a thread hop.
         """
-        self._write(lines)
-        kept()
-
-    def _write(self, lines: str) -> None:
         data = lines.encode("ascii")
         written = os.write(self._fd, data)
         if written < len(data):
             self._append_rest(data, written)
+        if kept is not do_nothing:
+            kept()
 
     def _append_rest(self, data: bytes, written: int) -> None:
         """Write what one call did not take; a full disk raises, and takes back what it took."""

@@ -60,6 +60,15 @@ def test_text_without_anything_to_clean_passes_unchanged(text: str) -> None:
     assert clean(*text) == (text, "")
 
 
+@given(cut_texts())
+def test_text_that_passes_is_what_feeding_it_returns(case: tuple[str, list[str]]) -> None:
+    cleaner = StreamCleaner()
+    for chunk in case[1]:
+        passes = cleaner.passes(chunk)
+        fed = cleaner.feed_text(chunk)
+        assert not passes or fed == (chunk, "")
+
+
 @given(st.lists(st.tuples(st.booleans(), HOSTILE), max_size=8))
 def test_the_providers_own_thinking_is_as_clean_and_never_turns_into_text(
     feeds: list[tuple[bool, str]],
