@@ -21,7 +21,7 @@ from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionRecorder
 from models_app.errors import CallRefused, ModelError
-from models_app.language_model import Delta, ModelRequest
+from models_app.language_model import Delta, ModelRequest, TextDelta, ThinkingDelta
 from models_app.window_sizes import fills_window
 from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
 
@@ -178,15 +178,16 @@ class ModelCaller:
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
                 async for batch in batches:
-                    if self._is_stopped():
-                        raise asyncio.CancelledError
-                    if self._take(answer, batch) and not has_begun:
-                        has_begun = True
-                        loading.cancel()
-                        answer.first_output_at = answer.first_output_at or time.perf_counter()
-                        # Clients get the first token before the turn goes on: where the rest has
-                        # arrived too, it would first read and save all of it.
-                        await asyncio.sleep(0)
+                    for part in (batch,) if has_begun else from_first_text(batch):
+                        if self._is_stopped():
+                            raise asyncio.CancelledError
+                        if self._take(answer, part) and not has_begun:
+                            has_begun = True
+                            loading.cancel()
+                            answer.first_output_at = answer.first_output_at or time.perf_counter()
+                            # Clients get it before the turn goes on: where the rest has
+                            # arrived too, it would first read and save all of it.
+                            await asyncio.sleep(0)
                     if self._stream.is_congested:
                         await self._stream.flushed()
         finally:
@@ -242,6 +243,17 @@ class ModelCaller:
 
     def _announce_compression(self) -> None:
         self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])
+
+
+def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
+    """Return the batch that an answer begins with, in two where its first text is not all of it.
+
+    Each is taken in by itself: clients need not wait for what came with the first token.
+    """
+    for end, delta in enumerate(batch, start=1):
+        if isinstance(delta, TextDelta | ThinkingDelta) and end < len(batch):
+            return batch[:end], batch[end:]
+    return (batch,)
 
 
 def _without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:

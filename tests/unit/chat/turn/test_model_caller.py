@@ -7,8 +7,14 @@ import msgspec
 import pytest
 
 from chat.start.turn_request import TurnRequest
+from chat.turn.model_caller import from_first_text
 from models_app.errors import CallRefused, OllamaError
-from models_app.language_model import Finished, TextDelta, ThinkingDelta
+from models_app.language_model import (
+    AnsweredBy,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+)
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
@@ -149,6 +155,39 @@ async def test_clients_get_the_first_token_before_the_turn_goes_on(house, monkey
     await turn.finished()
 
     assert heard_by_then == ["turn_started", "content_delta"]
+
+
+async def test_clients_get_the_first_token_before_the_rest_that_came_with_it(house):
+    said = [TextDelta("One, "), TextDelta("two, "), TextDelta("three."), Finished("stop")]
+    house.model.say(said)
+    turn = await house.turns.start(await house.new_session(), TurnRequest(message="Count!"))
+
+    first = await turn.first_subscription.next()
+
+    assert [json.loads(event.data)["content"] for event in first[1:]] == ["One, "]
+    rest = []
+    while (events := await turn.first_subscription.next()) is not None:
+        rest += [event.name for event in events]
+    assert rest == ["content_delta", "content_delta", "message_complete", "done"]
+    assert (await turn.finished()).message.content == "One, two, three."
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes"),
+    [
+        ([], [0]),
+        ([TextDelta("a")], [1]),
+        ([Finished("stop")], [1]),
+        ([call("c1"), Finished("stop")], [2]),
+        ([TextDelta("a"), TextDelta("b"), Finished("stop")], [1, 2]),
+        ([AnsweredBy("m"), ThinkingDelta("a"), TextDelta("b")], [2, 1]),
+    ],
+)
+def test_only_a_first_text_is_taken_apart_from_what_comes_after_it(batch, sizes):
+    parts = from_first_text(batch)
+
+    assert [len(part) for part in parts] == sizes
+    assert [delta for part in parts for delta in part] == batch
 
 
 CUT = Finished(done_reason="length", prompt_eval_count=8000, eval_count=190)  # of 8192
