@@ -289,9 +289,7 @@ async def _streamed_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> StreamingHttpResponse:
     turn = await get_services().chat.open(asked, key, client=client_of(request))
-    stream = EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
-    await stream.ready()
-    return stream
+    return EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
 
 
 async def _whole_turn(

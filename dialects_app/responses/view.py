@@ -48,9 +48,7 @@ async def respond(
 async def _streamed(started: StartedResponse) -> HttpResponseBase:
     turn = started.turn
     body = EventStreamBody(turn.listener, turn.leave, started.projector())
-    stream = EventStream(body, turn.committed)
-    await stream.ready()
-    return stream
+    return EventStream(body, turn.committed)
 
 
 async def _whole(maker: ResponseMaker, started: StartedResponse) -> Resource:

@@ -1,4 +1,8 @@
-"""Puts into the envelope what Ninja and Django answer in other shapes."""
+"""Puts into the envelope what Ninja and Django answer in other shapes, and waits for streams.
+
+A stream that has yet to begin may still turn out to be an error. It is waited for here, with Ninja
+and most of Django behind it: they are done while the model is asked (docs/decisions/0095).
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,8 +10,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase, HttpResponseNotAllowed
 from django.utils.decorators import async_only_middleware
 
-from mochi_project.errors.handlers import not_allowed, plain_error
+from mochi_project.errors.handlers import not_allowed, on_mochi_error, plain_error
 from mochi_project.errors.statuses import ERROR_HEADER
+from sessions_app.errors import MochiError
 
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
@@ -25,6 +30,11 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
             # parser could say what it means.
             request._body = b"{}"  # noqa: SLF001
         response = await get_response(request)
+        if hasattr(response, "ready"):
+            try:
+                await response.ready()
+            except MochiError as error:
+                return on_mochi_error(request, error)
         if response.status_code < 400 or response.streaming or _says_its_code(response):
             return response
         if isinstance(response, HttpResponseNotAllowed):

@@ -8,6 +8,8 @@ tidy up databases and caches), and for ``response.close()``. Here:
   cache backend; code that does (queueing a background task) closes its own connections. Receivers
   that others connect are called as in stock Django.
 * ``response.close()`` runs inline unless such a receiver would run in it.
+* A body, which the guard bounded, is read into memory as it is; ``FILE_UPLOAD_MAX_MEMORY_SIZE``
+  would keep all that come from a temporary file.
 * HEAD is answered as GET is, without the body: Ninja's routes know no HEAD.
 * A view runs in the server's own task. So a cancellation by the server (its shutdown) reaches the
   view and its stream instead of orphaning them.
@@ -19,6 +21,7 @@ Synchronous views and middleware keep working as in stock Django. Works with Dja
 # Django does not document. Price: this module. Why: 0.4 ms a request and a thread a stream
 # (docs/decisions/0040); test_handler.py runs with the newest Django.
 
+from io import BytesIO
 from typing import IO
 
 from asgiref.sync import sync_to_async
@@ -30,12 +33,14 @@ from django.core.handlers.base import reset_urlconf
 from django.db import close_old_connections, reset_queries
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import get_script_prefix as current_script_prefix
 from django.urls import set_script_prefix
 
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.disconnect import CancelledOnDisconnect
+from mochi_project.fast_django.request import Request
 from mochi_project.guard.root_path import path_below_root
 
 _NO_CONTENT = 204
@@ -44,6 +49,8 @@ _WITHOUT_BODY = frozenset({_NO_CONTENT, 304})
 
 class AsyncHandler(ASGIHandler):
     """Serves Django's views over ASGI in the server's own task."""
+
+    request_class = Request
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +63,7 @@ class AsyncHandler(ASGIHandler):
         except RequestAborted:
             return
         try:
-            set_script_prefix(get_script_prefix(scope))
+            _set_script_prefix(get_script_prefix(scope))
             asks_head = scope["method"] == "HEAD"
             if asks_head:  # routes declare GET alone
                 scope = {**scope, "method": "GET"}
@@ -83,8 +90,10 @@ class AsyncHandler(ASGIHandler):
                     await self._send_head(response, send)
                     return
                 sink = exchange.sink(send) if exchange is not None else None
-                if sink is not None and hasattr(response, "push_to"):
+                if exchange is not None and sink is not None and hasattr(response, "push_to"):
                     response.push_to(sink)
+                    if getattr(response, "has_first_piece", False):
+                        send = exchange.joining(send)
                 await self.send_response(response, send)
         finally:
             if response is None:
@@ -93,6 +102,21 @@ class AsyncHandler(ASGIHandler):
                 await sync_to_async(response.close)()
             else:
                 response.close()
+
+    async def read_body(self, receive: Receive) -> BytesIO:
+        """Return the body as a file.
+
+        Raises:
+            RequestAborted: The client left before the body was complete.
+        """
+        pieces: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestAborted
+            pieces.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                return BytesIO(b"".join(pieces))
 
     def create_request(
         self, scope: Scope, body_file: IO[bytes]
@@ -120,6 +144,12 @@ class AsyncHandler(ASGIHandler):
         head = HttpResponse(status=response.status_code, headers=response.headers)
         head.cookies = response.cookies
         await super().send_response(head, send)
+
+
+def _set_script_prefix(prefix: str) -> None:
+    """Set the path that this application stands below, unless it is what it is by itself."""
+    if (prefix if prefix.endswith("/") else f"{prefix}/") != current_script_prefix():
+        set_script_prefix(prefix)
 
 
 def detach_database_receivers() -> None:

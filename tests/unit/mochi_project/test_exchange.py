@@ -140,3 +140,49 @@ async def test_a_stream_is_the_same_to_the_byte_whether_its_pieces_are_pushed_or
 
     assert streams[0] == streams[1]
     assert streams[0].endswith(b"\r\n\r\n") or method == "HEAD"
+
+
+PIECE = {"type": "http.response.body", "body": b"one", "more_body": True}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
+@pytest.mark.parametrize("messages", [(START, PIECE, PIECE, END), (START, END), (START,)])
+async def test_a_head_that_goes_with_the_first_piece_makes_the_same_bytes(method, messages):
+    plain, joined = Connection(), Connection()
+    for connection in (plain, joined):
+        cycle = uvicorns_cycle(connection, method)
+        send = Exchange(cycle).joining(cycle.send) if connection is joined else cycle.send
+        for message in messages:
+            await send(message)
+        assert cycle.transport is connection
+
+    assert joined.written == (b"" if messages == (START,) else plain.written)
+
+
+async def test_a_head_and_the_first_piece_are_one_write():
+    writes = []
+    connection = SimpleNamespace(write=writes.append, write_paused=False)
+    cycle = uvicorns_cycle(connection, "POST")
+    send = Exchange(cycle).joining(AddingHeaders(((b"x-a", b"b"),), cycle.send))
+
+    await send(START)
+    assert writes == []
+    await send(PIECE)
+    (first,) = writes
+    assert first.startswith(b"HTTP/1.1 200")
+    assert b"\r\nx-a: b\r\n" in first
+    assert first.endswith(b"\r\n\r\n3\r\none\r\n")
+    await send(PIECE)
+    assert writes[1:] == [b"3\r\none\r\n"]
+
+
+async def test_nothing_is_written_to_a_client_that_left_before_the_first_piece():
+    connection = Connection()
+    cycle = uvicorns_cycle(connection, "POST")
+    send = Exchange(cycle).joining(cycle.send)
+
+    await send(START)
+    cycle.disconnected = True
+    await send(PIECE)
+
+    assert connection.written == b""

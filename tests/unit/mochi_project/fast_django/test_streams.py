@@ -1,6 +1,7 @@
 """Streams of turns through the handler: their start, their errors, clients that leave."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,12 +51,17 @@ class Turn:
 
 
 turn = Turn()
+MIDDLEWARE = ["mochi_project.errors.middleware.envelope_middleware"]
 
 
 async def late(request: HttpRequest) -> StreamingHttpResponse:
     stream = EventStream(EventStreamBody(turn, turn.close), turn.committed)
     await stream.ready()
     return stream
+
+
+async def unready(request: HttpRequest) -> StreamingHttpResponse:
+    return EventStream(EventStreamBody(turn, turn.close), turn.committed)
 
 
 async def stamped(request: HttpRequest) -> StreamingHttpResponse:
@@ -66,7 +72,7 @@ async def stamped(request: HttpRequest) -> StreamingHttpResponse:
 
 
 class UrlConf:
-    urlpatterns = (path("late", late), path("stamped", stamped))
+    urlpatterns = (path("late", late), path("unready", unready), path("stamped", stamped))
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +98,41 @@ async def test_nothing_is_sent_before_the_first_chunk_and_then_all_of_it() -> No
         b"X-Content-Type-Options": b"nosniff",
     }
     assert client.body == sse.RETRY + sse.encode_frames("t1", [ONE, TWO])
+    assert turn.left >= 1
+
+
+async def test_a_stream_that_its_view_did_not_wait_for_is_waited_for_behind_it() -> None:
+    client = Client("/unready")
+    with override_settings(MIDDLEWARE=MIDDLEWARE):
+        running = asyncio.create_task(client.run(AsyncHandler()))
+        await turn.asked.wait()
+        assert client.sent == []
+        for events in ((), (ONE,), (TWO,), None):
+            turn.events.put_nowait(events)
+        await running
+    assert client.status == 200
+    assert client.body == sse.RETRY + sse.encode_frames("t1", [ONE, TWO])
+
+
+async def test_such_a_stream_that_never_begins_is_answered_with_its_error() -> None:
+    turn.error = TooManyTurns(3)
+    turn.events.put_nowait(None)
+    client = Client("/unready")
+    with override_settings(MIDDLEWARE=MIDDLEWARE):
+        await client.run(AsyncHandler())
+    assert client.status == 503
+    assert json.loads(client.body)["error"]["code"] == "TOO_MANY_TURNS"
+    assert turn.left == 1
+
+
+async def test_a_client_that_leaves_such_a_stream_before_it_begins_leaves_the_turn() -> None:
+    client = Client("/unready")
+    with override_settings(MIDDLEWARE=MIDDLEWARE):
+        running = asyncio.create_task(client.run(AsyncHandler()))
+        await turn.asked.wait()
+        client.leave()
+        await running
+    assert client.sent == []
     assert turn.left >= 1
 
 
