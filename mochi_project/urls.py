@@ -1,8 +1,12 @@
 """Maps paths to views: the API, its docs page, the chat page, an envelope for every other path."""
 
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.urls import URLResolver, path, re_path
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, URLResolver, path, re_path
 from django.urls.resolvers import RoutePattern
 
 from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
@@ -16,9 +20,18 @@ from mochi_project.http.docs_page import asset_view
 from mochi_project.http.metrics_page import metrics_view
 from mochi_project.http.playground import file_view, index_view
 
+View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+
+_FIRST = ("chat/<session_id>/stream", "chat/stream")
+"""The paths of streams, which are tried before all others: a first token waits for that."""
+
+_routes, _app_name, _namespace = api.urls
+_views = {str(each.pattern): each.callback for each in _routes if isinstance(each, URLPattern)}
+
 urlpatterns = [
+    *(path(f"api/v1/{route}", cast("View", _views[route])) for route in _FIRST),
     path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
-    path("api/v1/", api.urls),
+    path("api/v1/", (_routes, _app_name, _namespace)),
     # By its name: nothing of it is imported before it is asked for.
     URLResolver(
         RoutePattern("v1/"), "mochi_project.openai_api", app_name="ninja", namespace="openai"

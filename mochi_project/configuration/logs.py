@@ -68,7 +68,8 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
             # mochi-server itself says that it listens; a line costs more than many a request.
             "uvicorn": to_root(in_detail),
             "uvicorn.error": to_root(in_detail),
-            "uvicorn.access": to_root(in_detail),
+            # It puts a line together for every answer as long as anybody might read it.
+            "uvicorn.access": {**to_root(in_detail), "propagate": settings.log_level == "DEBUG"},
             # Below WARNING these log headers, or whole calls with prompts.
             **{
                 name: to_root("WARNING")
