@@ -302,7 +302,7 @@ class TurnRegistry:
         )
         self._live[session_id] = turn
         limit = asyncio.get_running_loop().call_later(
-            self._limits.seconds, turn.engine.stop, Input.ERROR, _over_time(self._limits.seconds)
+            self._limits.seconds, _end_over_time, turn.engine, self._limits.seconds
         )
         turn.task.add_done_callback(partial(self._ended, turn, limit))
         self._inbox.ready(turn.turn_id)
@@ -383,5 +383,6 @@ class TurnRegistry:
                 turn.detached = True
 
 
-def _over_time(seconds: float) -> TurnLimitReached:
-    return TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
+def _end_over_time(engine: TurnEngine, seconds: float) -> None:
+    error = TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
+    engine.stop(Input.ERROR, error)

@@ -6,7 +6,7 @@ the providers behind them, so no call goes unseen (docs/decisions/0048).
 
 import asyncio
 import logging
-import secrets
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -209,7 +209,7 @@ class CallInProgress:
             provider=provider,
             model=model,
             purpose=purpose,
-            call_id=secrets.token_hex(8),
+            call_id=os.urandom(8).hex(),
             caller=_caller.get(),
             request=request,
             url=url,

@@ -101,6 +101,8 @@ def without_replaced(session: Session, replaced_id: str | None) -> Session:
         replaced_id: The first message of the answer to replace. Once that was replaced, or if
             there is none, the session is returned as it is.
     """
+    if replaced_id is None:
+        return session
     start = answer_start(session.messages)
     if not _has(session.messages[start:], replaced_id):
         return session

@@ -7,8 +7,8 @@ up is looked up before the claim (docs/decisions/0049).
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -45,6 +45,21 @@ class _Overtaken(Exception):
     def __init__(self, turn_id: str) -> None:
         super().__init__(turn_id)
         self.turn_id = turn_id
+
+
+class _OpenedOnce:
+    """Opens a turn's journal when it is first asked for, however often the change is made."""
+
+    __slots__ = ("_open", "writer")
+
+    def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
+        self._open = open_journal
+        self.writer: JournalWriter | None = None
+
+    def __call__(self) -> JournalWriter:
+        if self.writer is None:
+            self.writer = self._open()
+        return self.writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +231,7 @@ class TurnClaimer:
         *,
         owner: str,
     ) -> _Opened:
-        # Once, however often the change is made.
-        journal = cache(partial(self._journal.open, session_id, turn_id, owner=owner))
+        journal = _OpenedOnce(partial(self._journal.open, session_id, turn_id, owner=owner))
         self._expect(turn_id)
         try:
             session, opened = self._repository.claim(
@@ -233,11 +247,13 @@ class TurnClaimer:
                 self._recovery.end_earlier(session, opened.earlier_turns)
         except BaseException:
             self._forget(turn_id)
-            if journal.cache_info().currsize:
-                self._give_up(session_id, turn_id, journal())
+            if journal.writer is not None:
+                self._give_up(session_id, turn_id, journal.writer)
             raise
         job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
-        return replace(opened, job=job)
+        return _Opened(
+            job=job, writer=opened.writer, earlier_turns=opened.earlier_turns, owner=owner
+        )
 
     def _open_turn(
         self,

@@ -71,13 +71,17 @@ class TurnFacts:
     """Facts that were looked up for a turn before its session is claimed.
 
     Attributes:
-        model: The model that was asked about, as the session names it.
-        info: What is known of it; None while its provider can't be asked.
+        found: The session that they were looked up for; mostly it is still that when it is claimed.
+        session: The same with the request's settings.
+        continuation: How the turn continues it.
+        info: What is known of its model; None while its provider can't be asked.
         selection: The tools that were asked about, if any.
         listing: What there is of them.
     """
 
-    model: str
+    found: Session
+    session: Session
+    continuation: Continuation
     info: ModelInfo | None
     selection: ToolSelection | None = None
     listing: ToolListing | None = None
@@ -184,7 +188,8 @@ class ChatPreparation:
         """
         if self.model is not None:
             _require_model(session, self.model)
-        session = self._with_settings(session)
+        found = session
+        session = self._with_settings(found)
         try:
             continuation = self._continuation(session)
         except MochiError:  # as the session is claimed, it may be another one
@@ -196,7 +201,14 @@ class ChatPreparation:
         info = language_model.recall(name) or await self.preparer.models.look_up(model)
         selection = self._selection(session, continuation)
         listing = None if selection is None else await self.preparer.list_tools(selection)
-        facts = TurnFacts(model=model, info=info, selection=selection, listing=listing)
+        facts = TurnFacts(
+            found=found,
+            session=session,
+            continuation=continuation,
+            info=info,
+            selection=selection,
+            listing=listing,
+        )
         return partial(self._prepare, facts)
 
     def _prepare(self, facts: TurnFacts | None, turn_id: str, session: Session) -> TurnJob:
@@ -214,14 +226,22 @@ class ChatPreparation:
             ToolNotFound: A selected tool does not exist.
             ToolsNotSupported: Tools are offered to a model that can't call them.
         """
-        request, preparer = self.request, self.preparer
+        if facts is not None and facts.found is session:
+            return self._job(facts, turn_id, facts.session, facts.continuation)
         session = self._with_settings(session)
         continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
-        model, selection = session.metadata.model, self._selection(session, continuation)
-        if facts is None or (facts.model, facts.selection) != (model, selection):
+        wanted = (session.metadata.model, self._selection(session, continuation))
+        if facts is None or (facts.session.metadata.model, facts.selection) != wanted:
             raise SettingsChanged(session)
+        return self._job(facts, turn_id, session, continuation)
+
+    def _job(
+        self, facts: TurnFacts, turn_id: str, session: Session, continuation: Continuation
+    ) -> TurnJob:
+        """Make the job of a turn; raises as ``_prepare``, but for what changed."""
+        request, preparer, model = self.request, self.preparer, session.metadata.model
         language_model, name = preparer.models.resolve(model)
         messages = self._said(continuation, facts.info)
         tools = offered_tools(

@@ -92,7 +92,7 @@ class FileTurnJournal:
                     writer = FileJournalWriter(path, header=self._header)
                 except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
                     # Its writer syncs the names of both when a line must survive a power cut.
-                    make_private_directory(self._root / session_id, durable=False)
+                    make_private_directory(self._prefix + session_id, durable=False)
                     continue
                 if not writer.is_removed:
                     self._know(turn_id, ours=True)
