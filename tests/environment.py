@@ -21,7 +21,7 @@ BYTECODE = TESTS.parent / ".pytest_cache/bytecode"
 HALVES = (["unit"], ["architecture", "benchmarks", "cluster", "contract", "functional"])
 """Folders of tests that import about as much."""
 
-PROCESSES_A_CORE = 3
+PROCESSES_A_CORE = 2.5
 """More than one: tests of servers wait for these to start and stop."""
 
 

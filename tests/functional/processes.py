@@ -220,12 +220,14 @@ class ForkedToolServer(subprocess.Popen[Any]):
         )
 
 
-def can_fork(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Return whether the fork server can start the command."""
+def can_fork(command: Sequence[str], env: Mapping[str, str], *, forks_code: bool = False) -> bool:
+    """Return whether the fork server can start the command; code (``-c``) only if it shall."""
     if not set(env.get("PYTHONPATH", "").split(os.pathsep)) <= {"", str(ROOT), *PATCHES}:
         return False
     if sys.platform != "linux" or command[0] != sys.executable:
         return False
+    if forks_code and command[1] == "-c":
+        return True
     return [each for each in command[1:4] if each != "-P"][:2] == _MODULE or command[1] == MANAGE
 
 
@@ -239,6 +241,7 @@ def start_process(
     stderr: Stream = subprocess.PIPE,
     takes_terminal: bool = False,
     has_zygote: bool = False,
+    forks_code: bool = False,
 ) -> Process:
     """Start a command, from the fork server if it can.
 
@@ -251,8 +254,9 @@ def start_process(
         stderr: A file or a descriptor, or ``PIPE``.
         takes_terminal: Whether stdin is a terminal that shall be the process's own.
         has_zygote: Whether it forks its web processes, too.
+        forks_code: Whether code (``-c``) is run by a fork as well, which has imported the server.
     """
-    if can_fork(command, env):
+    if can_fork(command, env, forks_code=forks_code):
         return _FORK_SERVER.start(
             command,
             env=env,

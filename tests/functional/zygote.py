@@ -3,7 +3,7 @@
 A zygote is a copy of the server's process from before the server ran. The server asks it for each
 web process where it would start an interpreter; what it gets is a child of its own, which begins as
 one does: own environment, the descriptors it is passed, nothing of the server's memory.
-``tests/functional/starting`` starts interpreters.
+Tests of how web processes start and end (``tests/functional/starting``) start interpreters.
 """
 
 import ctypes

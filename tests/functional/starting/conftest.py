@@ -70,10 +70,19 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start servers that end with the test; waits for the line that says they listen."""
+    """Start servers that end with the test; waits for the line that says they listen.
+
+    Web processes are interpreters, or forked if the server has a zygote for them.
+    """
     processes: list[Process] = []
 
-    def start_server(*command: str, cwd: Path | None = None, **variables: str) -> Started:
+    def start_server(
+        *command: str,
+        cwd: Path | None = None,
+        has_zygote: bool = False,
+        forks_code: bool = False,
+        **variables: str,
+    ) -> Started:
         stderr_file = tmp_path / f"stderr-{len(processes)}"
         with stderr_file.open("w") as stderr:
             process = start_process(
@@ -82,6 +91,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 env=clean_environment(**variables),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                has_zygote=has_zygote,
+                forks_code=forks_code,
             )
         processes.append(process)
         assert process.stdout

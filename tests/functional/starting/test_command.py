@@ -64,7 +64,7 @@ def test_the_listening_line_comes_once_and_people_read_the_rest(start: Start) ->
 
 
 def test_two_workers_answer_as_one_and_share_their_secret(start: Start, tmp_path: Path) -> None:
-    server = start(*SERVER, "--workers", "2", "--data-dir", "data")
+    server = start(*SERVER, "--workers", "2", "--data-dir", "data", has_zygote=True)
 
     assert {server.get("/api/v1/health").status_code for _ in range(20)} == {200}
     secret = tmp_path / "data" / ".mochi" / "secret_key"
@@ -182,7 +182,8 @@ def test_a_secret_that_somebody_else_may_have_written_stops_the_start(
 
 
 def test_a_mistyped_variable_is_pointed_out_once(start: Start) -> None:
-    server = start(*SERVER, "--workers", "2", "--data-dir", "data", MOCHI_OLLAMA_HOTS="x")
+    command = (*SERVER, "--workers", "2", "--data-dir", "data")
+    server = start(*command, has_zygote=True, MOCHI_OLLAMA_HOTS="x")
     server.stop()
 
     assert server.stderr.count("did you mean MOCHI_OLLAMA_HOST?") == 1
@@ -227,6 +228,7 @@ def test_a_renamed_variable_is_read_and_told_of_once(start: Start) -> None:
         *SERVER,
         "--workers",
         "2",
+        has_zygote=True,
         MOCHI_BACKGROUND_WORKER="",
         MOCHI_WORKER="false",
         MOCHI_WORKRE="1",
@@ -244,7 +246,8 @@ def test_test_mode_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    server = start(*SERVER, "--test-mode", "--workers", "2", cwd=empty, TMPDIR=str(temporary))
+    command = (*SERVER, "--test-mode", "--workers", "2")
+    server = start(*command, cwd=empty, has_zygote=True, TMPDIR=str(temporary))
     (data,) = temporary.iterdir()
     assert (data / ".mochi" / "secret_key").exists()
     assert server.get("/api/v1/models").status_code == 200
@@ -335,9 +338,8 @@ def test_uvicorns_own_command_points_out_a_mistyped_variable_in_a_file(
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_start_without_a_reachable_model_says_so_in_one_line(start: Start, workers: str) -> None:
-    server = start(
-        *SERVER, "--workers", workers, "--data-dir", "data", MOCHI_OLLAMA_HOST="127.0.0.1:9"
-    )
+    command = (*SERVER, "--workers", workers, "--data-dir", "data")
+    server = start(*command, has_zygote=workers == "2", MOCHI_OLLAMA_HOST="127.0.0.1:9")
     wait_for(server.stderr_file, "no model can be reached", server.process)
     server.stop()
 

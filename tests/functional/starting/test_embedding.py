@@ -35,7 +35,8 @@ def test_the_server_can_be_mounted_below_a_path_of_another_application(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     code = FRAMEWORKS[framework].replace('data_dir="./my_data"', "")
-    server = start(*serving(code + "\nserve(app)"), **TEST_MODE, TMPDIR=str(temporary))
+    command = serving(code + "\nserve(app)")
+    server = start(*command, forks_code=True, **TEST_MODE, TMPDIR=str(temporary))
 
     assert server.get("/mochi/api/v1/health").json()["test_mode"] is True
     page = server.get("/mochi/api/v1/docs").text

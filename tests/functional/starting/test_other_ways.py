@@ -58,6 +58,7 @@ def test_uvicorn_in_test_mode_needs_no_ollama_and_leaves_no_data(
     temporary.mkdir()
     server = start(
         *serving("serve('mochi_project.asgi:application')"),
+        forks_code=True,
         MOCHI_TEST_MODE="true",
         TMPDIR=str(temporary),
     )
@@ -73,7 +74,7 @@ def test_connections_from_the_network_need_a_token_however_the_server_was_starte
 ) -> None:
     address = own_address()
     code = f"serve('mochi_project.asgi:application', host={address!r})"
-    server = start(*serving(code), MOCHI_DATA_DIR="data")
+    server = start(*serving(code), forks_code=True, MOCHI_DATA_DIR="data")
 
     assert server.get("/api/v1/sessions").status_code == 401
     token = (tmp_path / "data" / ".mochi" / "api_token").read_text()
@@ -87,6 +88,7 @@ def test_nodes_of_several_refuse_the_network_until_they_are_given_a_token(
     code = f"serve('mochi_project.asgi:application', host={address!r})"
     server = start(
         *serving(code),
+        forks_code=True,
         MOCHI_DATA_DIR="data",
         MOCHI_JOURNAL_URL=redis_server,
         MOCHI_SECRET_KEY="0" * 32,
