@@ -47,6 +47,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},
     "models_app/scripted": {"ollama_routes", "openai_routes", "vendor_routes"},
     "sessions_app": {"new_fields"},
+    "sessions_app/format": {"broken_files"},
     "sessions_app/store": {"newer_servers", "turns_of_long_sessions"},
     "sessions_app/store/redis": {"sentinels", "whole_index"},
     "tools_app/functions": {"compiled_code", "destructive"},
