@@ -105,7 +105,7 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
     if start < 0 or text[:start].split() not in (["{", '"metadata":'], ['{"metadata":']):
         return None
     try:
-        raw, end = _HEAD_DECODER.raw_decode(text, start)
+        raw, end = _first_object(text, start)
         # Surrogates are never escaped by us; half of a pair would spoil the whole listing.
         if not isinstance(raw.get("preview"), str) or "\\ud" in text[start:end].lower():
             return None
@@ -115,6 +115,20 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
 
 
 _HEAD_DECODER = json.JSONDecoder()
+_END_OF_METADATA = "\n  }"
+
+
+def _first_object(text: str, start: int) -> tuple[Any, int]:
+    """Return the object that begins in a text, and where it ends.
+
+    What is JSON from there to any place is that object. So it is tried where ours end, for a
+    third of the time.
+    """
+    end = text.find(_END_OF_METADATA, start) + len(_END_OF_METADATA)
+    try:
+        return msgspec.json.decode(text[start:end]), end
+    except msgspec.MsgspecError:
+        return _HEAD_DECODER.raw_decode(text, start)
 
 
 def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> Decoded | None:

@@ -271,7 +271,7 @@ class FileSessionRepository:
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
         """Return what lists say of the session, and the claim on it; its file's head may do."""
         claim = self.claim_of(session_id)
-        metadata = read_head(Path(self._files.path(session_id)), session_id)
+        metadata = read_head(self._files.path(session_id), session_id)
         return metadata or self.load(session_id).metadata, claim
 
     def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:

@@ -15,7 +15,7 @@ from sessions_app.format.codec import decode, decode_head
 from sessions_app.ids_and_clock import SESSION_ID
 from sessions_app.session import SessionMetadata
 from sessions_app.store.arranged import ArrangedSessions, Found
-from sessions_app.store.atomic import UnreadableFileError, read_regular
+from sessions_app.store.atomic import StrPath, UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
 from sessions_app.store.save_log import SaveLog, Saves
 
@@ -211,14 +211,15 @@ class CachedListing:
         return changed, self._sessions.found.keys() - present
 
     def _read(self, name: str, status: os.stat_result) -> Found:
-        path = self._directory / name
         session_id = name.removesuffix(".json")
         if stat.S_ISREG(status.st_mode) and status.st_size <= self._size_limit:
-            metadata = read_head(path, session_id)
+            # As text: a Path takes as long as reading the head.
+            metadata = read_head(f"{self._directory}/{name}", session_id)
             if metadata is not None:
                 return metadata
         try:
-            return decode(read_regular(path, limit=self._size_limit), session_id).metadata
+            data = read_regular(self._directory / name, limit=self._size_limit)
+            return decode(data, session_id).metadata
         except (UnreadableFileError, SessionCorrupt) as error:
             return Unreadable(file=name, reason=error.reason)
 
@@ -241,7 +242,7 @@ def _opened(directory: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_head(path: Path, session_id: str) -> SessionMetadata | None:
+def read_head(path: StrPath, session_id: str) -> SessionMetadata | None:
     """Return the metadata from the file's beginning, if its end looks whole too."""
     try:
         descriptor = os.open(path, _READ)

@@ -49,6 +49,15 @@ def test_the_head_tells_what_the_whole_file_tells(session: Session) -> None:
         assert head == session.metadata
 
 
+@given(sessions, st.sampled_from([None, 0, 1, 2, 3, 4]))
+def test_a_head_of_any_layout_tells_what_the_whole_file_tells(
+    session: Session, indent: int | None
+) -> None:
+    data = json.dumps(json.loads(encode(session)), indent=indent).encode()
+    head = decode_head(data, SESSION_ID)
+    assert head is None or head == decode(data, SESSION_ID).metadata
+
+
 @given(sessions, st.integers(min_value=0, max_value=400))
 def test_a_cut_head_is_never_taken_for_a_whole_one(session: Session, size: int) -> None:
     head = decode_head(encode(session)[:size], SESSION_ID)
