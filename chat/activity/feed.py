@@ -26,6 +26,12 @@ MOST_REPLAYED = 2_000
 """The changes that somebody who comes back is told; after more of them the list is cheaper."""
 GATHER_SECONDS = 0.02
 """Changes that come within so long are read together: a way to a thread costs more than they do."""
+PAUSE_SECONDS = 0.1
+MANY = 20
+LONG_PAUSE_SECONDS = 0.25
+"""While changes come and come, they are read so often, and less often if there were many: so most
+of the cost is that of the sessions, and what is said of one over and over is said once
+(docs/decisions/0096)."""
 KEEP_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 
@@ -65,6 +71,7 @@ class ActivityFeed:
         self._position: str | None = None
         self._number = 0
         self._stop: Callable[[], None] | None = None
+        self._is_told = False
         self._closed = False
 
     @property
@@ -123,7 +130,15 @@ class ActivityFeed:
 
     def _follow(self) -> None:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
-        unfollow = self._changes.follow(lambda: loop.call_soon_threadsafe(news.set))
+
+        def tell() -> None:
+            if not self._is_told:  # which ends before the log is read: nothing is missed
+                self._is_told = True
+                loop.call_soon_threadsafe(news.set)
+
+        self._is_told = False
+
+        unfollow = self._changes.follow(tell)
         task = loop.create_task(self._run(news))
 
         def stop() -> None:
@@ -149,36 +164,43 @@ class ActivityFeed:
     async def _run(self, news: asyncio.Event) -> None:
         """Read the log whenever there is more of it, and keep it."""
         loop = asyncio.get_running_loop()
-        kept_at, pause = loop.time(), self._keep_seconds
+        kept_at, timeout = loop.time(), self._keep_seconds
+        read_next = kept_at
         while True:
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(timeout):
                     await news.wait()
-                await asyncio.sleep(GATHER_SECONDS)
+                await asyncio.sleep(max(GATHER_SECONDS, read_next - loop.time()))
             except TimeoutError:
                 pass
             news.clear()
+            self._is_told = False
             try:
                 if loop.time() - kept_at >= self._keep_seconds:
                     await asyncio.to_thread(self._changes.open)
                     kept_at = loop.time()
                 async with self._reading:
-                    await self._catch_up()
-                pause = self._keep_seconds
+                    count = await self._catch_up()
+                if count:
+                    pause = PAUSE_SECONDS if count < MANY else LONG_PAUSE_SECONDS
+                    read_next = loop.time() + pause
+                timeout = self._keep_seconds
             except Exception as error:
-                if pause != RETRY_SECONDS:
+                if timeout != RETRY_SECONDS:
                     expected = isinstance(error, StorageError)
                     logger.warning("changes can't be read just now", exc_info=not expected)
-                pause = RETRY_SECONDS
+                timeout = RETRY_SECONDS
 
-    async def _catch_up(self) -> None:
-        """Tell all who listen what the log has since the last time."""
-        is_all = False
+    async def _catch_up(self) -> int:
+        """Tell all who listen what the log has since the last time; return how many events."""
+        is_all, count = False, 0
         while not is_all and self._position is not None:
             news = await asyncio.to_thread(self._read_on, self._position)
             self._position, events, is_all = news
+            count += len(events)
             for listener in tuple(self._listeners):
                 listener.push(events)
+        return count
 
     def _read_on(self, position: str) -> tuple[str, Sequence[NumberedEvent], bool]:
         """Return the position after the next changes, what is told of them, whether it is all.

@@ -256,6 +256,50 @@ async def test_a_change_is_looked_at_once_for_all_who_listen(
     assert looks == [session.session_id]
 
 
+async def test_what_changes_again_and_again_is_told_once_for_all_of_it(
+    here: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.activity.feed.GATHER_SECONDS", 0.0)
+    monkeypatch.setattr("chat.activity.feed.PAUSE_SECONDS", 3600.0)
+    session_id = (await in_thread(here.sessions.create, "m")).session_id
+    told = await listen(here)
+    await in_thread(here.sessions.update, session_id, title="First")
+    assert (await told.until("session_changed"))["session"]["title"] == "First"
+    for number in range(10):
+        await in_thread(here.sessions.update, session_id, title=f"Title {number}")
+    await listen(here)  # who comes is told at once, and so is everybody
+    assert (await told.until("session_changed"))["session"]["title"] == "Title 9"
+
+
+async def test_many_changes_wake_the_loop_once_until_they_are_read(
+    here: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tells: list[Callable[[], object]] = []
+    wakes: list[object] = []
+    loop = asyncio.get_running_loop()
+    wake = loop.call_soon_threadsafe
+
+    def follow(changed: Callable[[], object]) -> Callable[[], None]:
+        tells.append(changed)
+        return lambda: None
+
+    def counted(*args: Any, **options: Any) -> asyncio.Handle:
+        wakes.append(args)
+        return wake(*args, **options)
+
+    monkeypatch.setattr(here.changes, "follow", follow)
+    told = await listen(here)
+    for title in ("First", "Second"):
+        session = await in_thread(here.sessions.create, "m", title=title)
+        wakes.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "call_soon_threadsafe", counted)
+            for _ in range(100):
+                tells[0]()
+        assert len(wakes) == 1
+        assert (await told.until("session_created"))["session_id"] == session.session_id
+
+
 async def test_a_log_that_was_away_is_read_on(
     here: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
