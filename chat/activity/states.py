@@ -27,6 +27,7 @@ class States:
     def __init__(self, running: AbstractSet[str], asked: Asked, waiting: WaitingSessions) -> None:
         self._running = running
         self._asked = asked
+        self._busy = running | asked.keys()
         self._waiting = waiting
 
     def of(self, metadata: SessionMetadata) -> State:
@@ -36,11 +37,12 @@ class States:
         may have been suspended. A summary is due only where nothing else goes on.
         """
         session_id = metadata.session_id
-        asked = self._asked.get(session_id)
-        if asked is not None and self._waiting.asks(metadata, asked):
-            return "awaiting_approval"
-        if session_id in self._running:
-            return "running"
+        if session_id in self._busy:  # of 10,000 sessions hardly any
+            asked = self._asked.get(session_id)
+            if asked is not None and self._waiting.asks(metadata, asked):
+                return "awaiting_approval"
+            if session_id in self._running:
+                return "running"
         return "idle" if metadata.summary_due is None else "due"
 
 

@@ -16,7 +16,7 @@ from functools import cache
 
 import msgspec
 
-from sessions_app.ids_and_clock import is_session_id, new_file_tag
+from sessions_app.ids_and_clock import SESSION_ID, new_file_tag
 from sessions_app.store.atomic import (
     StrPath,
     make_private_directory,
@@ -38,6 +38,7 @@ VERSION = 1
 """Of the record. Version 0 did not say so; the version changes when older servers can't read it."""
 RECORD_LIMIT = 4096
 _VERSIONS = frozenset({str(VERSION)})
+_CLAIM = re.compile(rf"{SESSION_ID}{re.escape(SUFFIX)}", re.ASCII)
 _TURN_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 
@@ -68,18 +69,17 @@ class TurnClaims:
         again; who lives is asked each time, once for each owner.
         """
         lives = cache(self._owners.lives)  # owners are few
-        before = self._seen
-        seen: dict[str, tuple[str, Claim]] = {}
-        for session_id, text in self._texts():
-            known = before.get(session_id)
+        before, found = self._seen, dict[str, tuple[str, Claim]]()
+        for name, text in self._texts():
+            known = before.get(name)
             if known is None or known[0] != text:
-                known = text, self._claim(session_id, text, lives)
+                known = text, self._claim(name.removesuffix(SUFFIX), text, lives)
             elif lives(known[1].owner) is not known[1].alive:
                 known = text, msgspec.structs.replace(known[1], alive=not known[1].alive)
-            seen[session_id] = known
+            found[name] = known
         # What grows beside a claim, or is only guessed from its record, is looked at each time.
-        self._seen = {} if self._begun else {k: v for k, v in seen.items() if v[1].is_known}
-        return [claim for _, claim in seen.values()]
+        self._seen = {} if self._begun else {k: v for k, v in found.items() if v[1].is_known}
+        return [claim for _, claim in found.values()]
 
     def _claim(self, session_id: str, text: str, lives: Lives) -> Claim:
         record = _record(text)
@@ -156,23 +156,20 @@ class TurnClaims:
         sync_directory(self._directory)
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the sessions that have a claim, dead or alive, each with the claim's record."""
+        """Yield the name of each claim, dead or alive, with its record."""
         try:
             # Names relative to an open directory are looked up faster than whole paths.
             directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         try:
-            for name in os.listdir(directory):
-                session_id = name[: -len(SUFFIX)]
-                if not name.endswith(SUFFIX) or not is_session_id(session_id):
-                    continue
+            for name in filter(_CLAIM.fullmatch, os.listdir(directory)):
                 try:
-                    yield session_id, os.readlink(name, dir_fd=directory)
+                    yield name, os.readlink(name, dir_fd=directory)
                 except OSError:  # it is given up just now, or no link
-                    text = self._text(session_id)
+                    text = self._text(name.removesuffix(SUFFIX))
                     if text is not None:
-                        yield session_id, text
+                        yield name, text
         finally:
             os.close(directory)
 

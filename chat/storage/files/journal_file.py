@@ -81,13 +81,22 @@ def mark_of(sessions_dir: Path, root: Path) -> str:
 
 
 class FileJournalWriter:
-    """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
+    """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole.
 
-    __slots__ = ("__weakref__", "_fd", "_is_known", "_path")
+    Args:
+        path: The file.
+        header: The first line of a new file; empty for one that is there.
+        closed: Called before the file is closed.
+    """
+
+    __slots__ = ("_closed", "_fd", "_is_known", "_path")
 
     keeps_at_once = True
 
-    def __init__(self, path: str, *, header: str = "") -> None:
+    def __init__(
+        self, path: str, *, header: str = "", closed: Callable[[], object] = do_nothing
+    ) -> None:
+        self._closed = closed
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if header:
             flags |= os.O_CREAT | os.O_EXCL
@@ -102,11 +111,6 @@ class FileJournalWriter:
                 os.unlink(path)  # noqa: PTH108 - the path is text
                 self.close()
                 raise
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the file is open, and so locked."""
-        return self._fd >= 0
 
     @property
     def is_removed(self) -> bool:
@@ -154,6 +158,7 @@ class FileJournalWriter:
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
         if self._fd >= 0:
+            self._closed()
             os.close(self._fd)
             self._fd = -1
 

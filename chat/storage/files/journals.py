@@ -21,7 +21,6 @@ from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -73,7 +72,7 @@ class FileTurnJournal:
         self._sessions_dir = sessions_dir
         self._watcher = watcher or PathWatcher()
         self._known: dict[str, bool] = {}
-        self._writers = WeakValueDictionary[str, FileJournalWriter]()
+        self._written = set[str]()  # the turns whose writers are open in this process
 
     @cached_property
     def _sessions(self) -> str:
@@ -89,14 +88,15 @@ class FileTurnJournal:
         try:
             while True:
                 try:
-                    writer = FileJournalWriter(path, header=self._header)
+                    closed = partial(self._written.discard, turn_id)
+                    writer = FileJournalWriter(path, header=self._header, closed=closed)
                 except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
                     # Its writer syncs the names of both when a line must survive a power cut.
                     make_private_directory(self._prefix + session_id, durable=False)
                     continue
                 if not writer.is_removed:
                     self._know(turn_id, ours=True)
-                    self._writers[turn_id] = writer
+                    self._written.add(turn_id)
                     return writer
                 writer.close()
         except OSError as error:
@@ -146,8 +146,7 @@ class FileTurnJournal:
 
         Each list of sessions asks that of every turn that runs: of those of this process, no file.
         """
-        writer = self._writers.get(turn_id)
-        if writer is not None and writer.is_open:
+        if turn_id in self._written:
             return False
         return is_locked(self._path(session_id, turn_id)) is False
 

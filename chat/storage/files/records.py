@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sessions_app.ids_and_clock import is_session_id
+from sessions_app.ids_and_clock import SESSION_ID, is_session_id
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
 RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its answer
+_SESSION = re.compile(SESSION_ID, re.ASCII)
 CLOCK_TICK_NS = 2_000_000_000
 """Within a tick of a file system's clock, a directory that changed twice may look as if it had
 changed once."""
@@ -70,13 +71,14 @@ class FileRecords:
         except FileNotFoundError:
             return found
         try:
-            for name in filter(is_session_id, os.listdir(root)):  # noqa: PTH208 - of a descriptor
+            for name in filter(_SESSION.fullmatch, os.listdir(root)):  # noqa: PTH208 - of a descriptor
                 try:
                     status = os.stat(name, dir_fd=root, follow_symlinks=False)
                 except FileNotFoundError:  # swept just now
                     continue
-                stamp = status.st_ino, status.st_mtime_ns, status.st_ctime_ns
-                found[name] = stamp if max(stamp[1:]) < newest else object()
+                written, changed = status.st_mtime_ns, status.st_ctime_ns
+                is_settled = written < newest and changed < newest
+                found[name] = (status.st_ino, written, changed) if is_settled else object()
         finally:
             os.close(root)
         return found
