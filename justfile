@@ -16,7 +16,7 @@ soak rounds="23":
         uv run pytest --timeout 7200 -m soak -n 2 --dist worksteal tests/functional/durability tests/functional/memory
     uv run pytest --timeout 7200 -m hypothesis --hypothesis-profile soak
 
-# Programs of others that talk to the server: Chromium, Node.js and npm packages, a JDK, Go
+# With programs of others: Chromium, npm packages, a JDK, Go, nginx, Prometheus, the build
 interop *arguments:
     uv run pytest -m interop {{ arguments }}
 

@@ -99,6 +99,7 @@ def certificate(place: Path) -> tuple[Path, Path]:
     return pair
 
 
+@pytest.mark.interop
 def test_nginx_with_tls_passes_pages_of_its_own_origin_and_streams(
     start: Callable[..., Any], nginx: Proxy, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_nginx_with_tls_passes_pages_of_its_own_origin_and_streams(
     assert stranger.status_code == 401
 
 
+@pytest.mark.interop
 def test_nginx_offers_the_docs_page_below_a_path(start: Callable[..., Any], nginx: Proxy) -> None:
     server = start(MOCHI_ROOT_PATH="/mochi", MOCHI_API_TOKEN="s3cret")
     location = NGINX["path"].replace("http://127.0.0.1:8000", server.url)
@@ -139,6 +141,7 @@ def test_nginx_offers_the_docs_page_below_a_path(start: Callable[..., Any], ngin
     assert sessions.json()["total"] == 0
 
 
+@pytest.mark.interop
 def test_the_proxy_of_a_cluster_passes_streams_to_its_nodes(
     start: Callable[..., Any], nginx: Proxy
 ) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from tests.functional.metrics.conftest import pids, until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("prometheus") is None, reason="Prometheus is not installed"
-)
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed"),
+]
 
 CONFIGURATION = """
 scrape_configs:

@@ -15,6 +15,8 @@ import pytest
 from mochi_project.cli import COMMANDS
 from mochi_server import __version__
 
+pytestmark = pytest.mark.interop
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
