@@ -83,10 +83,13 @@ class Exchange:
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
-    def disconnect(self) -> None:
-        """Note that the connection is lost, and call back."""
+    def note_lost(self) -> None:
+        """Note that the connection is lost: nothing is sent any more."""
         # uvicorn marks only the newest of the requests that are pipelined on a connection.
         self._cycle.disconnected = True
+
+    def disconnect(self) -> None:
+        """Call back because the client has left, unless the request has ended meanwhile."""
         callback, self._on_disconnect = self._on_disconnect, None
         if callback is not None:
             callback()

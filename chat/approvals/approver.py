@@ -101,6 +101,7 @@ class Approver:
         self._mode = mode
         self._keep_digests = keep_digests
         self._agents: list[Approver] = []
+        self._asked = False
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
 
@@ -108,6 +109,11 @@ class Approver:
     def settings(self) -> ToolSettings:
         """The session's policies."""
         return self._available.settings
+
+    @property
+    def has_asked(self) -> bool:
+        """Return whether this turn, or an agent of it, may have asked anything."""
+        return self._asked or any(agent.has_asked for agent in self._agents)
 
     def follow(self, settings: ToolSettings | None) -> None:
         """Let these policies hold from now on, for the agents that run too."""
@@ -162,6 +168,7 @@ class Approver:
         asked = [item for item in calls if self._available.must_ask(item.call.name)]
         if not asked:
             return [_free(item) for item in calls]
+        self._asked = True
         decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
         if questions:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
@@ -200,7 +207,8 @@ class Approver:
 
     async def withdraw(self) -> None:
         """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
-        await asyncio.to_thread(self._withdraw)
+        if self.has_asked:  # else there are none, which is not worth a look into the store
+            await asyncio.to_thread(self._withdraw)
 
     def _withdraw(self) -> None:
         ids = [

@@ -4,6 +4,7 @@ from typing import Any
 
 import uvicorn
 
+from mochi_project.uvicorn_protocol.departures import Departures
 from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections
 
 HEAD_SECONDS = 30.0
@@ -35,3 +36,4 @@ class ServerConfig(uvicorn.Config):
         self.head_timeout = head_timeout
         self.write_timeout = write_timeout
         self.waiting_connections = WaitingConnections(most_waiting)
+        self.departures = Departures()

@@ -50,7 +50,8 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         self._waiting.discard(self.transport)
         super().connection_lost(exc)
         for exchange in self._exchanges:
-            exchange.disconnect()
+            exchange.note_lost()
+            self.config.departures.tell(exchange.disconnect)
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, unless this connection was refused already."""

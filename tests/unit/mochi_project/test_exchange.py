@@ -81,7 +81,7 @@ def test_a_client_that_left_before_anybody_asked_is_told_of_at_once_and_only_onc
     exchange = Exchange(cycle)
     write = exchange.sink(cycle.send)
     told = []
-    exchange.disconnect()  # uvicorn notes it for a request that is pipelined behind, not for this
+    exchange.note_lost()  # uvicorn notes it for a request that is pipelined behind, not for this
 
     exchange.on_disconnect(lambda: told.append("left"))
     exchange.disconnect()

@@ -293,6 +293,16 @@ async def test_without_a_decision_a_resumed_turn_asks_again_with_the_same_questi
     await resumed.until("done")
 
 
+async def test_a_cancelled_turn_that_asked_nothing_looks_for_no_questions(house):
+    house.model.say([TextDelta("Hi")], ...)
+    session_id = await house.new_session()
+    await house.turns.start(session_id, HELLO)
+    await house.model.asked.wait()
+    with patch.object(house.questions, "pending", side_effect=AssertionError):
+        report = await house.turns.cancel(session_id)
+    assert report.partial_content == "Hi"
+
+
 async def test_a_cancelled_turn_takes_its_questions_back(house, tools, asking):
     turn = await begin(house, asking)
     asked = await turn.until("tool_call_confirmation_required")
