@@ -15,6 +15,7 @@ import observing
 import searching
 import storage
 import turns
+import workers
 from measures import Load, percentile
 from results import Samples
 from subjects import (
@@ -32,11 +33,12 @@ from subjects import (
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
     "attachments", "history", "lengths", "crowd", "dialects", "listing", "index", "searching",
-    "saving", "cluster", "observing",
+    "saving", "cluster", "observing", "workers",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ALONE = {
     "start", "dialects", "listing", "index", "searching", "saving", "turns", "cluster", "observing",
+    "workers",
 }  # fmt: skip
 """Measures for which no two servers run beside each other."""
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
@@ -96,6 +98,9 @@ class Bench:
             await self._cluster(upstream_url)
         if self._wants("observing"):
             await self._observing(upstream_url)
+        if self._wants("workers"):
+            for found in await workers.two_beside_one(upstream_url, self.load, self.rounds):
+                self.samples.note("workers", "ours", found)
         if self._wants("turns"):
             with running(Ours, upstream_url) as (ours, our_server, _):
                 await settle(ours, our_server)
