@@ -137,7 +137,7 @@ class MochiSettings(BaseModel):
     max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
     max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
     max_active_turns: int = Field(
-        1000, ge=1, description="Turns that a web process may run at once"
+        1300, ge=1, description="Turns that a web process may run at once"
     )
     max_turns_per_client: int = Field(
         0, ge=0, description="Turns that one address may run in a web process; 0: any number"
