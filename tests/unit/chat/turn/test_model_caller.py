@@ -157,10 +157,16 @@ async def test_clients_get_the_first_token_before_the_turn_goes_on(house, monkey
     assert heard_by_then == ["turn_started", "content_delta"]
 
 
-async def test_clients_get_the_first_token_before_the_rest_that_came_with_it(house):
-    said = [TextDelta("One, "), TextDelta("two, "), TextDelta("three."), Finished("stop")]
-    house.model.say(said)
+async def test_clients_get_the_first_token_before_the_rest_that_came_with_it(house, monkeypatch):
+    listening = asyncio.Event()
+
+    async def stream(request):
+        await listening.wait()
+        yield [TextDelta("One, "), TextDelta("two, "), TextDelta("three."), Finished("stop")]
+
+    monkeypatch.setattr(house.model, "stream", stream)
     turn = await house.turns.start(await house.new_session(), TurnRequest(message="Count!"))
+    listening.set()
 
     first = await turn.first_subscription.next()
 
