@@ -157,10 +157,12 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                 selector.close()
                 for each in (control, woken, wake, connection, *running.values()):
                     each.close()
-                kept = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in descriptors[1:]]
+                request = json.loads(data)
+                above = max(_ABOVE_ALL, *request["numbers"]) + 1
+                kept = [fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in descriptors[1:]]
                 for each in descriptors[1:]:
                     os.close(each)
-                return {**json.loads(data), "descriptors": kept}
+                return {**request, "descriptors": kept}
             for descriptor in descriptors[1:]:
                 os.close(descriptor)
             running[pid] = connection

@@ -51,7 +51,7 @@ class Server:
 
 
 @pytest.fixture
-async def start(tmp_path: Path, forked_tools: None) -> AsyncIterator[Callable[[], Server]]:
+async def start(tmp_path: Path) -> AsyncIterator[Callable[[], Server]]:
     servers: list[Server] = []
 
     def start() -> Server:
