@@ -120,7 +120,9 @@ def _fields_named(asked: Asked) -> Iterator[None]:
 
 async def _streamed(asked: Asked, turn: OpenTurn) -> HttpResponseBase:
     projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
-    return EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
+    stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
+    await stream.ready()
+    return stream
 
 
 async def _whole(asked: Asked, turn: OpenTurn) -> HttpResponseBase:

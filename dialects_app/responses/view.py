@@ -48,7 +48,9 @@ async def respond(
 async def _streamed(started: StartedResponse) -> HttpResponseBase:
     turn = started.turn
     body = EventStreamBody(turn.listener, turn.leave, started.projector())
-    return EventStream(body, turn.committed)
+    stream = EventStream(body, turn.committed)
+    await stream.ready()
+    return stream
 
 
 async def _whole(maker: ResponseMaker, started: StartedResponse) -> Resource:
