@@ -63,6 +63,7 @@ return top(KEYS[1]) or false
 OPEN = """
 if redis.call('EXISTS', KEYS[5]) == 1 then return -1 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if redis.call('HEXISTS', KEYS[2], 'left') == 1 then return 0 end
 redis.call('XADD', KEYS[1], '1-0', 'w', ARGV[1])
 redis.call('HSET', KEYS[2], 'worker', ARGV[1], 'session', ARGV[2])
 redis.call('ZADD', KEYS[3], 0, ARGV[3])
@@ -72,7 +73,19 @@ return 1
 """
 """Begin a journal. Keys: all four, the owner's tombstone. Arguments: owner, session, turn, member.
 
-Returns -1 for a condemned owner, and 0 where there is a journal already.
+Returns -1 for a condemned owner, and 0 where there is a journal already, or shall be none.
+"""
+
+FORESTALL = """
+redis.call('HSET', KEYS[2], 'left', 1)
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('EXPIRE', KEYS[2], ARGV[1])
+end
+return 1
+"""
+"""Note that nobody writes a journal that may have been begun, or be begun later.
+
+Keys: stream, mark. Arguments: seconds.
 """
 
 LEAVE = """

@@ -5,6 +5,7 @@ mark of the turn's own: a living process may have let go of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -15,6 +16,7 @@ from chat.storage.redis.journal_scripts import Script, TurnKeys, keys_of
 from chat.storage.redis.journal_writers import PumpedWriter, closing
 from chat.storage.redis.pump import Pumps
 from chat.storage.redis.sealing_writer import SealingWriter, WriterContext
+from sessions_app.errors import StorageError, StorageUnavailable
 from sessions_app.store.owners import Owners
 from sessions_app.store.redis.connection import RedisConnection
 
@@ -62,6 +64,7 @@ class RedisTurnJournal:
             unsaid=[],
         )
         self._open = Script(connection, lua.OPEN)
+        self._forestall = Script(connection, lua.FORESTALL)
         self._take = Script(connection, lua.TAKE)
         self._read = Script(connection, lua.READ)
         self._has_ended = Script(connection, lua.HAS_ENDED)
@@ -80,7 +83,13 @@ class RedisTurnJournal:
         keys = self._keys(session_id, turn_id)
         tombstone = self.connection.root_key("dead", owner)
         args = (owner, session_id, turn_id, keys.member)
-        match self._open(*keys.all, tombstone, args=args):
+        try:
+            opened = self._open(*keys.all, tombstone, args=args)
+        except StorageUnavailable:
+            # Redis may have done it, or do it once it can: a journal that nobody would end.
+            self._context.unsaid.append(partial(self._say_that_none_writes, keys))
+            raise
+        match opened:
             case lua.CONDEMNED:
                 raise OwnerCondemned(owner)
             case 0:
@@ -254,6 +263,12 @@ class RedisTurnJournal:
             for key in client.scan_iter(match=f"{beginning}*", count=SCAN_COUNT):
                 session_id, _, turn_id = key.decode().removeprefix(beginning).partition(":")
                 yield session_id, turn_id
+
+    def _say_that_none_writes(self, keys: TurnKeys) -> None:
+        try:
+            self._forestall(keys.stream, keys.mark, args=(self._seconds,))
+        except StorageError:
+            self._context.unsaid.append(partial(self._say_that_none_writes, keys))
 
     def _say_what_is_unsaid(self) -> None:
         """Mark journals as left that could not be marked because Redis was away."""

@@ -9,6 +9,7 @@ import redis
 
 from chat.storage.journal import Fenced, JournalAway, JournalLost, line
 from chat.storage.redis import journal_writers
+from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.storage.redis.servers import Server
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
@@ -227,6 +228,32 @@ async def test_a_turn_that_ended_while_redis_was_away_is_ended_there_later(
     await turn.writer.flushed()
     assert await asyncio.to_thread(elsewhere.has_ended, SESSION, TURN)
     assert await numbers_in(elsewhere) == [1, 2, 3, 4, 5]
+
+
+async def test_a_journal_that_redis_begins_late_is_one_that_nobody_writes(own_server, make_journal):
+    journal = make_journal(own_server.url, prefix=PREFIX)
+    await asyncio.to_thread(journal.open, "b1b2c3d4e5", "0199f3a2b4c50000abce", owner="me")
+    await asyncio.to_thread(own_server.freeze)
+    with pytest.raises(StorageUnavailable):
+        await Turn(journal).open()
+    own_server.thaw()
+    async with asyncio.timeout(30):
+        while await asyncio.to_thread(journal.unended_sessions) != [SESSION]:
+            await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(journal.was_closed, SESSION, TURN)
+
+
+async def test_a_journal_that_nobody_writes_is_not_begun_later(own_server, relay, make_journal):
+    journal = make_journal(relayed(relay), prefix=PREFIX)
+    elsewhere = make_journal(own_server.url, prefix=PREFIX)
+    relay.refuse()
+    with pytest.raises(StorageUnavailable):
+        await Turn(journal).open()
+    relay.heal()
+    assert await asyncio.to_thread(journal.unended_sessions) == []
+    with pytest.raises(FileExistsError):
+        await Turn(elsewhere).open()
+    assert await asyncio.to_thread(elsewhere.unended_sessions) == []
 
 
 def as_a_late_replica(client, journal, count):
