@@ -42,7 +42,6 @@ ALONE = {
 }  # fmt: skip
 """Measures for which no two servers run beside each other."""
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
-R_SHARE = 0.25
 WORKER_SECONDS = 30
 
 Measure = Callable[[Subject, Server], Awaitable[dict[str, float]]]
@@ -204,8 +203,7 @@ class Bench:
             await self._beside(field, "paced", self._paced)
 
     async def _saturated(self, subject: Subject, server: Server) -> dict[str, float]:
-        share = R_SHARE if isinstance(subject, Yardstick) else 1
-        figures = await measures.saturated(subject, server, self.load, share)
+        figures = await measures.saturated(subject, server, self.load)
         return {
             "saturated": figures["cpu_us_per_token"],
             "throughput": figures["tokens_per_second"],
@@ -214,7 +212,7 @@ class Bench:
     async def _saturated_upstream(self, field: Field) -> None:
         before = await measures.upstream_cpu(field.upstream_url)
         with field.our_server.quiet():
-            figures = await measures.saturated(field.direct, None, self.load, 1)
+            figures = await measures.saturated(field.direct, None, self.load)
         spent = await measures.upstream_cpu(field.upstream_url) - before
         tokens = self.load.connections * self.load.replies * 256
         of_harness = {
@@ -296,12 +294,8 @@ class Bench:
 
     async def _dialect(self, subject: Subject, server: Server) -> dict[str, float]:
         times = await measures.first_tokens(subject, self.load, on_the_fly=True)
-        share = R_SHARE if isinstance(subject, Yardstick) else 1
-        cost = await measures.saturated(subject, server, self.load, share)
-        return {
-            "dialect_first_token": median(times),
-            "dialect_token": cost["cpu_us_per_token"],
-        }
+        cost = (await measures.saturated(subject, server, self.load))["cpu_us_per_token"]
+        return {"dialect_first_token": median(times), "dialect_token": cost}
 
     async def _cluster(self, upstream_url: str) -> None:
         """Measure our server with files, with Redis, and with a store; they take turns."""

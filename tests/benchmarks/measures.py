@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from client import Connection, unchunk
-from subjects import ChatCompletions, Direct, Server, Subject
+from subjects import ChatCompletions, Direct, Server, Subject, Yardstick
 from upstream import reply_text
 
 STREAM_RATE = 20
+R_SHARE = 0.25
 HELD_WITHIN = 0.050
 BEGUN_SECONDS = 30
 LEFT_SECONDS = 0.5
@@ -107,13 +108,12 @@ async def check(subject: Subject) -> None:
         assert text.strip() == reply_text(256).strip(), f"{subject.name} changed the text"
 
 
-async def saturated(
-    subject: Subject, server: Server | None, load: Load, share: float
-) -> dict[str, float]:
+async def saturated(subject: Subject, server: Server | None, load: Load) -> dict[str, float]:
     """Stream 256-token replies on 16 connections at full speed.
 
-    ``share`` scales the number of replies, so that a slow subject takes no longer than a fast one.
+    R has fewer replies, so that it takes no longer than the others.
     """
+    share = R_SHARE if isinstance(subject, Yardstick) else 1
     replies = max(2, round(load.replies * share))
     connections = [await subject.connect() for _ in range(load.connections)]
     requests = [await subject.prepare(one, "bench:256x0", replies) for one in connections]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.context_state import ContextState, digest_of
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import layout, unread
 from sessions_app.format.codec import decode, encode
@@ -18,9 +17,9 @@ from sessions_app.partly_read import PartlyRead
 from sessions_app.session import Session, append_messages, counted, with_messages, with_metadata
 from tests.unit.sessions_app.format.sessions import messages as any_message
 from tests.unit.sessions_app.format.sessions import sessions
+from tests.unit.sessions_app.left_out import NOW, leaving_out
 
 SESSION_ID = "a1b2c3d4e5"
-NOW = "2026-11-21T10:00:00.000000+00:00"
 
 MakeSession = Callable[..., Session]
 
@@ -36,21 +35,6 @@ def short_sessions_count_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "PIECE", 300)
 
 
-def leaving_out(session: Session, start: int, stop: int) -> Session:
-    """Return the session with a state that leaves out a span of its messages."""
-    gone = session.messages[start:stop]
-    state = ContextState(
-        strategy="truncate_by_tokens",
-        first_id=gone[0].message_id,
-        last_id=gone[-1].message_id,
-        count=len(gone),
-        digest=digest_of(gone),
-        created_at=NOW,
-        summary="what was said",
-    )
-    return with_metadata(session, now=NOW, context_state=state)
-
-
 def noted(data: bytes) -> bytes:
     """Return a file as it is written again by the next turn."""
     file = SessionFile.of(data, SESSION_ID, partly=True)
@@ -64,7 +48,8 @@ def is_partly_read(data: bytes) -> bool:
 @pytest.fixture
 def long(make_session: MakeSession) -> bytes:
     """The file of a session of fifty messages, of which 40 are left out, with the note of that."""
-    session = leaving_out(make_session(*(f"text {at}" for at in range(50))), 1, 41)
+    session = make_session(*(f"text {at}" for at in range(50)))
+    session = leaving_out(session, session.messages[1:41], summary="what was said")
     data = noted(encode(session))
     assert is_partly_read(data)
     return data
@@ -88,7 +73,8 @@ def test_what_is_read_partly_is_what_is_read_whole(
     ]
     start = data.draw(st.integers(min_value=0, max_value=2))
     stop = data.draw(st.integers(min_value=5, max_value=len(said) - 1))
-    session = leaving_out(with_messages(session, [say("first"), *said], now=NOW), start, stop)
+    session = with_messages(session, [say("first"), *said], now=NOW)
+    session = leaving_out(session, session.messages[start:stop], summary="what was said")
     is_ours = data.draw(st.booleans())
     written = noted(encode(session) if is_ours else reformatted(session))
     whole = decode(written, SESSION_ID)
@@ -133,7 +119,7 @@ def test_a_note_that_does_not_hold_is_made_anew(long: bytes) -> None:
     assert state is not None
     assert state.text is None
     assert not isinstance(file.session.messages, PartlyRead)
-    valid = leaving_out(file.session, 1, 41)
+    valid = leaving_out(file.session, file.session.messages[1:41])
     assert is_partly_read(noted(encode(valid)))
 
 
@@ -178,16 +164,7 @@ def test_a_session_is_read_whole_where_something_counts_in_what_is_left_out(
     changed[20] = msgspec.structs.replace(changed[20], **changes)
     seen = [message for message in changed if not message.hidden]
     session = with_messages(session, changed, now=NOW)
-    gone = seen[1:31]
-    state = ContextState(
-        strategy="truncate_by_tokens",
-        first_id=gone[0].message_id,
-        last_id=gone[-1].message_id,
-        count=len(gone),
-        digest=digest_of(gone),
-        created_at=NOW,
-    )
-    session = with_metadata(session, now=NOW, context_state=state)
+    session = leaving_out(session, seen[1:31])
     assert not is_partly_read(noted(encode(session)))
 
 
@@ -198,7 +175,7 @@ def test_a_session_with_hidden_messages_elsewhere_is_read_partly(
     changed = list(session.messages)
     changed[0] = msgspec.structs.replace(changed[0], hidden=True)
     changed[48] = msgspec.structs.replace(changed[48], hidden=True)
-    session = leaving_out(with_messages(session, changed, now=NOW), 1, 41)
+    session = leaving_out(with_messages(session, changed, now=NOW), changed[1:41])
     assert is_partly_read(noted(encode(session)))
 
 
@@ -209,7 +186,8 @@ def test_a_session_with_hidden_messages_elsewhere_is_read_partly(
 def test_nothing_is_noted_for_a_state_that_does_not_hold(
     make_session: MakeSession, state: dict[str, object]
 ) -> None:
-    session = leaving_out(make_session(*(f"text {at}" for at in range(50))), 1, 41)
+    session = make_session(*(f"text {at}" for at in range(50)))
+    session = leaving_out(session, session.messages[1:41])
     void = msgspec.structs.replace(session.metadata.context_state, **state)
     session = with_metadata(session, now=NOW, context_state=void)
     assert not is_partly_read(noted(encode(session)))

@@ -7,7 +7,6 @@ import pytest
 
 from chat.context.plan import ContextPlan, plan_request
 from chat.context.strategy import STRATEGIES
-from sessions_app.context_state import ContextState, digest_of
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import codec, unread
 from sessions_app.format.messages import Piece
@@ -16,9 +15,9 @@ from sessions_app.partly_read import PartlyRead
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages, with_messages, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.unit.sessions_app.left_out import NOW, leaving_out
 
 SESSION_ID = "a1b2c3d4e5"
-NOW = "2026-11-21T10:00:00.000000+00:00"
 LENGTH = 3000
 LEFT_OUT = 2900
 TEXT = "Some words follow. " * 10
@@ -47,17 +46,7 @@ def sessions_dir(tmp_path: Path) -> Path:
 def session(sessions_dir: Path, make_session: MakeSession) -> Session:
     """A long session most of which was left out by a turn of another process."""
     said = tuple(map(message, range(LENGTH)))
-    gone = said[:LEFT_OUT]
-    state = ContextState(
-        strategy="truncate_by_tokens",
-        first_id=gone[0].message_id,
-        last_id=gone[-1].message_id,
-        count=len(gone),
-        digest=digest_of(gone),
-        created_at=NOW,
-    )
-    session = with_messages(make_session(), said, now=NOW)
-    session = with_metadata(session, now=NOW, context_state=state)
+    session = leaving_out(with_messages(make_session(), said, now=NOW), said[:LEFT_OUT])
     repository = FileSessionRepository(sessions_dir)
     repository.create(session)
     return turn(repository, "planted")
