@@ -2,7 +2,7 @@
 
 A plugin of pytest's (``-p`` in pyproject.toml), because pytest-django reads the settings, and with
 them the data directory, before any conftest is imported. Each process of the suite has directories
-of its own.
+of its own, and what it starts ends with it.
 """
 
 import atexit
@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests import orphans
 
 TESTS = Path(__file__).parent
 BYTECODE = TESTS.parent / ".pytest_cache/bytecode"
@@ -45,6 +47,7 @@ os.environ["MOCHI_BACKGROUND_WORKER"] = "false"  # tests/functional/worker start
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BYTECODE)
     sys.dont_write_bytecode = False
+subprocess.Popen = orphans.Popen  # type: ignore[misc]
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Literal, Self
 
+from tests import orphans
 from tests.functional import fork_server
 from tests.functional.fork_server import MANAGE, MODULE, PATCHES, ROOT, take_terminal
 
@@ -174,6 +175,7 @@ class ForkServer:
         for descriptor in given:
             os.close(descriptor)
         forked = ForkedProcess(command, ours, int(ours.recv(64)))
+        orphans.watch(forked.pid)
         _, forked.stdout, forked.stderr = pipes
         return forked
 
