@@ -82,7 +82,9 @@ def keep() -> Iterator[StartKeeper]:
 
 @pytest.fixture
 def queue(django_db_blocker) -> Iterator[None]:  # type: ignore[no-untyped-def]
-    """Open the real queue: a test database would be another than the worker's."""
+    """Open the real queue, a new one: a test database would be another than the worker's."""
+    for file in settings.MOCHI.resolved_state_dir.glob("queue.sqlite3*"):
+        file.unlink()  # with what other tests of this process have queued, and what came of it
     with django_db_blocker.unblock():
         yield
         connections.close_all()
