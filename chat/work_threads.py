@@ -3,8 +3,8 @@
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sessions_app.shielding import to_the_end
@@ -32,12 +32,37 @@ class _Work(NamedTuple):
     work: Callable[[], Any]
 
 
+class _Desk:
+    """Hands one thread its work, for which it waits here."""
+
+    __slots__ = ("_handed", "_item")
+
+    def __init__(self) -> None:
+        self._handed = threading.Lock()
+        self._handed.acquire()
+        self._item: _Work | None = None
+
+    def hand(self, item: _Work | None) -> None:
+        """Give the waiting thread its work, or None for its end."""
+        self._item = item
+        self._handed.release()
+
+    def wait(self) -> _Work | None:
+        """Return what is handed to the thread."""
+        self._handed.acquire()
+        item, self._item = self._item, None
+        return item
+
+
 class WorkThreads:
     """A few threads for the work that every turn waits for: its session's file or object.
 
     ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
-    thread; this is one future and a queue. There are always as many threads as ``count``, however
+    thread; this is one future and a lock. There are always as many threads as ``count``, however
     many turns run.
+
+    Work is handed to one thread that waits. Of a queue that they share, each that takes something
+    wakes the next one, which finds nothing, and keeps the event loop waiting for the interpreter.
 
     Args:
         count: How many; they are started with the first work.
@@ -45,7 +70,9 @@ class WorkThreads:
 
     def __init__(self, count: int = FILE_THREADS) -> None:
         self._count = count
-        self._waiting: SimpleQueue[_Work | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: deque[_Work | None] = deque()
+        self._idle: list[_Desk] = []
         self._threads: list[threading.Thread] = []
 
     def run(self, work: Callable[[], Result], /) -> "asyncio.Future[Result]":
@@ -57,13 +84,13 @@ class WorkThreads:
         done: asyncio.Future[Result] = loop.create_future()
         if not self._threads:
             self._start()
-        self._waiting.put(_Work(loop, done, contextvars.copy_context(), work))
+        self._hand_out(_Work(loop, done, contextvars.copy_context(), work))
         return done
 
     def close(self) -> None:
         """Let the threads end after the work that waits; the next work starts new ones."""
         for _ in self._threads:
-            self._waiting.put(None)
+            self._hand_out(None)
         for thread in self._threads:
             thread.join()
         self._threads = []
@@ -75,8 +102,24 @@ class WorkThreads:
             # One by one: where the system gives only some, work goes to those that there are.
             self._threads.append(thread)
 
+    def _hand_out(self, item: _Work | None) -> None:
+        with self._lock:
+            if not self._idle:
+                self._waiting.append(item)
+                return
+            desk = self._idle.pop()
+        desk.hand(item)
+
+    def _next(self, desk: _Desk) -> _Work | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._idle.append(desk)
+        return desk.wait()
+
     def _serve(self) -> None:
-        while (item := self._waiting.get()) is not None:
+        desk = _Desk()
+        while (item := self._next(desk)) is not None:
             _do(item)
             del item  # nothing of it stays until the next one comes
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import threading
+from functools import partial
 
 import pytest
 
@@ -42,6 +43,15 @@ async def test_however_much_work_there_is_the_threads_stay_the_same(threads):
 
     assert 1 <= len(seen) <= 2
     assert threading.get_ident() not in seen
+
+
+async def test_each_piece_of_work_is_done_once_whether_threads_wait_for_it_or_not(threads):
+    done = []
+    for burst in (1, 2, 3, 50):
+        works = [partial(done.append, (burst, number)) for number in range(burst)]
+        await asyncio.gather(*map(threads.run, works))
+
+    assert sorted(done) == [(burst, number) for burst in (1, 2, 3, 50) for number in range(burst)]
 
 
 async def test_work_that_was_given_up_before_its_turn_does_not_run(threads):
