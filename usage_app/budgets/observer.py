@@ -26,7 +26,7 @@ class Budgets:
     """
 
     def __init__(self, path: Path, build: "Callable[[], BudgetGate]") -> None:
-        self._path = path
+        self._path = str(path)
         self._build = build
         self._due = 0.0
         self._building = threading.Lock()
@@ -44,9 +44,11 @@ class Budgets:
         if gate is None:
             if time.monotonic() < self._due:
                 return None
+            if not self._is_there():
+                self._due = time.monotonic() + FRESH_SECONDS
+                return None
             gate = await asyncio.to_thread(self.gate)
             if gate is None:
-                self._due = time.monotonic() + FRESH_SECONDS
                 return None
         return await asyncio.to_thread(gate.admit, start)
 
@@ -58,9 +60,16 @@ class Budgets:
     def gate(self) -> "BudgetGate | None":
         """Return what knows the budgets; None where there never was a file. Blocks."""
         with self._building:
-            if self._gate is None and os.path.lexists(self._path):
+            if self._gate is None and self._is_there():
                 self._gate = self._build()
             return self._gate
+
+    def _is_there(self) -> bool:
+        """Return whether there is a file.
+
+        Inline: to look for one name costs less than a thread hop, which a first token waits for.
+        """
+        return os.path.lexists(self._path)
 
     def standings(self) -> "Sequence[Standing]":
         """Return how all budgets stand. Blocks.

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from models_app.language_model import Finished, ModelRequest, TextDelta, Warned
-from models_app.model_calls import ModelCallObservers, ObservedModel
+from models_app.model_calls import ModelCallObservers, ModelCallStart, ObservedModel
 from usage_app.budgets.errors import BudgetExceeded
 from usage_app.budgets.observer import Budgets
 from usage_app.prices import PriceList
@@ -96,6 +96,16 @@ async def test_without_a_file_the_gate_is_not_built(shop, bank):
     assert await asyncio.to_thread(shop.budgets.gate) is None
     await allow(bank, {"requests": 0})
     assert await asyncio.to_thread(shop.budgets.gate) is bank.gate
+
+
+async def test_without_a_file_a_call_waits_for_no_thread(shop, monkeypatch):
+    visits = []
+    monkeypatch.setattr(asyncio, "to_thread", lambda *work: visits.append(work))
+
+    start = ModelCallStart(provider="openai", model="m", purpose="chat", call_id="c")
+    assert await shop.budgets.model_calling(start) is None
+
+    assert visits == []
 
 
 def test_without_a_file_nothing_is_imported():
