@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -295,7 +294,8 @@ async def _streamed_turn(
 async def _whole_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> ChatOut | Status[SuspendedOut]:
-    unheard = msgspec.structs.replace(asked, turn=replace(asked.turn, approvals="suspend"))
+    suspended = msgspec.structs.replace(asked.turn, approvals="suspend")
+    unheard = msgspec.structs.replace(asked, turn=suspended)
     turn = await get_services().chat.open(unheard, key, client=client_of(request))
     turn.listener.close()  # the stream is not read
     try:

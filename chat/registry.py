@@ -162,7 +162,8 @@ class TurnRegistry:
             raise ShuttingDown
         leave = self._places.take(client)
         preparation = ChatPreparation(self._preparer, request, model)
-        starting = asyncio.create_task(self._start(session_id, preparation, announce, new, keep))
+        loop = asyncio.get_running_loop()
+        starting = loop.create_task(self._start(session_id, preparation, announce, new, keep))
         starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)

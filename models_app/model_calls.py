@@ -9,7 +9,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, Self
@@ -225,10 +224,11 @@ class CallInProgress:
 
     def begins(self, batch: Sequence[Delta]) -> bool:
         """Return whether a batch has the first output, and note the time if it has."""
-        if all(isinstance(delta, Retrying | WindowGrown) for delta in batch):
-            return False
-        self._first = time.perf_counter()
-        return True
+        for delta in batch:
+            if not isinstance(delta, Retrying | WindowGrown):
+                self._first = time.perf_counter()
+                return True
+        return False
 
     async def __aexit__(
         self,
@@ -305,17 +305,18 @@ class ObservedModel:
         ) as call:
             if call.warning is not None:
                 yield [Warned(call.warning)]
+            batches = self._model.stream(request)
             try:
-                async with aclosing(self._model.stream(request)) as batches:
-                    async for batch in batches:
-                        if not has_begun:
-                            has_begun = call.begins(batch)
-                        if batch and type(batch[-1]) is Finished:
-                            batch = self._priced(batch, request.model)  # noqa: PLW2901
-                        yield batch
+                async for batch in batches:
+                    if not has_begun:
+                        has_begun = call.begins(batch)
+                    if batch and type(batch[-1]) is Finished:
+                        batch = self._priced(batch, request.model)  # noqa: PLW2901
+                    yield batch
             finally:
                 if batch and isinstance(batch[-1], Finished):
                     call.finished = batch[-1]
+                await batches.aclose()
 
     def _priced(self, batch: Sequence[Delta], model: str) -> Sequence[Delta]:
         *before, last = batch

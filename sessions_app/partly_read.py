@@ -7,7 +7,7 @@ the session's context state says. It stays text until somebody asks for one of i
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
-from typing import overload
+from typing import final, overload
 
 from sessions_app.messages import Message
 
@@ -45,10 +45,12 @@ class Unread:
         return self._messages
 
 
+@final
 class PartlyRead(Sequence[Message]):
     """Messages of which a run in the middle is read when it is asked for.
 
-    Equal to any sequence of the same messages.
+    Equal to any sequence of the same messages. Told apart by its type: an abstract class answers
+    ``isinstance`` in Python, and a turn asks a dozen times.
 
     Args:
         head: Those before the run.
@@ -90,7 +92,7 @@ class PartlyRead(Sequence[Message]):
         yield from reversed(self.head)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, PartlyRead) and other.unread is self.unread:
+        if type(other) is PartlyRead and other.unread is self.unread:
             return self.head == other.head and self.tail == other.tail
         return isinstance(other, Sequence) and self.whole() == tuple(other)
 
@@ -120,7 +122,7 @@ class PartlyRead(Sequence[Message]):
 
         None where it takes all messages to tell.
         """
-        if not isinstance(other, PartlyRead) or other.unread is not self.unread:
+        if type(other) is not PartlyRead or other.unread is not self.unread:
             return None
         if other.head is not self.head:
             return None
@@ -147,25 +149,24 @@ class PartlyRead(Sequence[Message]):
 
 def followed_by(messages: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
     """Return messages with others behind them."""
-    if isinstance(messages, PartlyRead):
+    if type(messages) is PartlyRead:
         return messages.followed_by(new)
     return (*messages, *new)
 
 
 def as_value(messages: Sequence[Message]) -> Sequence[Message]:
     """Return messages as a session holds them: what can't be changed any more."""
-    return messages if isinstance(messages, PartlyRead) else tuple(messages)
+    return messages if type(messages) is PartlyRead else tuple(messages)
 
 
 def as_far_as_read(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages without those that wait to be read."""
-    return messages.read() if isinstance(messages, PartlyRead) else messages
+    return messages.read() if type(messages) is PartlyRead else messages
 
 
 def shown(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages that are not hidden from models."""
-    if isinstance(messages, PartlyRead):
+    if type(messages) is PartlyRead:
         return messages.shown()
-    if not any(message.hidden for message in messages):
-        return messages
-    return [message for message in messages if not message.hidden]
+    found = [message for message in messages if not message.hidden]
+    return messages if len(found) == len(messages) else found

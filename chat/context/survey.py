@@ -64,7 +64,7 @@ class Survey:
 
     def digest_of(self, span: range) -> str:
         """Return the digest of a span of the shown messages; the last one is remembered."""
-        if isinstance(self.shown, PartlyRead) and (vouched := self.shown.digest_of(span)):
+        if type(self.shown) is PartlyRead and (vouched := self.shown.digest_of(span)):
             return vouched
         kept = self.settled or self
         rest = tuple(self.shown[len(kept.shown) : span.stop])
@@ -92,7 +92,7 @@ class Surveys:
 
     def of(self, messages: Sequence[Message], session_id: str = "") -> Survey:
         """Return what there is in a session's history; without its id, nothing is remembered."""
-        if len(messages) < SHORTEST or not session_id or isinstance(messages, PartlyRead):
+        if len(messages) < SHORTEST or not session_id or type(messages) is PartlyRead:
             return Survey(messages)  # of what is read partly, what is read is all that is new
         messages = tuple(messages)
         length = len(messages) // UNSETTLED * UNSETTLED - UNSETTLED

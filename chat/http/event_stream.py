@@ -39,6 +39,7 @@ class EventStreamBody:
         "_ahead",
         "_fed",
         "_has_begun",
+        "_has_left",
         "_leave",
         "_listener",
         "_loop",
@@ -56,6 +57,7 @@ class EventStreamBody:
         self._leave = leave
         self._loop = asyncio.get_running_loop()
         self._has_begun = False
+        self._has_left = False
         self._ahead: Sequence[NumberedEvent] = ()
         self._write: Callable[[bytes], bool] | None = None
         self._refused = b""
@@ -99,10 +101,12 @@ class EventStreamBody:
 
     def close(self) -> None:
         """Leave the turn, from any thread: Django may close a response in one."""
-        self._loop.call_soon_threadsafe(self._leave)
+        if not self._has_left:
+            self._loop.call_soon_threadsafe(self._leave)
 
     async def aclose(self) -> None:
         """Leave the turn."""
+        self._has_left = True
         self._leave()
 
     def _begin(self, chunk: bytes) -> bytes:

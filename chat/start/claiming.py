@@ -7,7 +7,6 @@ up is looked up before the claim (docs/decisions/0049).
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -62,8 +61,7 @@ class _OpenedOnce:
         return self.writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
+class _Opened(msgspec.Struct, frozen=True, kw_only=True):
     """Holds what a claim made of a turn: its job, its journal's writer, and the turns before it."""
 
     job: TurnJob
@@ -72,8 +70,7 @@ class _Opened:
     owner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedTurn:
+class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn whose session is claimed by one of this process's ids, ready to run."""
 
     owner: str

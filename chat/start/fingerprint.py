@@ -5,7 +5,6 @@ server could have taken keep the fingerprint that it gave them: its keys are in 
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any
 
 import msgspec
@@ -56,12 +55,12 @@ def fingerprint_of_request(
         model=model,
     )
     if turn.approvals == "suspend":
-        turn = replace(turn, approvals="wait")
+        turn = msgspec.structs.replace(turn, approvals="wait")
     default, asked = TurnRequest(), {}
-    for field in fields(turn):
-        value = getattr(turn, field.name)
-        if field.name not in _FirstTurn.__struct_fields__ and value != getattr(default, field.name):
-            asked[field.name] = value
+    for name in turn.__struct_fields__:
+        value = getattr(turn, name)
+        if name not in _FirstTurn.__struct_fields__ and value != getattr(default, name):
+            asked[name] = value
     asked |= {name: value for name, value in others.items() if value}
     return fingerprint_of(first, _said(asked)) if asked else fingerprint_of(first)
 

@@ -66,8 +66,7 @@ class Preparation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFacts:
+class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that were looked up for a turn before its session is claimed.
 
     Attributes:

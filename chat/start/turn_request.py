@@ -1,8 +1,9 @@
 """Defines what a client asks of a turn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from chat.approvals.approver import ApprovalMode
 from chat.turn.observer import Dialect
@@ -12,8 +13,7 @@ from sessions_app.messages import Attachment, Message, ToolSpec
 ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request for a turn.
 
     Attributes:
@@ -51,7 +51,7 @@ class TurnRequest:
     instructions: str | None = None
     client_tools: Sequence[ToolSpec] = ()
     tool_choice: ToolChoice = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     dialect: Dialect = "native"

@@ -97,7 +97,8 @@ class TurnEngine:
 
     def start(self) -> asyncio.Task[Outcome]:
         """Run the turn in a task of its own and return that task; it never raises."""
-        self._task = asyncio.create_task(self._run(), name=f"turn-{self._job.turn_id}")
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run(), name=f"turn-{self._job.turn_id}")
         return self._task
 
     def stop(self, reason: Input, error: MochiError | None = None) -> bool:

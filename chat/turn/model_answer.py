@@ -149,7 +149,13 @@ class ModelAnswer:
         events: list[Event] = []
         for delta in batch:
             if type(delta) is TextDelta:
-                self._add(events, *self._cleaner.feed_text(delta.text))
+                text = delta.text
+                if text and self._cleaner.passes(text):
+                    self._text.write(text)
+                    self.has_output = True
+                    events.append(ContentDelta(content=text))
+                else:
+                    self._add(events, *self._cleaner.feed_text(text))
             elif type(delta) is ThinkingDelta:
                 self._add(events, "", self._cleaner.feed_thinking(delta.text))
             elif type(delta) is CallArgumentsDelta:
@@ -178,15 +184,7 @@ class ModelAnswer:
         for delta in batch:
             if type(delta) is not TextDelta and type(delta) is not ThinkingDelta:
                 return None
-        events: list[Event] = []
-        for delta in batch:
-            if type(delta) is TextDelta and delta.text and self._cleaner.passes(delta.text):
-                self._text.write(delta.text)
-                self.has_output = True
-                events.append(ContentDelta(content=delta.text))
-            else:
-                events += self.absorb([delta])
-        return events
+        return self.absorb(batch)
 
     def message(
         self,

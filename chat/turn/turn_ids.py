@@ -1,6 +1,6 @@
 """Makes the ids of turns, which sort by time."""
 
-import secrets
+import os
 import time
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ def new_turn_id(after: str = "") -> str:
     milliseconds = time.time_ns() // 1_000_000
     if after:
         milliseconds = max(milliseconds, int(after[:12], 16) + 1)
-    return f"{milliseconds:012x}{secrets.token_hex(4)}"
+    return f"{milliseconds:012x}{os.urandom(4).hex()}"
 
 
 def time_of(turn_id: str, *, earlier_seconds: float = 0.0) -> str:

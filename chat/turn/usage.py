@@ -46,6 +46,17 @@ def usage_of_call(
         seconds_to_first_token: From the first request to the first output, if there was any.
         seconds: From the first request to the end of the last one, if it has come.
     """
+    if len(counts) == 1:  # nearly always
+        (end,) = counts
+        return Usage(
+            input_tokens=end.prompt_eval_count,
+            output_tokens=end.eval_count,
+            cached_tokens=end.cached_count,
+            reasoning_tokens=end.reasoning_count,
+            first_token_ms=_milliseconds(seconds_to_first_token),
+            total_ms=_milliseconds(seconds),
+            cost_usd=None if end.cost is None else money(end.cost),
+        )
     return Usage(
         input_tokens=_sum([end.prompt_eval_count for end in counts]),
         output_tokens=_sum([end.eval_count for end in counts]),

@@ -35,5 +35,4 @@ class AddingHeaders:
 def _merged(headers: Iterable[tuple[bytes, bytes]], extra: Headers) -> list[tuple[bytes, bytes]]:
     merged = list(headers)
     present = {name.lower() for name, _ in merged} - {b"vary"}
-    merged.extend(header for header in extra if header[0] not in present)
-    return merged
+    return merged + [header for header in extra if header[0] not in present]

@@ -6,7 +6,7 @@ import importlib
 import ipaddress
 import logging
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
 from typing import cast
@@ -82,11 +82,12 @@ class MochiApplication:
             await self._start()
         await self._serve(scope, receive, send)
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    # No coroutine of its own: each time that a request goes on, it goes through all of them.
+    def _guarded(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         guard = self._guard
         if self._check_connections and _comes_from_network(scope):
             guard = self._guard_of_network()
-        await guard(scope, receive, send)
+        return guard(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

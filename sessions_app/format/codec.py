@@ -150,7 +150,7 @@ def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> 
         messages, may_stay = (partly and _read_ends(data, read, place, metadata)) or read(
             *place, first=0
         )
-        if partly and not isinstance(messages, PartlyRead):
+        if partly and type(messages) is not PartlyRead:
             metadata = without_note(metadata)
     except (Malformed, *NO_JSON):
         return None

@@ -74,11 +74,14 @@ def decode_ours(array: bytes) -> tuple[list[Message], bool]:
     Raises:
         Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: It holds others.
     """
-    if not any(key in array for key in _CONVERTED):
-        with suppress(msgspec.ValidationError):
+    if not [key for key in _CONVERTED if key in array]:
+        try:
             plain = _DECLARED.decode(array)
-            if all(m.message_id and m.timestamp and utc(m.timestamp) is m.timestamp for m in plain):
-                return plain, True
+        except msgspec.ValidationError:
+            plain = []
+        are_ours = [m.message_id and m.timestamp and utc(m.timestamp) is m.timestamp for m in plain]
+        if plain and all(are_ours):
+            return plain, True
     found = _STORED.decode(array)
     messages = [_BY_STORED[type(stored)].from_stored(stored) for stored in found]
     times = [message.timestamp for message in messages]

@@ -70,14 +70,14 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
     def whole(self) -> "SessionFile":
         """Return the file with all its messages read."""
         messages = self.session.messages
-        if not isinstance(messages, PartlyRead):
+        if type(messages) is not PartlyRead:
             return self
         session = msgspec.structs.replace(self.session, messages=messages.whole())
         return msgspec.structs.replace(self, session=session)
 
     def noting(self, session: Session) -> Session:
         """Return what shall be written, with a note of what need not be decoded of it again."""
-        if self.messages_at is None or isinstance(self.session.messages, PartlyRead):
+        if self.messages_at is None or type(self.session.messages) is PartlyRead:
             return session
         return noted(session, self.session, self.data, self.messages_at)
 
@@ -212,7 +212,7 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
 
 def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
     """Return the messages at the beginning that are the same objects in both."""
-    if isinstance(new, PartlyRead) and (count := new.in_common(old)) is not None:
+    if type(new) is PartlyRead and (count := new.in_common(old)) is not None:
         return new[:count]
     same = [*map(is_, old, new)]
     return new[: same.index(False)] if False in same else new[: len(same)]

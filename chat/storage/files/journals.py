@@ -258,7 +258,7 @@ class FileTurnJournal:
         try:
             with os.scandir(self._prefix + session_id) as entries:
                 return sorted(
-                    entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)
+                    [entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)]
                 )
         except (FileNotFoundError, NotADirectoryError):
             return []

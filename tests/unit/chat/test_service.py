@@ -1,8 +1,8 @@
 """Sessions that are made for a chat request."""
 
 import asyncio
-from dataclasses import replace
 
+import msgspec
 import pytest
 
 from chat.errors import ShuttingDown
@@ -36,7 +36,7 @@ async def sessions_of(house):
 
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_a_request_that_is_refused_leaves_no_empty_session(house, make_service, key):
-    thinking = replace(HELLO.turn, think=True)
+    thinking = msgspec.structs.replace(HELLO.turn, think=True)
     with pytest.raises(ThinkingNotSupported):
         await make_service().open(ChatRequest(turn=thinking, model="qwen3:14b"), key)
     assert await sessions_of(house) == []

@@ -190,3 +190,12 @@ async def test_a_body_that_is_closed_in_a_thread_leaves_its_turn() -> None:
     body = EventStreamBody(Scripted(), left.set)
     await asyncio.to_thread(body.close)
     await left.wait()
+
+
+async def test_a_body_that_was_left_is_not_left_again_when_it_is_closed() -> None:
+    left: list[str] = []
+    body = EventStreamBody(Scripted(), lambda: left.append("left"))
+    await body.aclose()
+    await asyncio.to_thread(body.close)
+    await asyncio.sleep(0)
+    assert left == ["left"]

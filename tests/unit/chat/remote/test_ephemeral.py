@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -166,7 +165,9 @@ async def test_a_turn_that_is_refused_before_its_first_event_goes_and_names_no_s
 async def test_a_request_that_can_not_begin_leaves_nothing(houses):
     with pytest.raises(ThinkingNotSupported):
         await houses.chat.open(
-            ChatRequest(turn=replace(HELLO.turn, think=True), model="m", ephemeral=True)
+            ChatRequest(
+                turn=msgspec.structs.replace(HELLO.turn, think=True), model="m", ephemeral=True
+            )
         )
     listing = await asyncio.to_thread(houses.ephemeral.sessions.list)
     assert listing.sessions == ()

@@ -1,7 +1,5 @@
 """Which chat requests are the same to an ``Idempotency-Key``."""
 
-from dataclasses import fields, replace
-
 import msgspec
 import pytest
 
@@ -64,13 +62,13 @@ OTHER_VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(TurnRequest)])
+@pytest.mark.parametrize("name", TurnRequest.__struct_fields__)
 def test_every_field_of_a_turn_makes_another_request_of_it(name):
-    assert of_turn(replace(HELLO, **{name: OTHER_VALUES[name]})) != of_turn(HELLO)
+    assert of_turn(msgspec.structs.replace(HELLO, **{name: OTHER_VALUES[name]})) != of_turn(HELLO)
 
 
 OTHER_REQUESTS = {
-    "turn": replace(HELLO, message="Bye!"),
+    "turn": msgspec.structs.replace(HELLO, message="Bye!"),
     "session_id": "0123456789",
     "model": "other",
     "new": new_session(),
@@ -87,7 +85,7 @@ def test_every_field_of_a_chat_makes_another_request_of_it(name):
 
 
 def test_whether_it_is_asked_for_as_a_stream_makes_no_other_request_of_it():
-    assert of_turn(replace(HELLO, approvals="suspend")) == of_turn(HELLO)
+    assert of_turn(msgspec.structs.replace(HELLO, approvals="suspend")) == of_turn(HELLO)
 
 
 def test_ids_and_times_that_were_made_for_a_request_do_not_count():
