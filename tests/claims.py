@@ -1,6 +1,9 @@
 """Claims sessions as turns do, for tests that need no more of a turn."""
 
+from unittest.mock import patch
+
 from sessions_app.session import Session
+from sessions_app.store.claims import TurnClaims
 from sessions_app.store.repository import Change, Recover, SessionRepository
 
 
@@ -24,3 +27,9 @@ def claim_session(
         new=new,
     )
     return session
+
+
+def delete_and_die(repository: SessionRepository, session_id: str) -> None:
+    """Delete a session in a process that dies before it removes the claim of a dead turn."""
+    with patch.object(TurnClaims, "remove"):
+        repository.delete(session_id)

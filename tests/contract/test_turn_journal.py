@@ -1,8 +1,6 @@
 """What every journal does, whatever it is kept in."""
 
 import asyncio
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,27 +19,13 @@ from chat.storage.journal import (
 )
 from chat.storage.redis.journals import RedisTurnJournal
 from tests.contract.elsewhere import journal_at, place_in_redis
+from tests.contract.journal_process import JournalProcess
 from tests.contract.memory_journal import MemoryJournal
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, LATER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
 DONE = ("done", '{"session_id":"a1b2c3d4e5"}')
-ROOT = Path(__file__).parents[2]
 OLD = -1.0  # everything is older than that
-
-WRITER = """
-import os
-import sys
-from chat.storage.journal import line
-from tests.contract.elsewhere import journal_at
-place, session_id, turn_id = sys.argv[1:]
-writer = journal_at(place).open(session_id, turn_id, owner=str(os.getpid()))
-for order in sys.stdin:
-    number, _, text = order.strip().partition(" ")
-    data = '{"content":"' + text + '"}'
-    writer.append(text if number == "torn" else line(int(number), "content_delta", data))
-    print("written", flush=True)
-"""
 
 
 @pytest.fixture(params=["files", "memory", "redis"])
@@ -67,36 +51,11 @@ async def journal_on_loop(journal: TurnJournal):
         journal.close()
 
 
-class Writer:
-    """The writer of a journal in a process of its own."""
-
-    def __init__(self, place: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, place, SESSION, TURN],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def write(self, number: int | str, text: str) -> None:
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(f"{number} {text}\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "written\n"
-
-    def end(self, *, by_kill: bool = False) -> None:
-        if by_kill:
-            self.process.kill()
-        self.process.communicate(timeout=10)
-
-
 @pytest.fixture
 def elsewhere(place: str):
     if not place:
         pytest.skip("no other process sees this one's memory")
-    writer = Writer(place)
+    writer = JournalProcess(place, SESSION, TURN)
     yield writer
     writer.end(by_kill=True)
 
@@ -180,13 +139,15 @@ def test_what_does_not_exist_is_empty(journal: TurnJournal) -> None:
     assert journal.sweep(OLD) == 0
 
 
-def test_another_process_is_read_while_it_writes(journal: TurnJournal, elsewhere: Writer) -> None:
+def test_another_process_is_read_while_it_writes(
+    journal: TurnJournal, elsewhere: JournalProcess
+) -> None:
     for number in range(1, 20):
         elsewhere.write(number, "x" * number)
         assert read(journal)[-1] == (number, *delta("x" * number))
 
 
-def test_a_torn_last_line_is_not_there_yet(journal: TurnJournal, elsewhere: Writer) -> None:
+def test_a_torn_last_line_is_not_there_yet(journal: TurnJournal, elsewhere: JournalProcess) -> None:
     elsewhere.write(1, "whole")
     elsewhere.write("torn", '{"n":2,"event":"content_delta","data":{"conte')
     passage = journal.read(SESSION, TURN)
@@ -196,7 +157,7 @@ def test_a_torn_last_line_is_not_there_yet(journal: TurnJournal, elsewhere: Writ
 
 
 def test_whether_somebody_writes_is_known_until_its_process_dies(
-    journal: TurnJournal, elsewhere: Writer
+    journal: TurnJournal, elsewhere: JournalProcess
 ) -> None:
     elsewhere.write(1, "a")
     assert journal.is_being_written(SESSION, TURN)
@@ -216,7 +177,7 @@ def test_closing_a_writer_lets_go_of_its_journal(journal: TurnJournal) -> None:
 
 
 def test_after_a_dead_writer_its_torn_line_is_cut_off(
-    journal: TurnJournal, elsewhere: Writer
+    journal: TurnJournal, elsewhere: JournalProcess
 ) -> None:
     elsewhere.write(1, "whole")
     elsewhere.write("torn", '{"n":2,"event":"content_delta","data":{"conte')

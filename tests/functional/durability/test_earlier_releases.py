@@ -58,6 +58,11 @@ def kept_alive(data_dir: Path, session_id: str) -> Iterator[None]:
         yield
 
 
+def decide(chat, session_id, confirmation_id, *, approved):
+    answer = {"confirmation_id": confirmation_id, "approved": approved}
+    return chat.http.post(f"/chat/{session_id}/confirm-tool", json=answer)
+
+
 def test_what_a_release_left_is_read_sealed_and_gone_on_with(left, script):
     data_dir, index, start = left
     session_of = {name: entry["session_id"] for name, entry in index.items()}
@@ -90,13 +95,11 @@ def test_what_a_release_left_is_read_sealed_and_gone_on_with(left, script):
         # Whoever was asked can answer; an approval that nobody used is good for its call.
         asking = session_of["asking"]
         [question] = chat.http.get(f"/chat/{asking}/confirmations").json()["confirmations"]
-        answer = {"confirmation_id": question["confirmation_id"], "approved": False}
-        assert chat.http.post(f"/chat/{asking}/confirm-tool", json=answer).status_code == 200
-        [approval] = (data_dir / ".mochi" / "confirmations" / session_of["approved"]).glob(
-            "*.asked"
-        )
-        answer = {"confirmation_id": approval.stem, "approved": True}
-        twice = chat.http.post(f"/chat/{session_of['approved']}/confirm-tool", json=answer)
+        denied = decide(chat, asking, question["confirmation_id"], approved=False)
+        assert denied.status_code == 200
+        approved = session_of["approved"]
+        [approval] = (data_dir / ".mochi" / "confirmations" / approved).glob("*.asked")
+        twice = decide(chat, approved, approval.stem, approved=True)
         assert twice.json()["error"]["code"] == "CONFIRMATION_ALREADY_DECIDED"
         # A turn that lives is left alone, and so is the signal to it.
         busy = chat.http.post(f"/chat/{session_of['other']}", json={"message": "?"})

@@ -57,6 +57,9 @@ class Quiet(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
+LAST_ANSWER = "await until(() => status() === 'ready' && said().at(-1)); return said().at(-1)"
+
+
 @pytest.fixture
 def page_url(
     client_program: Callable[[str], str], environment: dict[str, str], tmp_path: Path
@@ -141,8 +144,7 @@ async def test_react_sends_reloads_approves_stops_and_outlives_its_server(
     port = server.url.rpartition(":")[2]
     await asyncio.to_thread(start, "--port", port, MOCHI_CORS_ORIGINS=page_url)
     await open_chat(session_id)
-    kept = "await until(() => status() === 'ready' && said().at(-1)); return said().at(-1)"
-    assert await do(kept) == "One two"
+    assert await do(LAST_ANSWER) == "One two"
     await do("await say(back); await until(() => said().at(-1) === 'Back.')", back=block("Back."))
     assert tab.seen("Runtime.exceptionThrown") == []
 

@@ -163,20 +163,7 @@ class House:
         self.journal = journal or FileTurnJournal(
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
-        how = {"durable": False} if ephemeral else {}
-        repository = self.repository_type(self.sessions_dir, is_over=self.journal.was_closed, **how)
-        keys = self.keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
-        recovery = self.recovery = TurnRecovery(
-            repository=repository, journal=self.journal, keys=keys
-        )
-        self.sessions = SessionManager(
-            self.sessions_dir, repository=repository, recover=recovery.recover
-        )
-        self.questions = ConfirmationStore(
-            FileRecords(data_dir / ".mochi" / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
-            timeout_seconds=confirmation_seconds,
-        )
-        signals = self.signals = FileSignals(data_dir / ".mochi" / "signals", WATCHER)
+        self._open_stores(ephemeral=ephemeral, confirmation_seconds=confirmation_seconds)
         self.preparer = TurnPreparer(
             models=ToldCatalogue(self.model),
             toolset=toolset,
@@ -184,6 +171,41 @@ class House:
             dynamic_window=True,
             read_attachment=read_attachment,
         )
+        self.turns = TurnRegistry(
+            repository=self.repository,
+            journal=self.journal,
+            recovery=self.recovery,
+            signals=self.signals,
+            remote=self.remote,
+            places=places,
+            forget=self.ephemeral.forget if ephemeral else None,
+            preparer=self.preparer,
+            limits=TurnLimits(active=active, seconds=seconds, per_client=per_client),
+            confirmations=self.questions,
+            observer=self.seen,
+            on_answer=on_answer,
+        )
+        self._answer_for_turns()
+
+    def _open_stores(self, *, ephemeral: bool, confirmation_seconds: float) -> None:
+        """Open what turns keep, and what looks after it."""
+        how = {"durable": False} if ephemeral else {}
+        repository = self.repository = self.repository_type(
+            self.sessions_dir, is_over=self.journal.was_closed, **how
+        )
+        kept = self.data_dir / ".mochi"
+        keys = self.keys = FileIdempotencyKeys(kept / "keys")
+        recovery = self.recovery = TurnRecovery(
+            repository=repository, journal=self.journal, keys=keys
+        )
+        self.sessions = SessionManager(
+            self.sessions_dir, repository=repository, recover=recovery.recover
+        )
+        self.questions = ConfirmationStore(
+            FileRecords(kept / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
+            timeout_seconds=confirmation_seconds,
+        )
+        self.signals = FileSignals(kept / "signals", WATCHER)
         self.ephemeral = EphemeralSessions(
             repository=repository, journal=self.journal, questions=self.questions
         )
@@ -191,35 +213,20 @@ class House:
             repository=repository,
             journal=self.journal,
             recovery=recovery,
-            signals=signals,
+            signals=self.signals,
             settle_seconds=0.01,
         )
-        self.turns = TurnRegistry(
-            repository=repository,
-            journal=self.journal,
-            recovery=recovery,
-            signals=signals,
-            remote=self.remote,
-            places=places,
-            forget=self.ephemeral.forget if ephemeral else None,
-            preparer=self.preparer,
-            limits=TurnLimits(
-                active=active,
-                seconds=seconds,
-                per_client=per_client,
-            ),
-            confirmations=self.questions,
-            observer=self.seen,
-            on_answer=on_answer,
-        )
+
+    def _answer_for_turns(self) -> None:
+        """Make the services that stand above the turns."""
         self.confirmations = ConfirmationService(
             store=self.questions,
-            repository=repository,
-            signals=signals,
+            repository=self.repository,
+            signals=self.signals,
             notice=self.turns.notice_decision,
         )
         self.conversations = Conversations(
-            repository=repository,
+            repository=self.repository,
             turns=self.turns,
             remote=self.remote,
             confirmations=self.confirmations,

@@ -6,37 +6,19 @@ from contextlib import suppress
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from dialects_app.openai.ids import conversation_id, read_item_id, response_id
-from dialects_app.responses.conversations import Conversations, ItemsIn
+from dialects_app.openai.ids import read_item_id, response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
-from dialects_app.responses.kept import KeptResponses
 from dialects_app.responses.record import ResponseRecord
-from dialects_app.responses.store import ResponseStore
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.errors import SessionBusy
-from sessions_app.messages import ToolCall, ToolSpec
+from sessions_app.messages import ToolCall
 from tests.unit.chat.conftest import House, NoTools
+from tests.unit.dialects_app.responses.conftest import HELLO, kept_in, run
 from tests.unit.dialects_app.responses.streams import check_resource, shown
-from tools_app.toolset import Tool, ToolListing, ToolResult
 
-HELLO = TurnRequest(message="Hello!", approvals="suspend")
 GO_ON = TurnRequest(approvals="suspend")
 DONE = Finished(done_reason="stop", prompt_eval_count=10, eval_count=2)
-
-
-class Notes:
-    """A toolset with one tool."""
-
-    async def listing(self, selection=None):
-        spec = ToolSpec(name="note", description="", parameters={})
-        return ToolListing(tools={"note": Tool(spec=spec)})
-
-    async def call_tool(self, invocation):
-        text = invocation.arguments["text"]
-        if text == "nothing":
-            return ToolResult(success=False, error_message="There is nothing to note.")
-        return ToolResult(success=True, result=f"noted {text}")
 
 
 def noted(*texts):
@@ -44,46 +26,6 @@ def noted(*texts):
         CallDelta(ToolCall(id=f"c{number}", name="note", arguments={"text": text}))
         for number, text in enumerate(texts)
     ]
-
-
-@pytest.fixture
-def data_dir(tmp_path):
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
-
-
-@pytest.fixture
-async def house(data_dir):
-    house = House(data_dir, Notes())
-    yield house
-    with suppress(ModelError):
-        await house.turns.shutdown(grace_seconds=0)
-
-
-@pytest.fixture
-def store(house):
-    return ResponseStore(house.conversations.records)
-
-
-@pytest.fixture
-def kept(house):
-    return kept_in(house)
-
-
-def kept_in(house):
-    async def conversations(_):
-        return house.conversations
-
-    return KeptResponses(conversations=conversations, forget_session=house.sessions.delete)
-
-
-async def run(house, session_id=None, request=HELLO, **session):
-    """Have a turn, and return the name of its response."""
-    session_id = session_id or await house.new_session(**session)
-    turn = await house.turns.start(session_id, request)
-    async with asyncio.timeout(20):
-        await turn.finished()
-    return response_id(session_id, turn.turn_id)
 
 
 async def read(stream):
@@ -313,89 +255,3 @@ async def test_a_turn_of_another_session_is_no_response_of_this_one(house, kept)
     for call in (kept.get, kept.stream, kept.cancel, kept.delete, kept.input_items):
         with pytest.raises(ResponseNotFound):
             await call(other)
-
-
-# --- Deleting ----------------------------------------------------------------------------------
-
-
-async def is_gone(kept, name):
-    for call in (kept.get, kept.stream, kept.cancel, kept.delete, kept.input_items):
-        with pytest.raises(ResponseNotFound):
-            await call(name)
-
-
-async def test_a_response_takes_a_session_along_that_was_made_for_it(house, kept, store):
-    house.model.say_text("Hello")
-    name = await run(house)
-    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
-    assert (await kept.delete(name)).deleted
-    assert (await asyncio.to_thread(house.sessions.list_sessions)) == ()
-    await is_gone(kept, name)
-
-
-async def test_a_turn_that_comes_before_the_deletion_keeps_the_session(house, store):
-    house.model.say_text("Hello")
-    house.model.say_text("Hello again")
-    name = await run(house)
-    loop = asyncio.get_running_loop()
-
-    def a_moment_later(session_id, **more):
-        asyncio.run_coroutine_threadsafe(run(house, session_id), loop).result(20)
-        house.sessions.delete(session_id, **more)
-
-    async def conversations(_):
-        return house.conversations
-
-    kept = KeptResponses(conversations=conversations, forget_session=a_moment_later)
-    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
-
-    assert (await kept.delete(name)).deleted
-
-    (session,) = await asyncio.to_thread(house.sessions.list_sessions)
-    assert session.session_id == name[5:15]
-    await is_gone(kept, name)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        None,
-        ResponseRecord(echo={"conversation": {"id": conversation_id("0" * 10)}}),
-        ResponseRecord(echo={"previous_response_id": "resp_1"}),
-    ],
-)
-async def test_a_session_that_was_there_before_stays(house, kept, store, record):
-    house.model.say_text("Hello")
-    name = await run(house)
-    if record is not None:
-        await asyncio.to_thread(store.keep, name[5:15], name[15:], record)
-    await kept.delete(name)
-    assert [message.content for message in await house.messages(name[5:15])] == ["Hello!", "Hello"]
-    await is_gone(kept, name)
-
-
-async def test_a_session_with_other_turns_stays(house, kept, store):
-    house.model.say_text("Hello")
-    first = await run(house)
-    await asyncio.to_thread(store.keep, first[5:15], first[15:], ResponseRecord())
-    house.model.say_text("Again")
-    second = await run(house, first[5:15])
-    await kept.delete(first)
-    await is_gone(kept, first)
-    assert (await kept.get(second))["status"] == "completed"
-    assert [said["content"][0]["text"] for said in await kept.input_items(second)] == [
-        *("Hello!", "Hello", "Hello!"),
-    ]
-
-
-async def test_a_session_to_which_items_were_added_stays(house, kept, store):
-    house.model.say_text("Hello")
-    name = await run(house)
-    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
-    items = ItemsIn(items=[{"role": "user", "content": "By hand"}])
-    conversations = Conversations(house.sessions)
-    await asyncio.to_thread(conversations.add, conversation_id(name[5:15]), items)
-    await kept.delete(name)
-    said = [message.content for message in await house.messages(name[5:15])]
-    assert said == ["Hello!", "Hello", "By hand"]
-    await is_gone(kept, name)
