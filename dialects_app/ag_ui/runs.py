@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, NoActiveTurn

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import ConfirmationAlreadyDecided, NoActiveTurn

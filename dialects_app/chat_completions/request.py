@@ -7,10 +7,10 @@ can't be promised is noted in ``x-mochi-warning``; everything else that is unkno
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
