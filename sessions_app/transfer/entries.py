@@ -19,7 +19,9 @@ ENTRY_PARTS = 4_000_000
 """The most values that an entry may seem to have: some take a hundred times their length."""
 _HEAD_BYTES = 64 * 1024
 
-_UP_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+# The outer group gives back a text without an end. A possessive one (``*+``) keeps it before
+# Python 3.11.5, as in Debian 12 (https://github.com/python/cpython/issues/106052).
+_UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*', re.DOTALL)
 _UP_TO_QUOTE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*+")
 _HISTORY = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*\d+\s*,\s*)?"history"\s*:\s*\[')
