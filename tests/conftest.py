@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.functional.processes import ForkedToolServer
 
-pytest_plugins = ["tests.object_server", "tests.redis_server"]
+pytest_plugins = ["tests.object_server", "tests.redis_server", "tests.warm.plugin"]
 
 # Started in the background, a shell has us ignore CTRL-C, and nohup the end of the terminal;
 # servers that we start would inherit that.

@@ -247,16 +247,21 @@ def import_ninja_settings() -> None:
     sys.modules["ninja.conf"] = module
 
 
+def import_modules() -> None:
+    """Import what servers and commands need."""
+    import_ninja_settings()
+    for name in MODULES:
+        importlib.import_module(name)
+
+
 def main() -> None:
     """Import the libraries, then serve."""
     gc.disable()
     if sys.argv[2] == "tools":
-        names = TOOL_MODULES
+        for name in TOOL_MODULES:
+            importlib.import_module(name)
     else:
-        import_ninja_settings()
-        names = MODULES
-    for name in names:
-        importlib.import_module(name)
+        import_modules()
     gc.freeze()
     control = socket.socket(fileno=int(sys.argv[1]))
     request = serve(control)

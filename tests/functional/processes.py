@@ -17,6 +17,7 @@ from typing import IO, Any, Literal, Self
 from tests import orphans
 from tests.functional import fork_server
 from tests.functional.fork_server import MANAGE, MODULE, PATCHES, ROOT, take_terminal
+from tests.warm.plugin import FORK_SERVERS
 
 Stream = int | IO[Any]
 
@@ -181,6 +182,10 @@ class ForkServer:
 
     def _connected(self) -> socket.socket:
         """Return the connection to the program, which reads its end when pytest has gone."""
+        if self._control is None and self._kind == "servers" and FORK_SERVERS in os.environ:
+            self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control.connect(os.environ[FORK_SERVERS])
+            atexit.register(self._control.close)
         if self._control is None:
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
