@@ -19,7 +19,11 @@ class Unread:
 
     Args:
         count: How many there are.
-        read: Decodes them; raises ``SessionCorrupt`` where that fails.
+        load: Returns a session's file that holds them.
+        read: Decodes them from a file; raises ``SessionCorrupt`` where that fails, or where the
+            file holds others.
+        commas: Where the commas before and behind them stand, counted from where the text of the
+            first message begins.
         covers: The id of the first message of the span that holds them, and that span's length.
         digest: The span's digest (``digest_of``).
     """
@@ -27,22 +31,35 @@ class Unread:
     def __init__(
         self,
         count: int,
-        read: Callable[[], Sequence[Message]],
+        load: Callable[[], bytes],
+        read: Callable[[bytes], Sequence[Message]],
         *,
+        commas: tuple[int, int],
         covers: tuple[str, int],
         digest: str,
     ) -> None:
         self.count = count
+        self.commas = commas
         self.covers = covers
         self.digest = digest
+        self._load = load
         self._read = read
         self._messages: Sequence[Message] | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether they are decoded, and in memory."""
+        return self._messages is not None
 
     def messages(self) -> Sequence[Message]:
         """Return them; they are decoded once."""
         if self._messages is None:
-            self._messages = self._read()
+            self._messages = self._read(self._load())
         return self._messages
+
+    def leave_to(self, load: Callable[[], bytes]) -> None:
+        """Let go of the text: where it is needed, it is loaded from now on."""
+        self._load = load
 
 
 @final

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
+from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
 from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
@@ -22,7 +23,7 @@ from sessions_app.format.message_format import messages_to_json, read_message
 from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
-from sessions_app.format.unread import Place, find_unread, without_note
+from sessions_app.format.unread import find_unread, without_note
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
@@ -142,7 +143,7 @@ def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> 
     if place is None:
         return None
     try:
-        outline = read_outline(outline_of(data, *place), session_id)
+        outline = read_outline(outline_of(data[: place[0]], data[place[1] :]), session_id)
         if outline is None:
             return None
         metadata, extra = outline
@@ -172,8 +173,21 @@ def _read_ends(
     tail, tail_may_stay = read(unread.end + 1, place[1], first=unread.behind)
     if len(head) != unread.first:
         return None
-    messages = PartlyRead(tuple(head), _unread(unread, read, metadata.session_id), tuple(tail))
-    return messages, head_may_stay and tail_may_stay
+    later = partial(
+        _read_unread,
+        state=unread.state,
+        session_id=metadata.session_id,
+        created_at=metadata.created_at,
+    )
+    run = Unread(
+        unread.behind - unread.first,
+        lambda: data,
+        later,
+        commas=(unread.start - place[0], unread.end - place[0]),
+        covers=(unread.state.first_id, unread.state.count),
+        digest=unread.state.digest,
+    )
+    return PartlyRead(tuple(head), run, tuple(tail)), head_may_stay and tail_may_stay
 
 
 def _read_pieces(
@@ -193,21 +207,32 @@ def _read_pieces(
     return Piece(messages, may_stay)
 
 
-def _unread(place: Place, read: Callable[..., Piece], session_id: str) -> Unread:
-    """Return the messages that are read when somebody asks for them."""
-    count = place.behind - place.first
+def _read_unread(
+    data: bytes, *, state: ContextState, session_id: str, created_at: str
+) -> Sequence[Message]:
+    """Return the messages that a state notes, from a file that holds them.
 
-    def read_later() -> Sequence[Message]:
-        try:
-            messages = read(place.start + 1, place.end, first=place.first).messages
-        except (Malformed, *NO_JSON) as error:
-            raise SessionCorrupt(session_id, str(error)) from error
-        if len(messages) != count:
-            raise SessionCorrupt(session_id, "what is noted of its text is not so")
-        return messages
-
-    state = place.state
-    return Unread(count, read_later, covers=(state.first_id, state.count), digest=state.digest)
+    Raises:
+        SessionCorrupt: It holds others, or they can't be read.
+    """
+    place = find_messages(data)
+    unread = place and find_unread(data, *place, state)
+    if not unread:
+        raise SessionCorrupt(session_id, "another program changed it just now")
+    try:
+        messages, _ = _read_pieces(
+            data,
+            unread.start + 1,
+            unread.end,
+            first=unread.first,
+            session_id=session_id,
+            created_at=created_at,
+        )
+    except (Malformed, *NO_JSON) as error:
+        raise SessionCorrupt(session_id, str(error)) from error
+    if len(messages) != unread.behind - unread.first:
+        raise SessionCorrupt(session_id, "what is noted of its text is not so")
+    return messages
 
 
 def read_outline(

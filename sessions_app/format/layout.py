@@ -30,9 +30,14 @@ def find_messages(data: bytes) -> tuple[int, int] | None:
     return (start, end) if start <= end else None
 
 
-def outline_of(data: bytes, start: int, end: int) -> bytes:
-    """Return the file with the placeholder as its only message."""
-    return b"%b%b%b" % (data[:start], PLACEHOLDER_LINE, data[end:])
+def outline_of(head: bytes, tail: bytes) -> bytes:
+    """Return the file with the placeholder as its only message.
+
+    Args:
+        head: What stands before the messages.
+        tail: What stands behind them.
+    """
+    return b"%b%b%b" % (head, PLACEHOLDER_LINE, tail)
 
 
 def pieces_of(data: bytes, start: int, end: int) -> Iterator[bytes]:

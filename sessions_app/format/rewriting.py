@@ -18,6 +18,7 @@ from sessions_app.format.codec import (
     encode,
     read_outline,
 )
+from sessions_app.format.ends import Ends, Stays
 from sessions_app.format.fields import Malformed
 from sessions_app.format.layout import (
     PIECE,
@@ -32,6 +33,9 @@ from sessions_app.messages import Message
 from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, counted
 
+Part = bytes | memoryview | Stays
+"""A part of a file that is to be written."""
+
 _BETWEEN = b",\n"
 """The bytes between two messages."""
 
@@ -41,14 +45,14 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         session: What ``decode`` makes of the bytes.
-        data: The bytes.
+        data: The bytes, or those at both ends.
         messages_at: Where in ``data`` the messages' text begins and ends, if it may stay.
         uncut: How many of the first messages were not written by this process: where the text of
             one of them ends is not known, only where that of the last one does.
     """
 
     session: Session
-    data: bytes
+    data: bytes | Ends
     messages_at: tuple[int, int] | None = None
     uncut: int = 0
 
@@ -58,14 +62,17 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         session, messages_at = decode_file(data, session_id, partly=partly)
         return cls(session, data, messages_at, len(session.messages))
 
-    def text_of(self, count: int) -> memoryview | None:
+    def text_of(self, count: int) -> Sequence[Part]:
         """Return the text of the first ``count`` messages, if it may stay and there are any."""
         left_out = len(self.session.messages) - count
         if self.messages_at is None or not count or (left_out and count <= self.uncut):
-            return None
-        start, end = self.messages_at
-        stop = comma_before(self.data, start, end, messages=left_out)
-        return None if stop is None else memoryview(self.data)[start:stop]
+            return ()
+        (start, end), data = self.messages_at, self.data
+        if isinstance(data, bytes):
+            stop = comma_before(data, start, end, messages=left_out)
+            return () if stop is None else (memoryview(data)[start:stop],)
+        stop = comma_before(data.back, 0, end - data.back_at, messages=left_out)
+        return () if stop is None else (data.front[start:], data.stays, data.back[:stop])
 
     def whole(self) -> "SessionFile":
         """Return the file with all its messages read."""
@@ -77,7 +84,9 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
     def noting(self, session: Session) -> Session:
         """Return what shall be written, with a note of what need not be decoded of it again."""
-        if self.messages_at is None or type(self.session.messages) is PartlyRead:
+        if self.messages_at is None or isinstance(self.data, Ends):
+            return session
+        if type(self.session.messages) is PartlyRead:
             return session
         return noted(session, self.session, self.data, self.messages_at)
 
@@ -86,14 +95,14 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
     """The bytes of a file that this process wrote, not yet read back.
 
     Attributes:
-        data: The bytes.
+        data: The bytes, or those at both ends.
         messages_at: Where in ``data`` the messages' text begins and ends.
         known: The session's first messages, as far as they were read from an earlier file.
         new_at: Where in ``data`` the text of the others begins.
         uncut: As in ``SessionFile``.
     """
 
-    data: bytes
+    data: bytes | Ends
     messages_at: tuple[int, int]
     known: Sequence[Message]
     new_at: int
@@ -106,7 +115,7 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
         """
         start, end = self.messages_at
         try:
-            outline = read_outline(outline_of(self.data, start, end), session_id)
+            outline = read_outline(outline_of(self.data[:start], self.data[end:]), session_id)
             if outline is None:
                 return None
             metadata, extra = outline
@@ -133,7 +142,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         uncut: As in ``SessionFile``.
     """
 
-    parts: Sequence[bytes | memoryview]
+    parts: Sequence[Part]
     known: Sequence[Message] = ()
     new: Sequence[bytes] = ()
     uncut: int = 0
@@ -143,15 +152,31 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         """Return the number of bytes."""
         return sum(map(len, self.parts))
 
+    @property
+    def head(self) -> bytes:
+        """Return what stands before the messages."""
+        return _joined(self.parts[:1])
+
+    def joined(self) -> bytes:
+        """Return the file, as far as it is in memory."""
+        return _joined(self.parts)
+
+    @property
+    def stays(self) -> bool:
+        """Return whether some of it stands in the file so far, and nowhere else."""
+        return any(isinstance(part, Stays) for part in self.parts)
+
     def continues(self, before: SessionFile) -> bool:
         """Return whether all messages of the file so far stand at its beginning as they were."""
         return bool(self.known) and len(self.known) == len(before.session.messages)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the file in pieces of about ``PIECE`` bytes."""
+        """Yield the file in pieces of about ``PIECE`` bytes, as far as it is in memory."""
         piece: list[bytes | memoryview] = []
         size = 0
         for part in self.parts:
+            if isinstance(part, Stays):
+                continue
             piece.append(part)
             size += len(part)
             if size >= PIECE:
@@ -167,6 +192,31 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         """
         if len(self.parts) == 1 or sum(map(len, self.new)) > PIECE:
             return None
+        return self._written(data)
+
+    def ends(self) -> WrittenFile | None:
+        """Return what to keep of the file without the messages that were not read.
+
+        None where they were, or where it must be read as a whole.
+        """
+        known = self.known
+        if not isinstance(known, PartlyRead) or sum(map(len, self.new)) > PIECE:
+            return None
+        before, after = known.unread.commas
+        head, text, *rest = self.parts
+        if isinstance(text, memoryview):
+            ends = Ends(
+                front=_joined([head, text[:before]]),
+                middle=after - before,
+                back=_joined([text[after:], *rest]),
+            )
+            return self._written(ends)
+        stays, *rest = rest
+        if not isinstance(stays, Stays):  # all messages had to be made anew
+            return None
+        return self._written(Ends(_joined([head, text]), stays.length, _joined(rest)))
+
+    def _written(self, data: bytes | Ends) -> WrittenFile:
         end = len(data) - len(self.parts[-1])
         return WrittenFile(
             data=data,
@@ -193,19 +243,19 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
         if not (session.messages and found):
             return Rewrite([encode(session)])
         known: Sequence[Message] = ()
-        texts: Sequence[bytes | memoryview] = []
+        texts: Sequence[Sequence[Part]] = []
         uncut = 0
         if before is not None:
             known = _common_beginning(before.session.messages, session.messages)
             text = before.text_of(len(known))
-            texts = [text] if text else [*texts_of(known)]
+            texts = [text] if text else [(each,) for each in texts_of(known)]
             uncut = before.uncut if text else 0
         new = [*texts_of(session.messages[len(known) :])]
     except TypeError:  # then orjson may write none of it
         return Rewrite([encode(session)])
-    parts: list[bytes | memoryview] = [head]
-    for run in (*texts, *new):
-        parts += (run, _BETWEEN)
+    parts: list[Part] = [head]
+    for run in (*texts, *((each,) for each in new)):
+        parts += (*run, _BETWEEN)
     parts[-1] = tail
     return Rewrite(parts, known, new, uncut)
 
@@ -216,3 +266,7 @@ def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequenc
         return new[:count]
     same = [*map(is_, old, new)]
     return new[: same.index(False)] if False in same else new[: len(same)]
+
+
+def _joined(parts: Sequence[Part]) -> bytes:
+    return b"".join(part for part in parts if not isinstance(part, Stays))

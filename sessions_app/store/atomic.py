@@ -260,7 +260,7 @@ def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes) -> int:
+def write_all(descriptor: int, data: bytes | memoryview) -> int:
     """Write the data, however many writes that takes; return how many bytes they are."""
     remaining = memoryview(data)
     while remaining:

@@ -2,9 +2,15 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import msgspec
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
-from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
+from sessions_app.format.ends import Stays
+from sessions_app.format.rewriting import Rewrite, SessionFile, WrittenFile, rewrite
+from sessions_app.partly_read import PartlyRead
 from sessions_app.session import Session, counted
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -12,9 +18,19 @@ from sessions_app.store.atomic import (
     read_regular,
     write_atomically,
 )
-from sessions_app.store.cache import MOST_BYTES, RecentSessions
-from sessions_app.store.growing import LARGE, drop_spare, replace_grown
+from sessions_app.store.cache import MOST_BYTES, Recent, RecentSessions
+from sessions_app.store.growing import (
+    LARGE,
+    FileChangedError,
+    Range,
+    Replaced,
+    Shared,
+    drop_spare,
+    in_pieces,
+    replace_grown,
+)
 from sessions_app.store.repository import Change
+from sessions_app.store.stamps import bears
 
 SIZE_LIMIT = 64 * 1024 * 1024
 RESERVE = 64
@@ -57,26 +73,62 @@ class SessionFiles:
             SessionNotFound: There is none.
             SessionCorrupt: It can't be read.
         """
-        file = self._read(session_id, partly=partly)
-        return file if partly else file.whole()
+        if partly:
+            return self._read_partly(session_id)
+        recent = self._recent_as_it_is(session_id)
+        # All messages of a session that is too large to be kept are decoded from its file.
+        if recent is not None and len(recent.file.data) <= MOST_BYTES:
+            file = self.recent.recognise(session_id, recent.file.data)
+            with suppress(SessionCorrupt, SessionNotFound):  # then it was changed just now
+                if file is not None:
+                    return self._whole(session_id, file)
+        data = self._bytes(session_id)
+        file = self.recent.recognise(session_id, data)
+        if file is not None:
+            return file.whole()
+        file = SessionFile.of(data, session_id)
+        if recent is None:  # else those at its ends are worth more
+            self.recent.keep(session_id, file)
+        return file
 
-    def _read(self, session_id: str, *, partly: bool) -> SessionFile:
-        known = self.recent.bytes_of(session_id)
-        if known is not None and len(known) >= LARGE and holds(self.path(session_id), known):
-            file = self.recent.recognise(session_id, known)
+    def _read_partly(self, session_id: str) -> SessionFile:
+        recent = self._recent_as_it_is(session_id)
+        if recent is not None:
+            file = self.recent.recognise(session_id, recent.file.data)
             if file is not None:
                 return file
+        data = self._bytes(session_id)
+        file = self.recent.recognise(session_id, data)
+        if file is None:
+            file = SessionFile.of(data, session_id, partly=True)
+            self.recent.keep(session_id, file)
+        return file
+
+    def _recent_as_it_is(self, session_id: str) -> Recent | None:
+        """Return what was kept of the session's file, if that is large and holds it still."""
+        recent = self.recent.of(session_id)
+        if recent is None or len(recent.file.data) < LARGE:
+            return None
+        path, data = self.path(session_id), recent.file.data
+        if recent.stamp is not None and bears(path, recent.stamp):
+            return recent
+        return recent if isinstance(data, bytes) and holds(path, data) else None
+
+    def _whole(self, session_id: str, file: SessionFile) -> SessionFile:
+        """Return the file with all its messages read; those are kept with it, and count."""
+        whole = file.whole()
+        recent = self.recent.of(session_id)
+        if whole is not file and recent is not None and recent.file is file:
+            self.recent.keep(session_id, file, stamp=recent.stamp, shared=recent.shared)
+        return whole
+
+    def _bytes(self, session_id: str) -> bytes:
         try:
-            data = read_regular(self.path(session_id), limit=SIZE_LIMIT)
+            return read_regular(self.path(session_id), limit=SIZE_LIMIT)
         except FileNotFoundError as error:
             raise SessionNotFound(session_id) from error
         except UnreadableFileError as error:
             raise SessionCorrupt(session_id, error.reason) from error
-        file = self.recent.recognise(session_id, data)
-        if file is None:
-            file = SessionFile.of(data, session_id, partly=partly)
-            self.recent.keep(session_id, file)
-        return file
 
     def change(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
         """Write what the session becomes, unless that is the session itself, and return it."""
@@ -109,28 +161,59 @@ class SessionFiles:
         new = rewrite(session, before)
         size = new.size
         require_room(size, None if before is None else len(before.data), recovers=recovers)
-        if size > MOST_BYTES:
-            self._put(session_id, new, before)
+        recent = None if before is None else self._recent_of(session_id, before)
+        new = _as_read(new, before, recent)
+        done = self._put(session_id, new, before, recent)
+        shared = _shared(new, before, recent)
+        if done.stamp is not None and (ends := new.ends()) is not None:
+            self._leave_out(session_id, ends)
+            self.recent.keep(session_id, ends, stamp=done.stamp, shared=shared)
+        elif size > MOST_BYTES or new.stays:
             self.recent.forget(session_id)
-            return
-        data = b"".join(new.parts)
-        self._put(session_id, new, before)
-        if (written := new.written(data)) is not None:
-            self.recent.keep(session_id, written)
-        elif before is None and not session.messages:  # its first turn is near
-            self.recent.keep(session_id, SessionFile.of(data, session_id))
+        else:
+            data = new.joined()
+            if (written := new.written(data)) is not None:
+                self.recent.keep(session_id, written, stamp=done.stamp, shared=shared)
+            elif before is None and not session.messages:  # its first turn is near
+                self.recent.keep(session_id, SessionFile.of(data, session_id))
 
-    def _put(self, session_id: str, new: Rewrite, before: SessionFile | None) -> None:
+    def _put(
+        self, session_id: str, new: Rewrite, before: SessionFile | None, recent: Recent | None
+    ) -> Replaced:
         path = self.path(session_id)
         try:
+            parts = [self._as_part(session_id, part, recent) for part in new.parts]
             if before is not None and new.continues(before) and new.size >= LARGE:
-                replace_grown(path, new.parts, durable=self._durable)
-                return
-            write_atomically(path, new.pieces(), exclusive=before is None, durable=self._durable)
+                shared = None if recent is None else recent.shared
+                return replace_grown(path, parts, durable=self._durable, shared=shared)
+            pieces = in_pieces(parts) if new.stays else new.pieces()
+            write_atomically(path, pieces, exclusive=before is None, durable=self._durable)
             if before is not None and len(before.data) >= LARGE:
                 drop_spare(path)  # what was taken out of a session shall be gone
+            return Replaced(new.size, None)
+        except FileChangedError as error:
+            raise _changed(session_id) from error
         finally:  # it may be there although the directory could not be synced
             self._saved(session_id)
+
+    def _as_part(
+        self, session_id: str, part: bytes | memoryview | Stays, recent: Recent | None
+    ) -> bytes | memoryview | Range:
+        if not isinstance(part, Stays):
+            return part
+        if recent is None or recent.stamp is None:  # it was forgotten, or written meanwhile
+            raise _changed(session_id)
+        return Range(self.path(session_id), recent.stamp, part.start, part.length)
+
+    def _recent_of(self, session_id: str, file: SessionFile) -> Recent | None:
+        """Return what is known of a file that was read, if it is known still."""
+        recent = self.recent.of(session_id)
+        return recent if recent is not None and recent.file.data is file.data else None
+
+    def _leave_out(self, session_id: str, file: WrittenFile) -> None:
+        """Let go of the text that stands in the file, from which it can be read."""
+        if isinstance(file.known, PartlyRead):
+            file.known.unread.leave_to(partial(self._bytes, session_id))
 
     def can_hold(self, session: Session) -> bool:
         """Return whether the session could be written by a recovery."""
@@ -158,3 +241,28 @@ def require_room(size: int, size_before: int | None, *, recovers: bool = False) 
             f"The session would be larger than {limit >> 20} MiB, and could soon be read "
             "no more. Go on in a new one, or fork it from an earlier message."
         )
+
+
+def _as_read(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Rewrite:
+    """Return the file with those messages left to be read later that were so before."""
+    if before is None or recent is None or not new.continues(before):
+        return new
+    file = recent.file
+    messages = file.known if isinstance(file, WrittenFile) else file.session.messages
+    if not isinstance(messages, PartlyRead) or len(messages) != len(new.known):
+        return new
+    return msgspec.structs.replace(new, known=messages)
+
+
+def _shared(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Shared | None:
+    """Return what the file before, which is the spare now, shares with whatever continues it."""
+    if before is None or recent is None or recent.stamp is None or before.messages_at is None:
+        return None
+    if not new.continues(before):
+        return None
+    start, end = before.messages_at
+    return Shared(recent.stamp, head=start, until=end)
+
+
+def _changed(session_id: str) -> SessionCorrupt:
+    return SessionCorrupt(session_id, "another program changed it just now")

@@ -94,7 +94,7 @@ class SessionObjects:
         """
         session_id = before.session.session_id
         new = _enclosed(session, before.file, envelope, recovers=recovers)
-        data = b"".join(new.parts)
+        data = new.joined()
         with self._noted(session_id) as mark:
             tag = self._store.put_if(session_id + SUFFIX, data, before.tag)
         self._wrote(session, envelope, _Written(new, data, tag, mark))
@@ -108,7 +108,7 @@ class SessionObjects:
             OutcomeUnclear, ValidationFailed: As for ``replace``.
         """
         new = _enclosed(session, None, envelope)
-        data = b"".join(new.parts)
+        data = new.joined()
         with self._noted(session.session_id) as mark:
             key = session.session_id + SUFFIX
             put_new, put_if = self._store.put_new, self._store.put_if
@@ -213,5 +213,5 @@ def _enclosed(
     own, _ = opened(session)
     new = rewrite(own, before)
     require_room(new.size, None if before is None else len(before.data), recovers=recovers)
-    parts = [enclosed(bytes(new.parts[0]), envelope), *new.parts[1:]]
+    parts = [enclosed(new.head, envelope), *new.parts[1:]]
     return msgspec.structs.replace(new, parts=parts)

@@ -29,7 +29,12 @@ def say(number: int, *, hidden: bool = False) -> Message:
 def partly(whole: Sequence[Message], start: int, stop: int) -> PartlyRead:
     run = whole[start:stop]
     unread = Unread(
-        len(run), lambda: run, covers=(whole[0].message_id, stop), digest=digest_of(whole[:stop])
+        len(run),
+        lambda: b"a file",
+        lambda _: run,
+        commas=(1, 2),
+        covers=(whole[0].message_id, stop),
+        digest=digest_of(whole[:stop]),
     )
     return PartlyRead(tuple(whole[:start]), unread, tuple(whole[stop:]))
 
@@ -83,7 +88,7 @@ class NeverRead(Unread):
 def messages() -> PartlyRead:
     """Ten messages of which the middle six must not be read, and the first nine are dropped."""
     ten = [*map(say, range(10))]
-    unread = NeverRead(6, list, covers=("m0", 9), digest="the digest")
+    unread = NeverRead(6, bytes, lambda _: [], commas=(1, 2), covers=("m0", 9), digest="the digest")
     return PartlyRead((ten[0], ten[1]), unread, (ten[8], ten[9]))
 
 
@@ -122,13 +127,16 @@ def test_hidden_ones_at_the_ends_are_left_out(messages: PartlyRead) -> None:
 
 
 def test_the_middle_is_read_once() -> None:
-    readings: list[None] = []
+    readings: list[bytes] = []
 
-    def read() -> Sequence[Message]:
-        readings.append(None)
+    def read(file: bytes) -> Sequence[Message]:
+        readings.append(file)
         return [say(1)]
 
-    unread = Unread(1, read, covers=("m0", 1), digest="")
+    unread = Unread(1, lambda: b"in memory", read, commas=(1, 2), covers=("m0", 1), digest="")
     messages = PartlyRead((say(0),), unread, (say(2),))
+    unread.leave_to(lambda: b"on the disk")
+    assert not unread.is_read
     assert [*messages] == [*messages] == [say(0), say(1), say(2)]
-    assert len(readings) == 1
+    assert unread.is_read
+    assert readings == [b"on the disk"]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import layout, unread
 from sessions_app.format.codec import decode, encode
-from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.format.ends import Ends, Stays
+from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.messages import Attachment, Message, UserMessage
-from sessions_app.partly_read import PartlyRead
+from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, append_messages, counted, with_messages, with_metadata
 from tests.unit.sessions_app.format.sessions import messages as any_message
 from tests.unit.sessions_app.format.sessions import sessions
@@ -110,6 +111,77 @@ def test_a_file_that_was_changed_beside_the_server_is_read_as_ever(
             return error.reason
 
     assert found(partly=True) == found(partly=False)
+
+
+def filled_in(new: Rewrite, before: bytes) -> bytes:
+    """Return a file that is written, with what stays of the file before."""
+    return b"".join(
+        before[part.start : part.start + part.length] if isinstance(part, Stays) else bytes(part)
+        for part in new.parts
+    )
+
+
+Turn = tuple[str, int]
+turns = st.lists(
+    st.tuples(st.sampled_from(["say", "rename", "drop the last", "regenerate"]), st.integers(0, 99))
+)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(turns)
+def test_a_file_of_which_the_ends_are_kept_is_written_as_one_that_is_kept_whole(
+    long: bytes, done: list[Turn]
+) -> None:
+    file, data = SessionFile.of(long, SESSION_ID, partly=True), long
+    for what, number in done:
+        session = file.session
+        match what:
+            case "say":
+                changed = append_messages(session, say(f"more {number}"), now=NOW)
+            case "rename":
+                changed = with_metadata(session, now=NOW, title="T" * number)
+            case "drop the last":
+                changed = with_messages(session, session.messages[:-1], now=NOW)
+            case _:
+                said = [*session.messages[-2:-1], say(f"again {number}")]
+                first = session.messages[:-2]
+                changed = with_messages(session, followed_by(first, said), now=NOW)
+        new = rewrite(counted(changed), file)
+        data = filled_in(new, data)
+        assert len(data) == new.size
+        kept = new.ends()
+        if kept is None:
+            file = SessionFile.of(data, SESSION_ID, partly=True)
+            continue
+        assert isinstance(kept.data, Ends)
+        assert len(kept.data) == len(data)
+        assert kept.data.held < len(data)
+        read = kept.read(SESSION_ID)
+        assert read is not None
+        file = read
+        if isinstance(file.session.messages, PartlyRead):
+            file.session.messages.unread.leave_to(lambda data=data: data)
+        assert file.session == decode(data, SESSION_ID)
+        assert data == encode(file.session)
+
+
+def test_ends_give_no_bytes_that_stand_between_them() -> None:
+    ends = Ends(b"front", 10, b"back")
+    assert (len(ends), ends.held, ends[:3], ends[15:17]) == (19, 9, b"fro", b"ba")
+    for between in (slice(3, 6), slice(6, 8), slice(7, 19)):
+        with pytest.raises(IndexError):
+            ends[between]
+
+
+def test_what_was_left_in_the_file_is_not_taken_from_another_file(long: bytes) -> None:
+    messages = SessionFile.of(long, SESSION_ID, partly=True).session.messages
+    assert isinstance(messages, PartlyRead)
+    for other in (long.replace(b'"text 20"', b'"text XX"'), b"{}"):
+        messages.unread.leave_to(lambda other=other: other)
+        with pytest.raises(SessionCorrupt, match="another program changed it"):
+            messages.whole()
+    messages.unread.leave_to(lambda: long)
+    assert messages.whole() == decode(long, SESSION_ID).messages
 
 
 def test_a_note_that_does_not_hold_is_made_anew(long: bytes) -> None:

@@ -1,7 +1,6 @@
 """Files that grow at their ends: what is new is written, and nobody ever sees half of it."""
 
 import errno
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +14,18 @@ from hypothesis import strategies as st
 
 from sessions_app.errors import StorageFull
 from sessions_app.store import growing
-from sessions_app.store.growing import drop_spare, is_stale, replace_grown, spare_of
+from sessions_app.store.growing import (
+    FileChangedError,
+    Range,
+    Replaced,
+    Shared,
+    drop_spare,
+    is_stale,
+    replace_grown,
+    spare_of,
+)
+from sessions_app.store.stamps import bears
+from tests.unit.sessions_app.file_times import gives_leases
 
 OLD = b"".join(b"%07d " % number for number in range(125_000))
 
@@ -29,14 +39,8 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 def leased(tmp_path: Path) -> None:
     """Skip where the file system gives no leases."""
-    descriptor = os.open(tmp_path / "probe", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except (OSError, AttributeError):
+    if not gives_leases(tmp_path):
         pytest.skip("no leases here")
-    finally:
-        os.close(descriptor)
-        (tmp_path / "probe").unlink()
 
 
 @pytest.fixture
@@ -67,10 +71,88 @@ def grown(number: int) -> list[bytes | memoryview]:
 
 @pytest.mark.usefixtures("leased")
 def test_only_what_is_new_is_written(path: str) -> None:
-    written = [replace_grown(path, grown(number)) for number in range(6)]
+    written = [replace_grown(path, grown(number)).written for number in range(6)]
     assert read(path) == b"".join(grown(5))
     assert min(written[:2]) > len(OLD)  # there was no spare, or one of another kind
     assert max(written[2:]) < 20_000
+
+
+def shared_by(done: Replaced, number: int) -> Shared:
+    """Return what the file that was replaced last, as ``grown``, has in common with the next."""
+    assert done.stamp is not None
+    head, *rest = grown(number)
+    return Shared(done.stamp, head=len(head), until=len(head) + sum(map(len, rest[:-1])))
+
+
+@pytest.fixture
+def spare(path: str, leased: None) -> Shared:
+    """Return what is known of the path's spare, the first of two files."""
+    first = replace_grown(path, grown(1))
+    replace_grown(path, grown(2))
+    return shared_by(first, 1)
+
+
+def must_not_be_read(*_: object) -> bytes:
+    raise AssertionError("the spare was read")
+
+
+def test_what_is_known_of_a_spare_is_not_read(
+    path: str, spare: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "pread", must_not_be_read)
+    done = replace_grown(path, grown(3), shared=spare)
+    assert read(path) == b"".join(grown(3))
+    assert done.written < 100
+
+
+def test_a_spare_with_a_head_of_another_length_is_compared(path: str, spare: Shared) -> None:
+    longer = [b"a longer head", *grown(3)[1:]]
+    replace_grown(path, longer, shared=spare)
+    assert read(path) == b"".join(longer)
+
+
+def test_a_spare_that_somebody_wrote_to_is_compared(path: str, spare: Shared) -> None:
+    with Path(spare_of(path)).open("r+b") as file:
+        file.seek(5000)
+        file.write(b"edited")
+    replace_grown(path, grown(3), shared=spare)
+    assert read(path) == b"".join(grown(3))
+
+
+def test_a_new_file_takes_what_stays_from_the_one_before(path: str) -> None:
+    done = replace_grown(path, grown(1))
+    assert done.stamp is not None
+    head, old, *_ = grown(1)
+    for take_spare_away in (True, False):
+        if take_spare_away:
+            drop_spare(path)
+        stays = Range(path, done.stamp, len(head), len(old))
+        done = replace_grown(path, [b"head   2", stays, b" and more}"])
+        assert read(path) == b"head   2" + OLD + b" and more}"
+        assert done.stamp is not None
+
+
+@pytest.mark.parametrize("how", ["in place", "shorter", "another file", "gone"])
+def test_a_file_that_others_change_meanwhile_is_left_as_they_left_it(path: str, how: str) -> None:
+    done = replace_grown(path, grown(1))
+    assert done.stamp is not None
+    match how:
+        case "in place":
+            with Path(path).open("r+b") as file:
+                file.write(b"HEAD")
+        case "shorter":
+            os.truncate(path, 10)
+        case "another file":
+            Path(path).unlink()
+            large_file(Path(path).parent, b"another")
+        case "gone":
+            Path(path).unlink()
+    left = read(path) if how != "gone" else None
+    stays = Range(path, done.stamp, 8, len(OLD))
+    with pytest.raises(FileChangedError):
+        replace_grown(path, [b"head   2", stays, b"}"])
+    assert (read(path) if how != "gone" else None) == left
+    assert os.listdir(Path(path).parent) == ([] if left is None else [Path(path).name])
 
 
 def test_a_spare_is_the_file_before(path: str) -> None:
@@ -197,27 +279,32 @@ class DyingSystem:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_crash_at_any_byte_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_crash_at_any_byte_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, is_known: bool
+) -> None:
     files = [[b"1 head", b"some words. " * 5 + b"more. " * n, b"}"] for n in range(4)]
     for lives_for in range(1000):
         with TemporaryDirectory(dir=tmp_path) as folder:
             path = large_file(Path(folder), b"".join(files[0]))
-            replace_grown(path, files[1])
+            spare = replace_grown(path, files[1]).stamp
             replace_grown(path, files[2])
+            until = len(b"".join(files[1][:2]))
+            shared = Shared(spare, head=6, until=until) if is_known and spare else None
             with pytest.MonkeyPatch.context() as patch:
                 DyingSystem(patch, lives_for)
                 try:
-                    replace_grown(path, files[3])
+                    replace_grown(path, files[3], shared=shared)
                     survived = True
                 except Crash:
                     survived = False
             assert read(path) in (b"".join(files[2]), b"".join(files[3]))
             # Whatever was left behind, the next write is right.
-            replace_grown(path, files[3])
+            replace_grown(path, files[3], shared=shared)
             assert read(path) == b"".join(files[3])
             if survived:
                 break
-    assert lives_for > 20
+    assert lives_for > (12 if is_known else 20)
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_other(
@@ -249,6 +336,17 @@ deeds = st.one_of(
 )
 
 
+def common(
+    path: str, known: Replaced | None, before: list[bytes], parts: list[bytes]
+) -> Shared | None:
+    """Return what a file, which is the spare next time, has in common with what continues it."""
+    if known is None or known.stamp is None or not bears(path, known.stamp):
+        return None
+    if parts[1 : len(before)] != before[1:]:
+        return None
+    return Shared(known.stamp, head=len(before[0]), until=sum(map(len, before)))
+
+
 @settings(max_examples=3 * settings.default.max_examples)
 @given(done=st.lists(deeds, max_size=12))
 @pytest.mark.usefixtures("small_pieces")
@@ -261,7 +359,10 @@ def test_whatever_happens_in_between_the_file_is_what_was_written(
         parts: list[bytes] = [b"head", b"text"]
         held: list[tuple[int, bytes]] = []
         snapshots: list[tuple[str, bytes]] = []
+        known: Replaced | None = None
+        shared: Shared | None = None
         for deed, what in done:
+            before = parts
             match deed:
                 case "append":
                     parts = [*parts, what]
@@ -287,8 +388,10 @@ def test_whatever_happens_in_between_the_file_is_what_was_written(
                 case "forget the spare":
                     drop_spare(path)
                     continue
-            replace_grown(path, parts, durable=False)
+            now = common(path, known, before, parts)
+            known = replace_grown(path, parts, durable=False, shared=shared if now else None)
             assert read(path) == b"".join(parts)
+            shared = now
         for descriptor, was in held:
             assert os.pread(descriptor, 10_000, 0) == was
             os.close(descriptor)

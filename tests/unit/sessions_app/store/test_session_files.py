@@ -1,6 +1,5 @@
 """Files of sessions: a turn of a long one writes what it adds, and leaves nothing lying about."""
 
-import fcntl
 import os
 import re
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from sessions_app.session import (
 from sessions_app.store import growing, session_files
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.growing import LARGE
+from tests.unit.sessions_app.file_times import await_tick, gives_leases
 from tests.unit.sessions_app.format.sessions import messages
 
 SESSION_ID = "a1b2c3d4e5"
@@ -45,9 +45,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     replace_grown = session_files.replace_grown
 
-    def count(*args: Any, **how: Any) -> int:
-        counts.append(replace_grown(*args, **how))
-        return counts[-1]
+    def count(*args: Any, **how: Any) -> growing.Replaced:
+        done = replace_grown(*args, **how)
+        counts.append(done.written)
+        return done
 
     monkeypatch.setattr(session_files, "replace_grown", count)
     return counts
@@ -58,18 +59,6 @@ def path(sessions_dir: Path, repository: FileSessionRepository, make_session: Ma
     """Return the file of a session that is just large enough for a spare."""
     repository.create(make_session(*["text " * 200] * (LARGE // 1000)))
     return sessions_dir / f"{SESSION_ID}.json"
-
-
-def gives_leases(directory: Path) -> bool:
-    descriptor = os.open(directory / "probe", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except (OSError, AttributeError):
-        return False
-    finally:
-        os.close(descriptor)
-        (directory / "probe").unlink()
-    return True
 
 
 def test_an_append_writes_what_is_new(
@@ -93,6 +82,7 @@ def test_a_large_session_that_others_changed_is_read_anew(
     repository.update(SESSION_ID, say("Hello"))
     assert repository.load(SESSION_ID) is repository.load(SESSION_ID)
     status = path.stat()
+    await_tick()
     edited = path.read_bytes().replace(b'"Hello"', b'"Hullo"')
     path.write_bytes(edited)  # in place, of the same length
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

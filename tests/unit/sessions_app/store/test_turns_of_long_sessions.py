@@ -1,7 +1,10 @@
 """Turns of long sessions that their process has not read before: only what is sent is read."""
 
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,12 +12,16 @@ from chat.context.plan import ContextPlan, plan_request
 from chat.context.strategy import STRATEGIES
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import codec, unread
+from sessions_app.format.codec import decode, encode
+from sessions_app.format.ends import Ends
 from sessions_app.format.messages import Piece
 from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.partly_read import PartlyRead
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages, with_messages, with_metadata
+from sessions_app.store import cache, session_files
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.unit.sessions_app.file_times import gives_leases
 from tests.unit.sessions_app.left_out import NOW, leaving_out
 
 SESSION_ID = "a1b2c3d4e5"
@@ -165,3 +172,168 @@ def test_messages_are_deleted_and_edited_in_a_session_that_was_read_partly(
     manager.edit_message(SESSION_ID, 2000 + 1, "another question")
     left = FileSessionRepository(sessions_dir).load(SESSION_ID).messages
     assert [left[1000].message_id, left[-1].content] == [f"{1001:010x}", "another question"]
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many bytes were read and written, call by call."""
+    counts: list[int] = []
+
+    def counting(do: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            done = do(*args)
+            counts.append(len(done) if isinstance(done, bytes) else done)
+            return done
+
+        return counted
+
+    for name in ("read", "pread", "write"):
+        monkeypatch.setattr(os, name, counting(getattr(os, name)))
+    return counts
+
+
+def test_a_session_that_was_touched_is_neither_read_nor_written_where_it_stays(
+    session: Session, sessions_dir: Path, moved: list[int]
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    turn(repository, "first")
+    turn(repository, "second")
+    if not gives_leases(sessions_dir):
+        pytest.skip("no leases here")
+    moved.clear()
+    for number in range(5):
+        turn(repository, f"turn-{number}")
+    assert sum(moved) < 100_000
+    data = (sessions_dir / f"{SESSION_ID}.json").read_bytes()
+    assert len(data) > 800_000
+    assert data == encode(decode(data, SESSION_ID))
+    assert len(decode(data, SESSION_ID).messages) == LENGTH + 2 + 2 * 7
+    recent = repository._files.recent.of(SESSION_ID)
+    assert recent is not None
+    assert isinstance(recent.file.data, Ends)
+    assert recent.file.data.held < len(data) / 4
+
+
+def test_a_session_that_is_too_large_to_be_kept_is_touched_all_the_same(
+    session: Session,
+    sessions_dir: Path,
+    read: list[int],
+    moved: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cache, "MOST_BYTES", 500_000)
+    monkeypatch.setattr(session_files, "MOST_BYTES", 500_000)
+    repository = FileSessionRepository(sessions_dir)
+    if not gives_leases(sessions_dir):
+        pytest.skip("no leases here")
+    turn(repository, "first")
+    turn(repository, "second")
+    moved.clear()
+    turn(repository, "third")
+    assert sum(moved) < 20_000
+    for _ in range(2):
+        assert len(repository.load(SESSION_ID).messages) == LENGTH + 2 + 6
+    repository.update(SESSION_ID, lambda found: with_metadata(found, now=NOW, title="Title"))
+    turn(repository, "fourth")
+    data = (sessions_dir / f"{SESSION_ID}.json").read_bytes()
+    assert data == encode(decode(data, SESSION_ID))
+    assert len(decode(data, SESSION_ID).messages) == LENGTH + 2 + 8
+
+
+@pytest.mark.parametrize("when", ["between two turns", "in a turn"])
+@pytest.mark.parametrize("index", [0, 1000, LENGTH - 1])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_an_edit_of_a_file_that_was_touched_is_seen_and_kept(
+    session: Session, sessions_dir: Path, when: str, index: int, *, in_place: bool
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    path = sessions_dir / f"{SESSION_ID}.json"
+    turn(repository, "first")
+    turn(repository, "second")
+
+    def edit() -> None:
+        edited = path.read_text().replace(f'"Message {index}. Some', f'"Message {index}. SOME')
+        if not in_place:
+            path.unlink()
+        path.write_text(edited)
+
+    if when == "between two turns":
+        edit()
+        turn(repository, "third")
+    else:
+        owner = repository.owners.mine()
+        change = say("third")
+        repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (change(found), None))
+        edit()
+        repository.update(SESSION_ID, say("third: answer"), turn_id="t", release=True)
+    turn(repository, "fourth")
+    messages = FileSessionRepository(sessions_dir).load(SESSION_ID).messages
+    assert messages[index].content.startswith(f"Message {index}. SOME")
+    assert [said.content for said in messages[-4:]] == [
+        "third",
+        "third: answer",
+        "fourth",
+        "fourth: answer",
+    ]
+
+
+def test_what_changes_the_session_without_a_turn_has_all_of_it_and_keeps_its_ends(
+    session: Session, sessions_dir: Path, read: list[int]
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    turn(repository, "first")
+    turn(repository, "second")
+    for title in ("One", "Another title"):
+        change = partial(with_metadata, now=NOW, title=title)
+        assert len(repository.update(SESSION_ID, change).messages) == LENGTH + 2 + 4
+    read.clear()
+    turn(repository, "third")
+    assert not read
+    data = (sessions_dir / f"{SESSION_ID}.json").read_bytes()
+    assert data == encode(decode(data, SESSION_ID))
+    assert decode(data, SESSION_ID).metadata.title == "Another title"
+
+
+def test_the_end_of_a_session_that_was_touched_is_made_again(
+    session: Session, sessions_dir: Path
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    turn(repository, "first")
+    turn(repository, "second")
+    repository.update(
+        SESSION_ID, lambda found: with_messages(found, found.messages[:-1], now=NOW), turn_id=None
+    )
+    owner, change = repository.owners.mine(), partial(with_metadata, now=NOW)
+    for taken_away in (3, 2, 1):
+        turn(repository, f"turn-{taken_away}")
+        repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (change(found), None))
+        repository.update(
+            SESSION_ID,
+            lambda found, less=taken_away: with_messages(found, found.messages[:-less], now=NOW),
+            turn_id="t",
+            release=True,
+        )
+        data = (sessions_dir / f"{SESSION_ID}.json").read_bytes()
+        assert data == encode(decode(data, SESSION_ID))
+    assert len(repository.load(SESSION_ID).messages) == LENGTH + 2 + 3 + 6 - 6
+    assert not (sessions_dir / f".{SESSION_ID}.json.spare").exists()
+
+
+def test_a_file_that_is_changed_between_reading_and_writing_it_is_left_alone(
+    session: Session, sessions_dir: Path
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    path = sessions_dir / f"{SESSION_ID}.json"
+    turn(repository, "first")
+    turn(repository, "second")
+
+    def late(found: Session) -> Session:
+        (sessions_dir / f".{SESSION_ID}.json.spare").unlink(missing_ok=True)
+        path.write_bytes(b"edited " + path.read_bytes())
+        return say("third")(found)
+
+    owner = repository.owners.mine()
+    with pytest.raises(SessionCorrupt, match="another program changed it just now"):
+        repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (late(found), None))
+    assert path.read_bytes().startswith(b"edited ")
+    assert repository.claim_of(SESSION_ID) is None
