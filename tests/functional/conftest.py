@@ -191,6 +191,7 @@ def launch(
             stdout=subprocess.PIPE,
             stderr=stderr,
             has_zygote="--workers" in flags or "MOCHI_WORKERS" in variables,
+            forks_code=True,
         )
     assert process.stdout
     line = process.stdout.readline()

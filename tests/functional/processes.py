@@ -127,7 +127,7 @@ Process = ForkedProcess | subprocess.Popen[str]
 class ForkServer:
     """Starts processes; the program behind it begins with the first one and ends with pytest."""
 
-    def __init__(self, kind: Literal["servers", "tools"]) -> None:
+    def __init__(self, kind: Literal["servers", "vendors", "tools"]) -> None:
         self._kind = kind
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
@@ -182,9 +182,9 @@ class ForkServer:
 
     def _connected(self) -> socket.socket:
         """Return the connection to the program, which reads its end when pytest has gone."""
-        if self._control is None and self._kind == "servers" and FORK_SERVERS in os.environ:
+        if self._control is None and self._kind != "tools" and FORK_SERVERS in os.environ:
             self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._control.connect(os.environ[FORK_SERVERS])
+            self._control.connect(f"{os.environ[FORK_SERVERS]}/{self._kind}")
             atexit.register(self._control.close)
         if self._control is None:
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -205,6 +205,8 @@ def _end(control: socket.socket, program: "subprocess.Popen[bytes]") -> None:
 
 
 _FORK_SERVER = ForkServer("servers")
+_VENDOR_FORK_SERVER = ForkServer("vendors")
+"""Has imported the vendors' clients as well, for servers that may ask them."""
 _TOOL_FORK_SERVER = ForkServer("tools")
 
 
@@ -238,6 +240,11 @@ def can_fork(command: Sequence[str], env: Mapping[str, str], *, forks_code: bool
     return [each for each in command[1:4] if each != "-P"][:2] == _MODULE or command[1] == MANAGE
 
 
+def _may_ask_vendors(env: Mapping[str, str]) -> bool:
+    """Return whether a server would import vendors' clients, and a warm process has."""
+    return FORK_SERVERS in os.environ and any("_PROVIDERS__" in name for name in env)
+
+
 def start_process(
     command: Sequence[str],
     *,
@@ -264,7 +271,8 @@ def start_process(
         forks_code: Whether code (``-c``) is run by a fork as well, which has imported the server.
     """
     if can_fork(command, env, forks_code=forks_code):
-        return _FORK_SERVER.start(
+        server = _VENDOR_FORK_SERVER if _may_ask_vendors(env) else _FORK_SERVER
+        return server.start(
             command,
             env=env,
             cwd=cwd,

@@ -15,7 +15,7 @@ import pytest
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 FORK_SERVERS = "PYTEST_FORK_SERVERS"
-"""The variable that names the socket where a process of the suite gets a fork server."""
+"""The variable that names the folder of sockets where a process of the suite gets fork servers."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -25,7 +25,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
         return
     directory = tempfile.TemporaryDirectory(prefix="mochi-warm-")
     listeners = []
-    for name in ("servers", "workers"):
+    for name in ("servers", "vendors"):
         listeners.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         listeners[-1].bind(str(Path(directory.name) / name))
         listeners[-1].listen()
@@ -39,10 +39,10 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     )
     for each in (*listeners, theirs):
         each.close()
-    os.environ[FORK_SERVERS] = str(Path(directory.name) / "servers")
+    os.environ[FORK_SERVERS] = directory.name
     stub = [sys.executable, "-I", "-S", str(FOLDER / "worker.py")]
     for spec in specs:
-        spec.python = shlex.join([*stub, str(Path(directory.name) / "workers")])
+        spec.python = shlex.join([*stub, str(Path(directory.name) / "vendors")])
 
     def end() -> None:
         ours.close()

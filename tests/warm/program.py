@@ -3,8 +3,8 @@
 Each process of the suite would import Django, pydantic, the vendors' clients and pytest itself, and
 have a fork server (``tests/functional/fork_server.py``) import most of it a second time. This
 program imports it once (docs/decisions/0104). It has two sockets: who connects to the first gets a
-fork server of its own; who connects to the second, one whose forks have imported what the tests use
-as well.
+fork server of its own; who connects to the second, one whose forks have imported the vendors'
+clients and what tests use as well: the processes of the suite, and servers that ask vendors.
 """
 
 import gc
@@ -34,13 +34,24 @@ TEST_MODULES = (
     "hypothesis.stateful",
     "mcp.server",
     "mcp.types",
+    "models_app.vendors.deltas",
+    "models_app.vendors.exceptions",
+    "models_app.vendors.history",
+    "models_app.vendors.http_client",
+    "models_app.vendors.pydantic_models",
     "moto.server",
     "obstore.store",
     "openai",
     "opentelemetry.sdk.trace",
     "prometheus_client",
     "psutil",
-    "pydantic_ai",
+    "pydantic_ai.direct",
+    "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.google",
+    "pydantic_ai.models.openrouter",
+    "pydantic_ai.providers.anthropic",
+    "pydantic_ai.providers.google",
+    "pydantic_ai.providers.openrouter",
     "pytest",
     "pytest_asyncio.plugin",
     "pytest_django.plugin",
@@ -56,16 +67,16 @@ def main() -> None:
     """Import the libraries, then fork until the suite has ended."""
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    servers, workers, suite = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    servers, vendors, suite = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     fork_server.import_modules()
     gc.freeze()
     listener = servers
     if os.fork() == 0:
-        listener = workers
+        listener = vendors
         for name in TEST_MODULES:
             importlib.import_module(name)
         gc.freeze()
-    (workers if listener is servers else servers).close()
+    (vendors if listener is servers else servers).close()
     connection = _connection(listener, suite)
     if connection is None:
         with suppress(ChildProcessError):

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.functional.processes import MANAGE
+
 GRACE = 2.0
 FOR_EVER = "600"  # longer than any of these tests may take
 UVICORN = (
@@ -27,14 +29,13 @@ UVICORN = (
         Server(uvicorn.Config("mochi_project.asgi:application", port=0)).run()
     """),
 )
-RUNSERVER = ("-m", "django", "runserver", "--noreload", "127.0.0.1:0")
-DJANGO = {"DJANGO_SETTINGS_MODULE": "mochi_project.settings"}
+RUNSERVER = (MANAGE, "runserver", "--noreload", "127.0.0.1:0")
 WAYS = {
     "one process": {},
     "two workers": {"MOCHI_WORKERS": "2"},
     "four workers": {"MOCHI_WORKERS": "4"},
     "uvicorn": {"program": UVICORN},
-    "runserver": {"program": RUNSERVER, **DJANGO},
+    "runserver": {"program": RUNSERVER},
 }
 
 
