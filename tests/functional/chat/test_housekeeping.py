@@ -1,7 +1,6 @@
 """Sessions are deleted with what runs on them, through any worker, and from a shell."""
 
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.functional.conftest import MODEL
+from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
 CONFIRM = "tool_call_confirmation_required"
@@ -107,15 +107,7 @@ def test_a_shell_deletes_sessions_with_the_turns_that_a_server_runs(server, chat
     message = script("Half of it", stall_seconds=600, stall_after=1)
     with chat.stream(running, message=message) as events:
         until(events, "content_delta")
-        ended = subprocess.run(
-            [*command, "--yes", "--force"],
-            env=environment,
-            cwd=server.data_dir,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        ended = run_process([*command, "--yes", "--force"], env=environment, cwd=server.data_dir)
         assert ended.returncode == 0, ended.stderr
         assert [event.name for event in events][-2:] == ["cancelled", "done"]
     assert ended.stdout.splitlines() == [

@@ -4,16 +4,16 @@ import base64
 import hashlib
 import json
 import secrets
-import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.functional.conftest import ROOT, Chat, Server, StartServer
+from tests.functional.processes import run_process
 from tests.unit.sessions_app.attachments.images import png
 
 MODELS = [
@@ -211,12 +211,10 @@ def test_a_session_moves_to_another_server_with_its_image(
 
 
 def command(folder: Path, *words: str) -> str:
-    done: Sequence[str] = [sys.executable, "-m", "mochi_server", *words]
-    return subprocess.run(
-        done,
+    ended = run_process(
+        [sys.executable, "-m", "mochi_server", *words],
         cwd=folder,
         env={"PYTHONPATH": str(ROOT), "MOCHI_DATA_DIR": str(folder)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout

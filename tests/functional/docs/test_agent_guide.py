@@ -1,15 +1,17 @@
 """The agent of docs/agents.md works as the page says."""
 
 import json
+import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/agents.md").read_text()
@@ -59,14 +61,8 @@ def test_the_agent_of_five_minutes_is_one(data_dir: Path) -> None:
     assert example
 
     program, *arguments = shlex.split(example[1])
-    ended = subprocess.run(
-        [sys.executable, "-m", "mochi_server", "--data-dir", str(data_dir), *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mochi_server", "--data-dir", str(data_dir), *arguments]
+    ended = run_process(command, env=os.environ, cwd=ROOT)
 
     assert program == "mochi-server"
     assert ended.returncode == 0, ended.stderr

@@ -1,6 +1,7 @@
 """The examples in docs/tools.md and docs/tool-policies.md do what they say."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from httpx_sse import connect_sse
 
 from mochi_project.management.example_data import copy_examples
+from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
 TOOLS = (ROOT / "docs/tools.md").read_text()
@@ -62,14 +64,8 @@ def write_files(data_dir: Path, *names: str) -> None:
 
 
 def mochi(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mochi_server", "--data-dir", str(data_dir), *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mochi_server", "--data-dir", str(data_dir), *arguments]
+    return run_process(command, env=os.environ, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")

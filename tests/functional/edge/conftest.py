@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,10 @@ import httpx
 import psutil
 import pytest
 
+from tests.functional.processes import Process, start_process
+
 ROOT = Path(__file__).parents[3]
+SERVE = str(Path(__file__).with_name("serve.py"))
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class RawAnswer:
 class EdgeServer:
     """A running server process."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
     data_dir: Path
 
@@ -96,18 +98,16 @@ def running(data_dir: Path, **variables: str) -> Iterator[EdgeServer]:
         "MOCHI_BACKGROUND_WORKER": "false",
         "MOCHI_OLLAMA_HOST": "http://user:pass-canary@127.0.0.1:9",
     }
-    with (
-        (data_dir / "stderr.txt").open("w") as log,
-        subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("serve.py"))],
+    with (data_dir / "stderr.txt").open("w") as log:
+        process = start_process(
+            [sys.executable, "-c", f"import runpy; runpy.run_path({SERVE!r}, run_name='__main__')"],
             cwd=data_dir,
             env={**kept, **environment, **variables},
-            stdout=subprocess.PIPE,
             stderr=log,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
+            forks_code=True,
+        )
+    assert process.stdout is not None
+    with process.stdout:
         url = process.stdout.readline().strip()
         assert url, (data_dir / "stderr.txt").read_text()
         try:

@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.processes import run_process
+
 ROOT = Path(__file__).parents[3]
 HOOKS = "tests.functional.openapi.explained"
 REPLACED = "positive_data_acceptance,ensure_resource_availability"  # by those of the hooks
@@ -68,7 +70,7 @@ def seed(server: Any) -> None:
     """Make what requests can be about: tools, agents, sessions with turns, a prompt, a profile."""
     init = [sys.executable, "-m", "mochi_server", "init", str(server.data_dir)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(init, cwd=server.data_dir, env=environment, check=True, capture_output=True)
+    assert run_process(init, cwd=server.data_dir, env=environment).returncode == 0
     chat = server.chat()
     for _ in range(3):
         chat.say(chat.new_session(), "Hello!")

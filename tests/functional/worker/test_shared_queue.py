@@ -18,9 +18,9 @@ from chat.storage.redis.clock import RedisClock
 from mochi_project.background.redis_queue import HOLD_SECONDS, count_workers
 from sessions_app.store.redis.connection import RedisConnection
 from tests.functional.durability.conftest import LAST_LINE, Upstream
+from tests.functional.processes import MANAGE, start_process
 from tests.redis_server import running_redis
 
-ROOT = Path(__file__).parents[3]
 TASK = "chat.tasks.summarize"
 SECRETS = {"MOCHI_SECRET_KEY": "0123456789abcdef" * 2}
 
@@ -98,10 +98,12 @@ class Worker:
     def __init__(self, data_dir, variables):
         self.data_dir = data_dir
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MOCHI_")}
-        self._process = subprocess.Popen(
-            [sys.executable, ROOT / "manage.py", "qcluster"],
+        self._process = start_process(
+            [sys.executable, MANAGE, "qcluster"],
             env={**environment, **variables, "MOCHI_DATA_DIR": str(data_dir)},
+            cwd=data_dir,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def kill(self):
