@@ -101,6 +101,13 @@ def test_ci_runs_what_the_default_run_leaves_out() -> None:
     assert left_out - RECIPES == set()
 
 
+def test_ci_waits_for_each_step_that_it_begins_beside_others() -> None:
+    begun = re.findall(r"^begin (\w+) ", CI, re.MULTILINE)
+
+    assert begun
+    assert sorted(re.findall(r"^finish (\w+)$", CI, re.MULTILINE)) == sorted(begun)
+
+
 def test_hooks_are_commands_that_are_there() -> None:
     (local,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
     programs = Path(sys.executable).parent
