@@ -205,12 +205,12 @@ def launch(
 
 
 def end(server: Server) -> None:
-    for client in server.clients:
-        client.http.close()
     if server.process.poll() is None:
         with suppress(psutil.NoSuchProcess):
             server.kill()
         server.process.wait(timeout=60)
+    for client in server.clients:  # not before: a turn whose client leaves is cancelled
+        client.http.close()
     if server.process.stdout:
         server.process.stdout.close()
 
