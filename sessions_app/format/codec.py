@@ -23,7 +23,7 @@ from sessions_app.format.message_format import messages_to_json, read_message
 from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
-from sessions_app.format.unread import find_unread, without_note
+from sessions_app.format.unread import Place, find_unread, without_note
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
@@ -173,21 +173,33 @@ def _read_ends(
     tail, tail_may_stay = read(unread.end + 1, place[1], first=unread.behind)
     if len(head) != unread.first:
         return None
-    later = partial(
+    run = unread_of(unread, lambda: data, metadata)
+    return PartlyRead(tuple(head), run, tuple(tail)), head_may_stay and tail_may_stay
+
+
+def unread_of(place: Place, load: Callable[[], bytes], metadata: SessionMetadata) -> Unread:
+    """Return the messages at a place of a file, to be read when somebody asks for them.
+
+    Args:
+        place: Where they stand.
+        load: Returns the file.
+        metadata: The file's.
+    """
+    read = partial(
         _read_unread,
-        state=unread.state,
+        state=place.state,
         session_id=metadata.session_id,
         created_at=metadata.created_at,
     )
-    run = Unread(
-        unread.behind - unread.first,
-        lambda: data,
-        later,
-        commas=(unread.start - place[0], unread.end - place[0]),
-        covers=(unread.state.first_id, unread.state.count),
-        digest=unread.state.digest,
+    assert place.state.text is not None  # noqa: S101 - it is what tells of the place
+    return Unread(
+        place.behind - place.first,
+        load,
+        read,
+        commas=place.state.text.commas,
+        covers=(place.state.first_id, place.state.count),
+        digest=place.state.digest,
     )
-    return PartlyRead(tuple(head), run, tuple(tail)), head_may_stay and tail_may_stay
 
 
 def _read_pieces(

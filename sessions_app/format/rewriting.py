@@ -17,6 +17,7 @@ from sessions_app.format.codec import (
     document_of,
     encode,
     read_outline,
+    unread_of,
 )
 from sessions_app.format.ends import Ends, Stays
 from sessions_app.format.fields import Malformed
@@ -28,7 +29,7 @@ from sessions_app.format.layout import (
     outline_of,
 )
 from sessions_app.format.messages import read_messages, texts_of
-from sessions_app.format.unread import noted
+from sessions_app.format.unread import find_unread, noted, without_note
 from sessions_app.messages import Message
 from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, counted
@@ -80,6 +81,29 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         if type(messages) is not PartlyRead:
             return self
         session = msgspec.structs.replace(self.session, messages=messages.whole())
+        return msgspec.structs.replace(self, session=session)
+
+    def partly(self) -> "SessionFile":
+        """Return the file with those messages left to be read again that no turn needs.
+
+        They are those of which the context state says where they stand. Where that does not hold,
+        the next write says it anew.
+        """
+        session, data = self.session, self.data
+        metadata, messages = session.metadata, session.messages
+        state = metadata.context_state
+        if self.messages_at is None or state is None or state.text is None:
+            return self
+        if isinstance(data, Ends) or type(messages) is PartlyRead:
+            return self
+        place = find_unread(data, *self.messages_at, state)
+        if place is None or len(messages) < place.behind:
+            metadata = without_note(metadata)
+        else:
+            run = unread_of(place, lambda: data, metadata)
+            head, tail = messages[: place.first], messages[place.behind :]
+            messages = PartlyRead(tuple(head), run, tuple(tail))
+        session = msgspec.structs.replace(session, metadata=metadata, messages=messages)
         return msgspec.structs.replace(self, session=session)
 
     def noting(self, session: Session) -> Session:

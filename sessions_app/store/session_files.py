@@ -96,13 +96,20 @@ class SessionFiles:
         if recent is not None:
             file = self.recent.recognise(session_id, recent.file.data)
             if file is not None:
-                return file
+                return self._partly(session_id, file)
         data = self._bytes(session_id)
         file = self.recent.recognise(session_id, data)
         if file is None:
             file = SessionFile.of(data, session_id, partly=True)
             self.recent.keep(session_id, file)
         return file
+
+    def _partly(self, session_id: str, file: SessionFile) -> SessionFile:
+        """Return the file without messages that no turn needs, and keep it so."""
+        partly, recent = file.partly(), self.recent.of(session_id)
+        if partly is not file and recent is not None and recent.file is file:
+            self.recent.keep(session_id, partly, stamp=recent.stamp, shared=recent.shared)
+        return partly
 
     def _recent_as_it_is(self, session_id: str) -> Recent | None:
         """Return what was kept of the session's file, if that is large and holds it still."""
@@ -166,6 +173,9 @@ class SessionFiles:
         done = self._put(session_id, new, before, recent)
         shared = _shared(new, before, recent)
         if done.stamp is not None and (ends := new.ends()) is not None:
+            if _is_to_be_noted(session):
+                self.recent.forget(session_id)
+                return
             self._leave_out(session_id, ends)
             self.recent.keep(session_id, ends, stamp=done.stamp, shared=shared)
         elif size > MOST_BYTES or new.stays:
@@ -252,6 +262,17 @@ def _as_read(new: Rewrite, before: SessionFile | None, recent: Recent | None) ->
     if not isinstance(messages, PartlyRead) or len(messages) != len(new.known):
         return new
     return msgspec.structs.replace(new, known=messages)
+
+
+def _is_to_be_noted(session: Session) -> bool:
+    """Return whether all messages were read, for another state that leaves some out.
+
+    Where those stand is noted once all of the file was read.
+    """
+    state, messages = session.metadata.context_state, session.messages
+    if state is None or state.text is not None or type(messages) is not PartlyRead:
+        return False
+    return messages.unread.is_read
 
 
 def _shared(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Shared | None:

@@ -14,6 +14,9 @@ from subjects import Ours, Server
 from sessions_app.service import SessionManager
 
 STEPS = 5
+FIRST_TURNS = 3
+"""Turns after which a long session is as it stays for long: the first one's answer tells that it is
+too long, the second leaves messages out, the third notes where they stand."""
 SETTLING_SECONDS = 0.05
 """What a server gets to save a turn that it has answered."""
 
@@ -23,8 +26,9 @@ async def after_history(
 ) -> dict[str, float]:
     """What a turn and a token cost in sessions that have so many messages already.
 
-    A turn is one of 256 tokens at full speed, one at a time. A token is one of those that come
-    while all the sessions stream 20 a second.
+    A turn is one of 256 tokens at full speed, one at a time, in a session of which all was left
+    out already that is not sent. A token is one of those that come while all the sessions stream 20
+    a second.
     """
     manager = SessionManager(server.folder / "chat_sessions")
     sessions = [
@@ -33,8 +37,8 @@ async def after_history(
     ]
     connection = await subject.connect()
     turns = [subject.turn(connection, session_id) for session_id in sessions]
-    for turn in turns:
-        await connection.stream(turn)  # what is done once for a session: its window, what fits
+    for turn in turns * FIRST_TURNS:
+        await connection.stream(turn)
     before = server.cpu_seconds()
     first = [(await connection.stream(turn)).to_first_token for turn in turns]
     spent = server.cpu_seconds() - before
@@ -61,7 +65,7 @@ async def by_length(subject: Ours, server: Server, messages: int, load: Load) ->
     manager = SessionManager(folder)
     planted = await asyncio.to_thread(storage.plant, manager, "bench:16x0", messages)
     connection = await subject.connect()
-    for _ in range(3):
+    for _ in range(FIRST_TURNS):
         await connection.stream(subject.turn(connection, planted))
     figures: dict[str, list[float]] = {}
     for _ in range(load.long_turns):

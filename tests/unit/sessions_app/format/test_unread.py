@@ -91,6 +91,9 @@ def test_what_is_read_partly_is_what_is_read_whole(
         assert decode(again, SESSION_ID).messages == (*whole.messages, say("more"))
     assert file.session.messages == whole.messages
     assert file.whole().session.messages == whole.messages
+    let_go = SessionFile.of(written, SESSION_ID).partly().session
+    assert let_go == file.session
+    assert isinstance(let_go.messages, PartlyRead) == isinstance(file.session.messages, PartlyRead)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

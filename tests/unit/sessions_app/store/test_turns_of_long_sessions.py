@@ -337,3 +337,59 @@ def test_a_file_that_is_changed_between_reading_and_writing_it_is_left_alone(
         repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (late(found), None))
     assert path.read_bytes().startswith(b"edited ")
     assert repository.claim_of(SESSION_ID) is None
+
+
+def is_kept_partly(repository: FileSessionRepository) -> bool:
+    recent = repository._files.recent.of(SESSION_ID)
+    return recent is not None and isinstance(recent.file.data, Ends)
+
+
+def test_a_session_that_somebody_loaded_whole_is_left_in_its_file_by_turns(
+    session: Session, sessions_dir: Path, read: list[int]
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    repository.load(SESSION_ID)
+    read.clear()
+    turn(repository, "first")
+    turn(repository, "second")
+    assert not read
+    assert is_kept_partly(repository)
+    assert len(repository.load(SESSION_ID).messages) == LENGTH + 2 + 4
+
+
+def test_a_note_that_does_not_hold_of_a_session_that_was_loaded_whole_is_made_anew(
+    session: Session, sessions_dir: Path
+) -> None:
+    path = sessions_dir / f"{SESSION_ID}.json"
+    path.write_text(path.read_text().replace('"Message 1000. Some', '"Message 1000. SOME'))
+    repository = FileSessionRepository(sessions_dir)
+    repository.load(SESSION_ID)
+    turn(repository, "first")
+    state = repository.load(SESSION_ID).metadata.context_state
+    assert state is not None
+    assert state.text is not None
+    assert isinstance(
+        FileSessionRepository(sessions_dir).load_claimed(SESSION_ID, part=True)[0].messages,
+        PartlyRead,
+    )
+
+
+def test_a_state_that_is_made_anew_is_noted_by_the_next_turn(
+    session: Session, sessions_dir: Path
+) -> None:
+    repository = FileSessionRepository(sessions_dir)
+    turn(repository, "first")
+
+    def leave_out_more(found: Session) -> Session:
+        return leaving_out(say("second")(found), tuple(found.messages)[: LEFT_OUT + 20])
+
+    owner = repository.owners.mine()
+    repository.claim(
+        SESSION_ID, "t", owner=owner, change=lambda found: (leave_out_more(found), None)
+    )
+    repository.update(SESSION_ID, say("second: answer"), turn_id="t", release=True)
+    turn(repository, "third")
+    found, _ = FileSessionRepository(sessions_dir).load_claimed(SESSION_ID, part=True)
+    assert isinstance(found.messages, PartlyRead)
+    assert found.messages.unread.covers[1] == LEFT_OUT + 20
+    assert is_kept_partly(repository)
