@@ -5,7 +5,7 @@ The comment names it, and says what it costs and why there is no other way (docs
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +22,10 @@ def is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in {"self", "cls"}
 
 
-def own_names(tree: ast.Module) -> set[str]:
+def own_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the private names that a module defines."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 names.add(name)
@@ -36,19 +36,18 @@ def own_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def private_imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def private_imports(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = node.module.split(".")
             if parts[0] not in APPS:
                 yield from filter(is_private, [*parts, *(alias.name for alias in node.names)])
 
 
-def foreign_names(tree: ast.Module, inherited: set[str]) -> set[str]:
+def foreign_names(nodes: Sequence[ast.AST], own: set[str], inherited: set[str]) -> set[str]:
     """Return the private names that a module uses of others than itself and its base classes."""
-    own = own_names(tree)
-    names = set(private_imports(tree))
-    for node in ast.walk(tree):
+    names = set(private_imports(nodes))
+    for node in nodes:
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             ours = own | inherited if is_self(node.value) else own
             names |= {node.attr} - ours
@@ -61,15 +60,16 @@ def test_private_parts_of_libraries_are_marked() -> None:
         for app in APPS
         for path in (ROOT / app).rglob("*.py")
     }
-    trees = {path: ast.parse(source) for path, source in sources.items()}
+    trees = {path: list(ast.walk(ast.parse(source))) for path, source in sources.items()}
+    own = {path: own_names(nodes) for path, nodes in trees.items()}
     folders: dict[Path, set[str]] = {}  # a base class of ours stands beside its subclasses
-    for path, tree in trees.items():
-        folders.setdefault(path.parent, set()).update(own_names(tree))
+    for path, names in own.items():
+        folders.setdefault(path.parent, set()).update(names)
 
     unmarked = {
         path.relative_to(ROOT).as_posix(): names
-        for path, tree in trees.items()
-        if (used := foreign_names(tree, folders[path.parent]))
+        for path, nodes in trees.items()
+        if (used := foreign_names(nodes, own[path], folders[path.parent]))
         and (names := {name for name in used if name not in "".join(MARK.findall(sources[path]))})
     }
 

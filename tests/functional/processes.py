@@ -21,7 +21,7 @@ from tests.warm.plugin import FORK_SERVERS
 
 Stream = int | IO[Any]
 
-_MODULE = ["-m", MODULE]
+_MODULES = (["-m", MODULE], ["-m", "uvicorn"])
 START = """\
 import sys
 sys.path.append(sys.argv.pop())
@@ -237,7 +237,7 @@ def can_fork(command: Sequence[str], env: Mapping[str, str], *, forks_code: bool
         return False
     if forks_code and command[1] == "-c":
         return True
-    return [each for each in command[1:4] if each != "-P"][:2] == _MODULE or command[1] == MANAGE
+    return [each for each in command[1:4] if each != "-P"][:2] in _MODULES or command[1] == MANAGE
 
 
 def _may_ask_vendors(env: Mapping[str, str]) -> bool:
@@ -299,6 +299,7 @@ def run_process(
     cwd: Path,
     given: str = "",
     timeout: float = 60,
+    forks_code: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end, with this on stdin, and return what it printed.
 
@@ -313,7 +314,13 @@ def run_process(
         stdin.write(given)
         stdin.seek(0)
         process = start_process(
-            command, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            forks_code=forks_code,
         )
         try:
             code = process.wait(timeout=timeout)

@@ -61,9 +61,16 @@ def clean_environment(**variables: str) -> dict[str, str]:
 def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command to its end, in an empty directory."""
 
-    def run_command(command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = clean_environment(**variables)
-        return run_process(command, env=environment, cwd=tmp_path, timeout=START_SECONDS)
+    def run_command(
+        command: Sequence[str], *, forks_code: bool = False, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return run_process(
+            command,
+            env=clean_environment(**variables),
+            cwd=tmp_path,
+            timeout=START_SECONDS,
+            forks_code=forks_code,
+        )
 
     return run_command
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.functional.starting.test_library import python
+from tests.functional.starting.test_library import warm_python
 from tests.functional.starting.test_other_ways import serving
 
 Start = Callable[..., Any]
@@ -83,7 +83,7 @@ def test_test_mode_outlives_the_event_loop_that_started_it(run: Run) -> None:
         print([asyncio.run(ask("more", session)) == session for _ in range(2)])
         """
     )
-    assert python(run, code) == "[True, True]"
+    assert warm_python(run, code) == "[True, True]"
 
 
 def test_a_turn_that_its_event_loop_left_behind_is_ended(run: Run) -> None:
@@ -103,7 +103,7 @@ def test_a_turn_that_its_event_loop_left_behind_is_ended(run: Run) -> None:
         print(asyncio.run(ask(more, session)) == session)
         """
     )
-    assert python(run, code) == "True"
+    assert warm_python(run, code) == "True"
 
 
 def test_two_event_loops_at_once_are_refused_in_a_sentence(run: Run) -> None:
@@ -120,6 +120,6 @@ def test_two_event_loops_at_once_are_refused_in_a_sentence(run: Run) -> None:
         asyncio.run(ask_twice())
         """
     )
-    assert python(run, code) == (
+    assert warm_python(run, code) == (
         "this application runs in another event loop; a process can serve it in one"
     )

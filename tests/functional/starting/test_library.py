@@ -23,7 +23,16 @@ HEAVY = ("django", "ninja", "pydantic", "uvicorn", "ollama", "httpx", "aiohttp",
 
 def python(run: Run, code: str, **variables: str) -> str:
     """Run code in a fresh interpreter and return what it printed."""
-    ended = run([sys.executable, "-W", "error", "-c", code], **variables)
+    return printed(run([sys.executable, "-W", "error", "-c", code], **variables))
+
+
+def warm_python(run: Run, code: str) -> str:
+    """Run code where the server's modules were imported before, and return what it printed."""
+    strict = "import warnings\nwarnings.simplefilter('error')\n" + code
+    return printed(run([sys.executable, "-c", strict], forks_code=True))
+
+
+def printed(ended: Any) -> str:
     assert ended.returncode == 0, ended.stderr
     return str(ended.stdout).strip()
 
@@ -89,7 +98,7 @@ first = create_app(**settings, background_worker=False)
 print(create_app(**settings, worker=False) is first)  # its former name
 print(create_app() is first)
 """
-    assert python(run, code).split() == ["True", "True"]
+    assert warm_python(run, code).split() == ["True", "True"]
 
 
 def test_other_settings_in_the_same_process_are_refused(run: Run) -> None:
@@ -102,7 +111,7 @@ try:
 except AlreadyConfiguredError as error:
     print(error)
 """
-    assert "other settings (ollama_host)" in python(run, code)
+    assert "other settings (ollama_host)" in warm_python(run, code)
 
 
 def test_a_process_that_runs_another_django_project_is_refused(run: Run) -> None:
@@ -143,7 +152,7 @@ from mochi_server import create_app
 first = create_app(test_mode=True)
 print(create_app(test_mode=True) is first)
 """
-    assert python(run, code) == "True"
+    assert warm_python(run, code) == "True"
 
 
 def test_create_app_leaves_the_logging_of_its_program_alone(run: Run) -> None:
@@ -157,7 +166,7 @@ create_app(data_dir="data")
 after = (logging.getLogger().handlers[:], logging.getLogger().level, django.handlers[:])
 print(after == before)
 """
-    assert python(run, code) == "True"
+    assert warm_python(run, code) == "True"
 
 
 def test_create_app_configures_logging_when_it_is_asked_to(run: Run) -> None:
@@ -168,7 +177,7 @@ create_app(data_dir="data", log_level="WARNING", log_format="json")
 root = logging.getLogger()
 print(root.level == logging.WARNING, type(root.handlers[0].formatter).__name__)
 """
-    assert python(run, code) == "True StructuredFormatter"
+    assert warm_python(run, code) == "True StructuredFormatter"
 
 
 @pytest.mark.parametrize("is_package", [True, False])

@@ -44,7 +44,8 @@ def serving(code: str) -> tuple[str, ...]:
 def test_uvicorn_serves_the_application_with_and_without_lifespan(
     start: Start, lifespan: str
 ) -> None:
-    server = start(*serving(f"serve('mochi_project.asgi:application', lifespan={lifespan!r})"))
+    code = f"serve('mochi_project.asgi:application', lifespan={lifespan!r})"
+    server = start(*serving(code), forks_code=lifespan == "off")
 
     assert server.get("/api/v1/health").status_code == 200
     assert server.get("/api/v1/sessions").json()["total"] == 0

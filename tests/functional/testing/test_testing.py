@@ -5,16 +5,36 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ServerNotStarted, ToolCall, serve
+from tests.functional.processes import can_fork, start_process
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/testing.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n", re.DOTALL)
+
+
+class ForkedServer(subprocess.Popen):
+    """Stands in for ``subprocess.Popen``: forks servers, but for those of the page."""
+
+    def __new__(cls, args: Sequence[str], **options: Any) -> Any:
+        if can_fork(args, options.get("env") or {}):
+            streams = {name: options[name] for name in ("stdin", "stdout", "stderr")}
+            return start_process(args, env=options["env"], cwd=options["cwd"], **streams)
+        return super().__new__(cls)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers_are_forked() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", ForkedServer)
+        yield
 
 
 @pytest.fixture(scope="module")
