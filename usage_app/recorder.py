@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import logging
+import os
 import threading
 from queue import Empty, SimpleQueue
 
@@ -41,6 +42,7 @@ class UsageRecorder:
         )
         self._file: MonthFile | None = None
         self._thread: threading.Thread | None = None
+        self._process: int | None = None  # the one in which it runs: a fork has it, but not running
         self._starting = threading.Lock()
         self._is_failing = False
 
@@ -79,14 +81,15 @@ class UsageRecorder:
         """Record what is left, and end the thread; a later call starts it anew. Blocks."""
         with self._starting:
             thread = self._thread
-            if thread is not None and thread.is_alive():
+            if thread is not None and self._is_running():
                 self._queue.put(None)
                 thread.join(_CLOSE_SECONDS)
+            if thread is None or not thread.is_alive():
+                self._process = None
             self._file = None  # the loop may write to it at this moment: closed by its last user
 
     def _is_running(self) -> bool:
-        # A fork has the thread, but not running.
-        return self._thread is not None and self._thread.is_alive()
+        return self._process == os.getpid()
 
     def _begin(self) -> None:
         self._prices.refresh()  # so that not even the first answer misses them
@@ -100,7 +103,7 @@ class UsageRecorder:
             thread.start()
             if self._thread is None:
                 atexit.register(self.close)
-            self._thread = thread
+            self._thread, self._process = thread, os.getpid()
 
     def _run(self) -> None:
         while True:

@@ -15,8 +15,8 @@ HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
 }
+"""Beside those that the guard gives every answer."""
 
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})

@@ -75,6 +75,8 @@ class SignalInbox:
         """Let the turn obey, first what came before; called on the loop."""
         with self._lock:
             self._obeying.add(turn_id)
+            if not self._early:
+                return
             early = [signal for signal in self._early if signal[0] == turn_id]
             self._early = [signal for signal in self._early if signal[0] != turn_id]
         for signal in early:
@@ -85,7 +87,8 @@ class SignalInbox:
         with self._lock:
             self._expected.discard(turn_id)
             self._obeying.discard(turn_id)
-            self._early = [signal for signal in self._early if signal[0] != turn_id]
+            if self._early:
+                self._early = [signal for signal in self._early if signal[0] != turn_id]
 
     @property
     def is_reading(self) -> bool:

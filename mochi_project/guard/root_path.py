@@ -23,9 +23,12 @@ class RootPath:
     def __init__(self, configured: str, proxies: TrustedProxies) -> None:
         self._configured = configured
         self._proxies = proxies
+        self._is_plain = not configured and not proxies.trust_any
 
     def applied_to(self, scope: Scope) -> Scope:
         """Return the scope of a request, with the path in front of its ``root_path``."""
+        if self._is_plain:
+            return scope
         prefix = self._forwarded(scope) or self._configured
         if not prefix:
             return scope

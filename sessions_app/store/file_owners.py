@@ -137,7 +137,8 @@ _this_process: dict[str, _HeldLiveness] = {}
 
 
 def _held(directory: str) -> _HeldLiveness:
-    return _this_process.setdefault(directory, _HeldLiveness(directory))
+    held = _this_process.get(directory)
+    return held or _this_process.setdefault(directory, _HeldLiveness(directory))
 
 
 def _forget_locks() -> None:

@@ -95,7 +95,6 @@ async def test_nothing_is_sent_before_the_first_chunk_and_then_all_of_it() -> No
         b"Content-Type": b"text/event-stream; charset=utf-8",
         b"Cache-Control": b"no-cache, no-transform",
         b"X-Accel-Buffering": b"no",
-        b"X-Content-Type-Options": b"nosniff",
     }
     assert client.body == sse.RETRY + sse.encode_frames("t1", [ONE, TWO])
     assert turn.left >= 1
