@@ -88,6 +88,10 @@ class Exchange:
         # uvicorn marks only the newest of the requests that are pipelined on a connection.
         self._cycle.disconnected = True
 
+    def end(self) -> None:
+        """Leave the scope, which the request holds: nobody looks for an exchange there any more."""
+        self._cycle.scope["extensions"] = {}
+
     def disconnect(self) -> None:
         """Call back because the client has left, unless the request has ended meanwhile."""
         callback, self._on_disconnect = self._on_disconnect, None

@@ -26,6 +26,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Call ``beat`` no more; doing it twice is harmless."""
         self._timer.cancel()
+        self._beat = _nothing  # the listener, which holds this
 
     def _check(self) -> None:
         due = self.last_sent + HEARTBEAT_SECONDS
@@ -33,3 +34,7 @@ class Heartbeat:
             self._beat()
             due = self._loop.time() + HEARTBEAT_SECONDS
         self._timer = self._loop.call_at(due, self._check)
+
+
+def _nothing() -> None:
+    """Do nothing: nobody listens any more."""

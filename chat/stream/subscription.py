@@ -146,6 +146,7 @@ class Subscription:
     def close(self) -> None:
         """Stop listening; doing it twice is harmless."""
         self._heartbeat.stop()
+        self._sink = None  # a stream's body, which holds this
         self._stream.unsubscribe(self)
 
     def _beat(self) -> None:

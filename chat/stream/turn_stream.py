@@ -321,6 +321,7 @@ class TurnStream:
     def close(self) -> None:
         """End the stream after its last event; listeners get what is left, then the end."""
         self.ended = True
+        self._failed = None  # its turn, which holds the stream
         try:
             self._writer.close()
         except OSError:  # the descriptor is gone all the same

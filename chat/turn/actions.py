@@ -29,7 +29,7 @@ from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
 from chat.turn.outcome import Outcome, completed, failed, known_usage, tokens_of
 from chat.turn.session_writer import SessionRecorder
-from chat.turn.state_machine import Action, Input
+from chat.turn.state_machine import Action, Input, TurnMachine
 from chat.turn.tool_calls import ToolCallRunner
 from chat.turn.usage import usage_of_turn
 from sessions_app.calls import named_call
@@ -60,7 +60,7 @@ class TurnActions:
         tools: ToolCallRunner,
         approver: Approver,
         is_stopped: Callable[[], bool],
-        rounds: Callable[[], int],
+        machine: TurnMachine,
     ) -> None:
         self.outcome = Outcome()
         self.children: set[Running] = set()
@@ -73,7 +73,7 @@ class TurnActions:
         self._stream = stream
         self._tools = tools
         self._is_stopped = is_stopped
-        self._rounds = rounds
+        self._machine = machine
         self._answer: ModelAnswer | None = None
         self._answers: list[ModelAnswer] = []
         self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
@@ -215,7 +215,7 @@ class TurnActions:
     async def blame_round_limit(self) -> None:
         """Set the error of a turn whose model asked for tools too often."""
         self.outcome.error = TurnLimitReached(
-            f"The model asked for tools in {self._rounds()} rounds; that is the limit.",
+            f"The model asked for tools in {self._machine.rounds} rounds; that is the limit.",
             limit=self._job.max_rounds,
         )
 

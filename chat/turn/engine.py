@@ -15,7 +15,7 @@ from chat.turn.observer import TURN_LOG, TurnEnd, TurnObserver, TurnStart
 from chat.turn.outcome import Outcome, failed
 from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input, State, TurnMachine
-from chat.turn.stopping import Cancellation
+from chat.turn.stopping import Cancellation, StopRequest
 from chat.turn.tool_calls import ToolCallRunner
 from models_app.model_calls import call_models_for
 from sessions_app.errors import MochiError
@@ -57,7 +57,7 @@ class TurnEngine:
         self._stream = stream
         self._tools = tools
         self._observer = observer
-        self._stop: Input | None = None
+        self._stop = StopRequest(self._machine)
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
         self._cancellation: Cancellation | None = None
@@ -67,8 +67,8 @@ class TurnEngine:
             recorder=recorder,
             tools=tools,
             approver=approver,
-            is_stopped=lambda: self._stop is not None and self._stopping_input() is not None,
-            rounds=lambda: self._machine.rounds,
+            is_stopped=self._stop.is_pending,
+            machine=self._machine,
         )
         self.outcome = self.actions.outcome
         stream.when_failed(self._stop_unjournalled)
@@ -103,9 +103,9 @@ class TurnEngine:
 
     def stop(self, reason: Input, error: MochiError | None = None) -> bool:
         """End the turn before its time; False when it is ending already."""
-        if self.state.is_final or self._stop is not None or self._task is None:
+        if self.state.is_final or self._stop.reason is not None or self._task is None:
             return False
-        self._stop = reason
+        self._stop.reason = reason
         self._stream.take_no_more()
         self._tools.queues.close()
         self.outcome.error = error
@@ -134,7 +134,7 @@ class TurnEngine:
     async def _run(self) -> Outcome:
         self._begun = True
         started = time.perf_counter()
-        given: Input | None = self._stopping_input() or self._first_input()
+        given: Input | None = self._stop.pending or self._first_input()
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
@@ -175,7 +175,7 @@ class TurnEngine:
         given: Input | None = None
         try:
             for action in actions:
-                if (stopping := self._stopping_input()) is not None:
+                if (stopping := self._stop.pending) is not None:
                     return stopping
                 given = await self.actions.perform(action)
         except asyncio.CancelledError:
@@ -192,18 +192,11 @@ class TurnEngine:
         except Exception:
             logger.exception("the turn crashed")
             given = self._fail(TurnCrashed())
-        return self._stopping_input() or given
-
-    def _stopping_input(self) -> Input | None:
-        """Return the input that stops the turn, while it can: a cancellation may be swallowed.
-
-        Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
-        """
-        return None if self._stop is None or self.state.is_final else self._stop
+        return self._stop.pending or given
 
     def _fail(self, error: MochiError) -> Input:
         """Keep the error that ended the turn, not those that followed from ending it."""
-        if self._stopping_input() is None and self.outcome.error is None:
+        if self._stop.pending is None and self.outcome.error is None:
             self.outcome.error = error
         return Input.ERROR
 

@@ -1,8 +1,40 @@
-"""Cancels a task until it ends, also where a library swallows a cancellation."""
+"""Stops turns: why one shall end, and its task's cancellation, which a library may swallow."""
 
 import asyncio
 
+from chat.turn.state_machine import Input, TurnMachine
+
 INSIST_SECONDS = 5.0
+
+
+class StopRequest:
+    """Holds why a turn shall end before its time.
+
+    It knows the turn's place in the table and nothing else of it: what asks it, and is held by the
+    turn itself, would else keep the turn in memory until a collection of garbage
+    (docs/decisions/0095).
+
+    Attributes:
+        reason: What was asked for; None: nothing.
+    """
+
+    __slots__ = ("_machine", "reason")
+
+    def __init__(self, machine: TurnMachine) -> None:
+        self.reason: Input | None = None
+        self._machine = machine
+
+    @property
+    def pending(self) -> Input | None:
+        """Return the input that stops the turn, while it can: a cancellation may be swallowed.
+
+        Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
+        """
+        return None if self.reason is None or self._machine.state.is_final else self.reason
+
+    def is_pending(self) -> bool:
+        """Return whether the turn is to be stopped."""
+        return self.reason is not None and self.pending is not None
 
 
 class Cancellation:

@@ -103,7 +103,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless it is here already."""
-        self._exchanges.popleft()
+        self._exchanges.popleft().end()
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._waiting.add(self.transport)

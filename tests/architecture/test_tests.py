@@ -22,6 +22,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "keyed_turns",
         "lost_swaps",
         "lost_turns",
+        "memory_of_turns",
         "missing_sessions",
         "power_cuts",
         "regenerating",
