@@ -118,7 +118,10 @@ class ChildSignal:
 
     def wait(self, *others: int, timeout: float | None = None) -> list[int]:
         """Wait for the signal or one of the other descriptors; return those that are readable."""
-        ready, _, _ = select.select([self._readable, *others], [], [], timeout)
+        poller = select.poll()  # select() takes no descriptor above 1,023, and many can be open
+        for descriptor in (self._readable, *others):
+            poller.register(descriptor, select.POLLIN)
+        ready = [found for found, _ in poller.poll(None if timeout is None else timeout * 1000)]
         if self._readable in ready:
             ready.remove(self._readable)
             with suppress(BlockingIOError):

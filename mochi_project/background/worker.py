@@ -89,9 +89,11 @@ def _prepare_queue(path: Path) -> None:
 def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: float) -> int:
     with contextlib.suppress(BrokenPipeError):  # the keeper is gone, as select says too
         lifeline.send(RUNNING)
+    poller = select.poll()  # select() takes no descriptor above 1,023, as a busy keeper may pass on
+    poller.register(lifeline, select.POLLIN)
     # Not the sentinel's own pipe: its children have it too, and may outlive it.
     while cluster.sentinel.is_alive():
-        keeper_is_gone, _, _ = select.select([lifeline], [], [], ASK_SECONDS)
+        keeper_is_gone = poller.poll(ASK_SECONDS * 1000)
         if keeper_is_gone:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, max(stop_seconds, 0.1))

@@ -122,6 +122,16 @@ def test_a_killed_keeper_takes_its_worker_along_and_another_takes_over(keep):
     second.stop()
 
 
+def test_a_killed_keeper_with_a_thousand_open_files_takes_its_worker_along_too(keep):
+    keeper = keep(OPEN_FILES="1100")
+    keeper.wait_until_running()
+    family = keeper.family
+
+    keeper.process.kill()
+
+    until(lambda: not any(lives(member) for member in family))
+
+
 def test_nothing_is_left_when_the_keeper_and_its_worker_are_killed_at_once(keep):
     keeper = keep()
     keeper.wait_until_running()

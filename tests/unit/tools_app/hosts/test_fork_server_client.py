@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,21 @@ async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
     hosts.retire()
 
     assert "LATER_A_KEY" not in (await look(hosts))["environment"]
+    await hosts.aclose()
+    await fork_server.aclose()
+
+
+async def test_functions_run_where_the_server_has_a_thousand_files_open(
+    serve: Serve, tmp_path: Path
+) -> None:
+    with ExitStack() as opened:
+        for _ in range(1100):
+            opened.enter_context(Path(os.devnull).open("rb"))
+        fork_server = ForkServerClient(tmp_path)
+        hosts = serve(LOOK, fork_server=fork_server)
+
+        await look(hosts)
+
     await hosts.aclose()
     await fork_server.aclose()
 
