@@ -188,7 +188,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
     @property
     def stays(self) -> bool:
         """Return whether some of it stands in the file so far, and nowhere else."""
-        return any(isinstance(part, Stays) for part in self.parts)
+        return Stays in map(type, self.parts)
 
     def continues(self, before: SessionFile) -> bool:
         """Return whether all messages of the file so far stand at its beginning as they were."""
@@ -278,7 +278,7 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
     except TypeError:  # then orjson may write none of it
         return Rewrite([encode(session)])
     parts: list[Part] = [head]
-    for run in (*texts, *((each,) for each in new)):
+    for run in (*texts, *[(each,) for each in new]):
         parts += (*run, _BETWEEN)
     parts[-1] = tail
     return Rewrite(parts, known, new, uncut)
@@ -293,4 +293,4 @@ def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequenc
 
 
 def _joined(parts: Sequence[Part]) -> bytes:
-    return b"".join(part for part in parts if not isinstance(part, Stays))
+    return b"".join([part for part in parts if not isinstance(part, Stays)])

@@ -192,11 +192,13 @@ class SessionFiles:
     ) -> Replaced:
         path = self.path(session_id)
         try:
-            parts = [self._as_part(session_id, part, recent) for part in new.parts]
             if before is not None and new.continues(before) and new.size >= LARGE:
+                parts = [self._as_part(session_id, part, recent) for part in new.parts]
                 shared = None if recent is None else recent.shared
                 return replace_grown(path, parts, durable=self._durable, shared=shared)
-            pieces = in_pieces(parts) if new.stays else new.pieces()
+            pieces = new.pieces()
+            if new.stays:
+                pieces = in_pieces([self._as_part(session_id, it, recent) for it in new.parts])
             write_atomically(path, pieces, exclusive=before is None, durable=self._durable)
             if before is not None and len(before.data) >= LARGE:
                 drop_spare(path)  # what was taken out of a session shall be gone
