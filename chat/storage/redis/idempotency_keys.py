@@ -8,6 +8,8 @@ by itself once the longest turn and its journal are gone.
 import hashlib
 import logging
 import secrets
+import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -21,11 +23,29 @@ from sessions_app.store.redis.connection import RedisConnection
 
 logger = logging.getLogger(__name__)
 
+SETTLE_SECONDS = 0.5
+"""The time after which a process tries again to let go of what it could not."""
+
+_GIVEN_UP_SECONDS = 600
+"""The time for which a given-up start is refused: Redis may carry out late what it asked for."""
+
+_TAKE = """
+if redis.call('EXISTS', KEYS[2]) == 1 then return '' end
+local found = redis.call('GET', KEYS[1])
+if found then return found end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return ARGV[1]
+"""
 _KEEP = """
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 local found = redis.call('GET', KEYS[1])
 if found and found ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
 return 1
+"""
+_GIVE_UP = """
+redis.call('SET', KEYS[2], '', 'EX', ARGV[2])
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 _DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
@@ -91,7 +111,7 @@ class RedisHeldKey:
     def release(self) -> None:
         """Let go of the key: what it stands for shows by itself from now on.
 
-        While Redis is away it is held on, until this process uses keys again or ends.
+        While Redis is away it is held on, until Redis is back or this process ends.
         """
         known = msgspec.structs.replace(self._value, holder=None)
         self._keys.settle(self._name, self._value, known)
@@ -114,9 +134,13 @@ class RedisIdempotencyKeys:
         self._connection = connection
         self._owners = owners
         self._seconds = max(1, round(seconds))
+        self._take = connection.script(_TAKE)
         self._keep = connection.script(_KEEP)
+        self._give_up = connection.script(_GIVE_UP)
         self._drop = connection.script(_DROP)
         self._unsettled: list[tuple[str, _Value, _Value | None]] = []
+        self._is_settling = False
+        self._lock = threading.Lock()
 
     def take(self, key: str, fingerprint: str) -> RedisHeldKey | KeyRecord:
         """Take the key for a turn, or return what it stands for already.
@@ -129,23 +153,23 @@ class RedisIdempotencyKeys:
         """
         self._settle_rest()
         name = self._name(key)
-        value = _Value(
-            version=VERSION,
-            fingerprint=fingerprint,
-            holder=self._owners.mine(),
-            start=secrets.token_hex(8),
-        )
         while True:
+            value = _Value(
+                version=VERSION,
+                fingerprint=fingerprint,
+                holder=self._owners.mine(),
+                start=secrets.token_hex(8),
+            )
+            mine = _encoded(value)
             try:
                 with self._connection.translated():
-                    taken = self._connection.client.set(
-                        name, _encoded(value), nx=True, ex=self._seconds
+                    found = bytes(
+                        self._take(keys=self._places(name, value), args=[mine, self._seconds])
                     )
-                    found = None if taken else self._get(name)
             except StorageError:  # it may have been taken all the same
                 self.settle_later(name, value, None)
                 raise
-            if taken or found == _encoded(value):  # the answer to a first attempt was lost
+            if found == mine:
                 return RedisHeldKey(self, name, value)
             known = self._decoded(name, found)
             if known is not None:  # else it is free by now
@@ -190,7 +214,7 @@ class RedisIdempotencyKeys:
         """Replace a value that is still the same, or was forgotten; return whether it was."""
         args = [_encoded(seen), _encoded(new), self._seconds]
         with self._connection.translated():
-            return bool(self._keep(keys=[name], args=args))
+            return bool(self._keep(keys=self._places(name, seen), args=args))
 
     def settle(self, name: str, seen: _Value, new: _Value | None) -> None:
         """Replace a value or free its key, now or once Redis is back."""
@@ -201,15 +225,34 @@ class RedisIdempotencyKeys:
             self.settle_later(name, seen, new)
 
     def settle_later(self, name: str, seen: _Value, new: _Value | None) -> None:
-        """Replace a value or free its key before this process uses keys the next time."""
-        self._unsettled.append((name, seen, new))
+        """Replace a value or free its key once Redis is back, whether keys are used here or not.
+
+        Until then others wait for a start that this process, which lives, has given up.
+        """
+        with self._lock:
+            self._unsettled.append((name, seen, new))
+            if self._is_settling:
+                return
+            self._is_settling = True
+        threading.Thread(target=self._settle_until_done, name="key-settler", daemon=True).start()
+
+    def _settle_until_done(self) -> None:
+        while True:
+            time.sleep(SETTLE_SECONDS)
+            with suppress(StorageError):  # it is tried again
+                self._settle_rest()
+            with self._lock:
+                if not self._unsettled:
+                    self._is_settling = False
+                    return
 
     def _settle(self, name: str, seen: _Value, new: _Value | None) -> None:
         if new is not None:
             self.replace(name, seen, new)
             return
+        args = [_encoded(seen), _GIVEN_UP_SECONDS]
         with self._connection.translated():
-            self._drop(keys=[name], args=[_encoded(seen)])
+            self._give_up(keys=self._places(name, seen), args=args)
 
     def _settle_rest(self) -> None:
         """Make up for what could not be done while Redis was away.
@@ -249,6 +292,10 @@ class RedisIdempotencyKeys:
             with self._connection.translated():
                 self._drop(keys=[name], args=[found])
             return None
+
+    def _places(self, name: str, value: _Value) -> list[str]:
+        """Return the keys of a value, and of the mark that its start was given up."""
+        return [name, f"{name}:{value.start}"]
 
     def _name(self, key: str) -> str:
         return self._connection.key("key", hashlib.sha256(key.encode()).hexdigest()[:40])

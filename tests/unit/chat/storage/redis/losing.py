@@ -1,5 +1,7 @@
 """A connection whose answers get lost when a test says so: Redis did what it was asked."""
 
+from functools import partial
+
 import redis
 
 
@@ -19,7 +21,9 @@ class _LosingClient:
 class LosingConnection:
     """Loses the answers to ``lost``: names of commands, or pieces of scripts, each once.
 
-    What is in ``away`` is not even asked.
+    What is in ``away`` is not even asked. Of scripts with pieces in ``late`` nobody hears either;
+    Redis carries them out at the next ``catch_up``. Those with pieces in ``repeated`` are sent
+    twice, as a library does that has lost the first answer.
     """
 
     def __init__(self, inner):
@@ -27,6 +31,9 @@ class LosingConnection:
         self.client = _LosingClient(self)
         self.lost = []
         self.away = False
+        self.late = []
+        self.repeated = []
+        self._waiting = []
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
@@ -40,11 +47,22 @@ class LosingConnection:
         def call(**arguments):
             if self.away:
                 raise redis.ConnectionError("away")
+            if any(piece in lua for piece in self.late):
+                self._waiting.append(partial(run, **arguments))
+                raise redis.TimeoutError("frozen")
+            if any(piece in lua for piece in self.repeated):
+                run(**arguments)
             answer = run(**arguments)
             self.meet(lua)
             return answer
 
         return call
+
+    def catch_up(self):
+        """Carry out what was asked while Redis was frozen."""
+        self.late = []
+        for ask in self._waiting:
+            ask()
 
     def meet(self, what):
         if self.away:

@@ -1,6 +1,7 @@
 """Keys in Redis: held by processes that live, and freed by themselves."""
 
 import hashlib
+import threading
 
 import msgspec
 import pytest
@@ -14,6 +15,8 @@ from tests.unit.chat.storage.redis.losing import LosingConnection
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 SECONDS = 60
+TAKES, RECORDS = "return ARGV[1]", "'SET', KEYS[1], ARGV[2]"
+"""Pieces of the scripts."""
 
 
 @pytest.fixture
@@ -83,21 +86,47 @@ def test_a_key_that_redis_forgot_is_there_again_when_its_turn_is_known(keys, oth
 
 
 def test_who_takes_a_key_and_hears_nothing_does_not_wait_for_itself(keys, connection):
-    connection.lost = ["set"]
+    connection.lost = [TAKES]
     with pytest.raises(StorageUnavailable):
         keys.take("k", "f")
     assert isinstance(keys.take("k", "f"), RedisHeldKey)
 
 
-def test_a_client_that_asks_again_by_itself_knows_its_own_key(keys, connection, monkeypatch):
-    """A library may send a command once more when the first answer got lost."""
-    ask = connection.inner.client.set
+def test_a_key_that_was_taken_unheard_is_freed_for_others_without_another_request_here(
+    keys, others, connection
+):
+    connection.lost = [TAKES]
+    with pytest.raises(StorageUnavailable):
+        keys.take("k", "f")
+    for thread in threading.enumerate():
+        if thread.name == "key-settler":
+            thread.join(timeout=30)
+    assert isinstance(others.take("k", "f"), RedisHeldKey)
 
-    def twice(*arguments, **options):
-        ask(*arguments, **options)
-        return ask(*arguments, **options)
 
-    monkeypatch.setattr(connection.inner.client, "set", twice)
+def test_a_key_is_not_taken_late_for_a_start_that_was_given_up(keys, others, connection):
+    connection.late = [TAKES]
+    with pytest.raises(StorageUnavailable):
+        keys.take("k", "f")
+    assert keys.find("k") is None  # and what was left to do is done
+    connection.catch_up()
+    assert others.find("k") is None
+
+
+def test_a_turn_is_not_recorded_late_for_a_start_that_was_given_up(keys, others, connection):
+    held = keys.take("k", "f")
+    connection.late = [RECORDS]
+    with pytest.raises(StorageUnavailable):
+        held.keep(SESSION, TURN)
+    held.drop()
+    assert keys.find("k") is None
+    connection.catch_up()
+    assert others.find("k") is None
+
+
+def test_a_client_that_asks_again_by_itself_knows_its_own_key(keys, connection):
+    """A library may send a script once more when the first answer got lost."""
+    connection.repeated = [TAKES]
     assert isinstance(keys.take("k", "f"), RedisHeldKey)
 
 
