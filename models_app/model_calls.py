@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, Self
@@ -305,18 +306,17 @@ class ObservedModel:
         ) as call:
             if call.warning is not None:
                 yield [Warned(call.warning)]
-            batches = self._model.stream(request)
             try:
-                async for batch in batches:
-                    if not has_begun:
-                        has_begun = call.begins(batch)
-                    if batch and type(batch[-1]) is Finished:
-                        batch = self._priced(batch, request.model)  # noqa: PLW2901
-                    yield batch
+                async with aclosing(self._model.stream(request)) as batches:
+                    async for batch in batches:
+                        if not has_begun:
+                            has_begun = call.begins(batch)
+                        if batch and type(batch[-1]) is Finished:
+                            batch = self._priced(batch, request.model)  # noqa: PLW2901
+                        yield batch
             finally:
                 if batch and isinstance(batch[-1], Finished):
                     call.finished = batch[-1]
-                await batches.aclose()
 
     def _priced(self, batch: Sequence[Delta], model: str) -> Sequence[Delta]:
         *before, last = batch

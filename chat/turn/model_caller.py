@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -174,27 +175,24 @@ class ModelCaller:
         has_begun = False
         if answer.asked_at is None:
             answer.asked_at = time.perf_counter()
-        batches = self._job.language_model.stream(request)
         try:
-            async for batch in batches:
-                for part in (batch,) if has_begun else from_first_text(batch):
-                    if self._is_stopped():
-                        raise asyncio.CancelledError
-                    if self._take(answer, part) and not has_begun:
-                        has_begun = True
-                        loading.cancel()
-                        answer.first_output_at = answer.first_output_at or time.perf_counter()
-                        # Clients get it before the turn goes on: where the rest has
-                        # arrived too, it would first read and save all of it.
-                        await asyncio.sleep(0)
-                if self._stream.is_congested:
-                    await self._stream.flushed()
+            async with aclosing(self._job.language_model.stream(request)) as batches:
+                async for batch in batches:
+                    for part in (batch,) if has_begun else from_first_text(batch):
+                        if self._is_stopped():
+                            raise asyncio.CancelledError
+                        if self._take(answer, part) and not has_begun:
+                            has_begun = True
+                            loading.cancel()
+                            answer.first_output_at = answer.first_output_at or time.perf_counter()
+                            # Clients get it before the turn goes on: where the rest has
+                            # arrived too, it would first read and save all of it.
+                            await asyncio.sleep(0)
+                    if self._stream.is_congested:
+                        await self._stream.flushed()
         finally:
-            try:
-                await batches.aclose()
-            finally:
-                answer.ended_at = time.perf_counter()
-                loading.cancel()
+            answer.ended_at = time.perf_counter()
+            loading.cancel()
 
     async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:
         compacted = await self._compactor.compact(

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,14 +18,6 @@ HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 def service(house, data_dir):
     keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
     return ChatService(saved=house.conversations, ephemeral=house.conversations, keys=keys)
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def garbage_of(package: str) -> list[str]:

@@ -1,9 +1,7 @@
 """What a request leaves in memory: nothing that only a collection of garbage would find."""
 
 import asyncio
-import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,14 +12,6 @@ from mochi_project.uvicorn_protocol.config import ServerConfig
 from mochi_project.uvicorn_protocol.protocol import BoundedHttpToolsProtocol
 
 pytestmark = pytest.mark.conformance
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("uncollected")
