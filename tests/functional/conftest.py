@@ -24,6 +24,7 @@ from tests.functional.processes import Process, start_process
 
 ROOT = Path(__file__).parents[2]
 LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
+LONGEST_LOG = 20_000
 MODEL = "qwen3:14b"
 NO_TLS = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
@@ -228,6 +229,8 @@ def starting(directory: Path) -> Iterator[StartServer]:
     yield start_server
     for server in servers:
         end(server)
+    if servers:  # pytest shows what was printed when the test has failed
+        print((directory / "log").read_text(errors="replace")[-LONGEST_LOG:])
 
 
 @pytest.fixture
