@@ -31,6 +31,7 @@ from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
+from sessions_app.decoding import convert_to
 from sessions_app.errors import MochiError
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import agent_named
@@ -258,6 +259,6 @@ def _options(agent: AgentDefinition, turn: CallingTurn) -> Mapping[str, Any]:
 
 def _arguments(invocation: ToolInvocation) -> AgentArguments:
     try:
-        return msgspec.convert(invocation.arguments, AgentArguments)
+        return convert_to(invocation.arguments, AgentArguments)
     except msgspec.ValidationError as error:
         raise ArgumentsInvalid([f"agent: {error}."]) from error

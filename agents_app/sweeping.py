@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agents_app.sessions import CALLED_BY
+from sessions_app.decoding import decode_as
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.retention import Due, Kept, due_in, require_unchanged
 from sessions_app.service import SessionManager
@@ -143,7 +144,7 @@ class SessionSweep:
     def _deleted_today(self) -> Deleted:
         now = self._now()
         try:
-            kept = msgspec.json.decode(self._records.read(RECORD), type=Deleted)
+            kept = decode_as(self._records.read(RECORD), Deleted)
             if timedelta(0) <= now - kept.since < DAY:
                 return kept
         except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError, TypeError):

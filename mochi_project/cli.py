@@ -4,6 +4,7 @@
 """
 
 import argparse
+import faulthandler
 import gc
 import logging.config
 import os
@@ -145,6 +146,7 @@ def _serve() -> int:
                     kill_after=settings.shutdown_grace_seconds + 10,
                     on_death=on_death,
                 ).run()
+        faulthandler.enable()
         server = WebServer(server_config(settings), on_listening=on_listening)
         server.run(sockets=sockets)
         return 0 if server.started else 1

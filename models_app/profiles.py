@@ -17,6 +17,7 @@ from models_app.language_model import Think
 from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from models_app.vendors.vendor import Vendor
+from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import StrPath, UnreadableFileError
 from sessions_app.store.documents import DocumentReader, Documents, documents_in
@@ -280,7 +281,7 @@ def _read(documents: DocumentReader, name: str) -> Profile:
         value = msgspec.json.decode(documents.read(f"{name}{_SUFFIX}"))
         if not isinstance(value, dict):
             raise ProfileNotFound(name, "not a JSON object")
-        profile = msgspec.convert({**value, "name": name}, Profile)
+        profile = convert_to({**value, "name": name}, Profile)
         _check_address(profile)
     except FileNotFoundError as error:
         raise ProfileNotFound(name) from error
@@ -325,7 +326,7 @@ def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
         for key, item in value.get("parameters", {}).items()
     }
     try:
-        return msgspec.convert({**value, "name": name, "parameters": parameters}, Profile)
+        return convert_to({**value, "name": name, "parameters": parameters}, Profile)
     except msgspec.ValidationError as error:
         words, _, place = str(error).partition(" - at `$")
         raise ValidationFailed(words, field=place.strip("`.") or "profile") from error

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.decoding import convert_to
 from sessions_app.messages import NO_EXTRA, Message
 
 
@@ -98,9 +99,9 @@ def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:
     known = {name: raw[name] for name in ContextState.__struct_fields__[:-1] if name in raw}
     extra = {name: value for name, value in raw.items() if name not in known}
     with suppress(msgspec.ValidationError):  # else it is found out again
-        known["text"] = msgspec.convert(known.pop("text", None), ReadText)
+        known["text"] = convert_to(known.pop("text", None), ReadText)
     try:
-        state = msgspec.convert(known, ContextState)
+        state = convert_to(known, ContextState)
     except msgspec.ValidationError:
         return None
     return msgspec.structs.replace(state, extra=extra or NO_EXTRA)

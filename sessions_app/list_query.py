@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import SessionMetadata
@@ -193,7 +194,7 @@ def _cursor(last: SessionMetadata, query: ListQuery) -> str:
 def _place_in(cursor: str, query: ListQuery) -> _Place:
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        sort, descends, key, session_id = msgspec.json.decode(text, type=tuple[str, bool, str, str])
+        sort, descends, key, session_id = decode_as(text, tuple[str, bool, str, str])
     except (binascii.Error, ValueError) as error:
         raise _wrong_cursor() from error
     if (sort, descends) != (query.sort, query.descends):

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from models_app.language_model import Finished
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 NAME = "prices.json"
@@ -111,7 +112,7 @@ def read_prices(path: Path) -> PriceTable:
     except OSError as error:
         raise InvalidPricesError(f"{NAME} can't be read: {error.strerror}.") from error
     try:
-        prices = msgspec.json.decode(data, type=dict[str, ModelPrices])
+        prices = decode_as(data, dict[str, ModelPrices])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidPricesError(f"{NAME} is not what it should be: {error}") from error
     for name, each in prices.items():

@@ -13,6 +13,7 @@ import msgspec
 from models_app.language_model import ModelRequest
 from models_app.model_calls import OK, ModelCall
 from models_app.prices import read_money
+from sessions_app.decoding import decoder_of
 from usage_app.price import Price
 
 VERSION: Literal[1] = 1
@@ -150,7 +151,7 @@ def _images_in(request: ModelRequest | None) -> int:
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(UsageRecord)
+_decoder = decoder_of(UsageRecord)
 
 
 def line_of(record: UsageRecord) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 
 AskedBecause = Literal["tool_changed"]
@@ -123,7 +124,7 @@ class _Record(msgspec.Struct):
 def is_of_newer_server(record: bytes) -> bool:
     """Return whether a question, an answer or a use is of a version that is not known here."""
     try:
-        return msgspec.json.decode(record, type=_Record).version > VERSION
+        return decode_as(record, _Record).version > VERSION
     except msgspec.MsgspecError:
         return False
 

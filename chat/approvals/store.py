@@ -32,6 +32,7 @@ from chat.approvals.confirmation import (
 from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from chat.storage.records import StampedRecords
+from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.messages import ToolCall
@@ -191,7 +192,7 @@ class ConfirmationStore:
         if data is None:
             return None
         try:
-            found = msgspec.json.decode(data, type=ApprovalDecision)
+            found = decode_as(data, ApprovalDecision)
         except _UNREADABLE:
             return self._refusal(question, "timeout")
         return found if found.is_answer_to(question) else self._refusal(question, "timeout")
@@ -329,7 +330,7 @@ class ConfirmationStore:
         """Return a question of this session; None when there is none that makes sense."""
         try:
             data = self._records.read(session_id, confirmation_id, ASKED)
-            question = msgspec.json.decode(data or b"", type=Confirmation)
+            question = decode_as(data or b"", Confirmation)
         except _UNREADABLE:
             return None
         named_so = (question.session_id, question.confirmation_id) == (session_id, confirmation_id)

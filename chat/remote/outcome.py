@@ -12,6 +12,7 @@ from chat.turn.outcome import Outcome, window_of
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import time_of
 from chat.turn.usage import saved_usage
+from sessions_app.decoding import convert_to
 from sessions_app.messages import AssistantMessage, mark_cancelled
 from sessions_app.session import Session
 from sessions_app.variants import find_answer
@@ -54,7 +55,7 @@ def _suspended(turn: ReplayedTurn, note: Suspended, session: Session) -> Outcome
         state=State.SUSPENDED,
         message=find_answer(session, note.message_id or ""),
         tool_calls=list(note.tool_calls),
-        confirmations=msgspec.convert(note.confirmations, list[Confirmation]),
+        confirmations=convert_to(note.confirmations, list[Confirmation]),
         usage=saved_usage(session, turn.turn_id),
     )
 

@@ -25,6 +25,7 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.notes import Note, RoundBegan, Stopped, Suspended
+from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.surrogates import join_surrogates, mend_json
 
 _READ: tuple[type[Event | Note], ...] = (
@@ -45,7 +46,7 @@ _READ: tuple[type[Event | Note], ...] = (
     Suspended,
 )
 _KINDS = {kind.event: kind for kind in _READ}
-_DECODERS = {kind.event: msgspec.json.Decoder(kind) for kind in _READ}
+_DECODERS = {kind.event: decoder_of(kind) for kind in _READ}
 
 
 class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,7 +214,7 @@ def _read(entry: Entry) -> Event | Note | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:  # halves of characters, which older servers wrote down
-        return msgspec.convert(_with_halves(entry.data), _KINDS[entry.event])
+        return convert_to(_with_halves(entry.data), _KINDS[entry.event])
     except (ValueError, RecursionError):  # which msgspec's errors are
         return None
 

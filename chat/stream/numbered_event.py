@@ -7,8 +7,9 @@ import msgspec
 
 from chat.storage.journal import Entry
 from chat.stream.events import EVENTS, Event
+from sessions_app.decoding import decoder_of
 
-_DECODERS = {event.event: msgspec.json.Decoder(event) for event in EVENTS}
+_DECODERS = {event.event: decoder_of(event) for event in EVENTS}
 
 
 class NumberedEvent(msgspec.Struct, gc=False):

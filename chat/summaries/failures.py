@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError
 from sessions_app.store.documents import DocumentReader, Documents
 
@@ -139,4 +140,4 @@ class SummaryFailures:
 
 
 def _read(documents: DocumentReader, name: str) -> SummaryFailure:
-    return msgspec.json.decode(documents.read(name), type=SummaryFailure)
+    return decode_as(documents.read(name), SummaryFailure)

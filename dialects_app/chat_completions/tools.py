@@ -12,6 +12,7 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
+from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
 
@@ -129,7 +130,7 @@ def _require_known(name: str, offered: AskedTools, client: AbstractSet[str], pat
 
 def _convert(choice: Mapping[str, Any]) -> _Choice:
     try:
-        return msgspec.convert(choice, _Choice)
+        return convert_to(choice, _Choice)
     except msgspec.ValidationError as error:
         raise ValidationFailed(
             f"Invalid value for 'tool_choice': {error}.", field="tool_choice"

@@ -15,6 +15,7 @@ from django.http import HttpRequest
 
 from mochi_project.http.strict_json import parse_json
 from mochi_project.memory.large_bodies import leave_large_body
+from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 
 LARGE_BYTES = 64 * 1024
@@ -116,11 +117,11 @@ def _values_in(structure: bytes) -> int:
 def convert_body(value: Any, kind: type[Body]) -> Body:
     """Return parsed JSON as a struct. Raises ValidationFailed as ``read_body`` does."""
     try:
-        return msgspec.convert(value, kind)
+        return convert_to(value, kind)
     except msgspec.ValidationError as error:
         first = error
     try:
-        return msgspec.convert(_with_whole_numbers(value), kind)
+        return convert_to(_with_whole_numbers(value), kind)
     except msgspec.ValidationError:
         raise _refusal(str(first)) from first
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.http.sse import HEARTBEAT
@@ -42,6 +41,7 @@ from dialects_app.responses.output import Output
 from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
 from dialects_app.responses.saved_items import FAILED, agent_call, shown_call
+from sessions_app.decoding import decode_as
 from sessions_app.messages import ToolCall
 
 _OF_AGENTS = frozenset(
@@ -267,7 +267,7 @@ class ResponseProjector:
         """Show what an agent does, to those who want to see it: npm's helper knows no such type."""
         if not self._shows_agents:
             return
-        fields = msgspec.json.decode(event.data, type=dict[str, Any])
+        fields = decode_as(event.data, dict[str, Any])
         place = self._output.place_of(fields["tool_call_id"]) or {}
         kind = event.name.removeprefix("agent_")
         self._frames.add(f"mochi.agent.{kind}", **place, **fields)

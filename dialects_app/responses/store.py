@@ -4,6 +4,7 @@ import msgspec
 
 from chat.storage.records import TURN_KINDS, Records
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
+from sessions_app.decoding import decode_as
 
 REQUEST, END, DELETED = TURN_KINDS
 
@@ -38,7 +39,7 @@ class ResponseStore:
         """Return what a response's client asked for; None where that is not known."""
         data = self._records.read(session_id, turn_id, REQUEST)
         try:
-            return None if not data else msgspec.json.decode(data, type=ResponseRecord)
+            return None if not data else decode_as(data, ResponseRecord)
         except _UNREADABLE:
             return None
 
@@ -54,7 +55,7 @@ class ResponseStore:
         """Return how a response ended; ``NO_END`` where its session says all there is to say."""
         data = self._records.read(session_id, turn_id, END)
         try:
-            return NO_END if not data else msgspec.json.decode(data, type=ResponseEnd)
+            return NO_END if not data else decode_as(data, ResponseEnd)
         except _UNREADABLE:
             return NO_END
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, read_regular
 from sessions_app.store.locks import try_lock
 
@@ -111,6 +112,6 @@ def worker_state(path: Path) -> WorkerState | None:
 
 def _decode(data: bytes) -> WorkerState:
     try:
-        return msgspec.json.decode(data, type=WorkerState)
+        return decode_as(data, WorkerState)
     except msgspec.MsgspecError:  # the keeper has just taken the lock, or its disk is full
         return WorkerState()

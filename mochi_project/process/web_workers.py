@@ -7,6 +7,7 @@ and the end of the parent's side (even by ``kill -9``) stops it.
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import itertools
 import logging
@@ -154,7 +155,11 @@ class WebProcessPool:
     def _plan_restart(self, worker: _WebProcess) -> None:
         now = time.monotonic()
         pause = worker.pauses.after(now - worker.started)
-        logger.error("a web worker ended by itself; another starts in %g s", pause)
+        logger.error(
+            "a web worker ended by itself (%s); another starts in %g s",
+            _how_it_ended(worker.process.returncode),
+            pause,
+        )
         self._restarts.append((now + pause, worker.pauses))
 
     def _until_restart(self) -> float | None:
@@ -210,6 +215,11 @@ class WebProcessPool:
             worker.process.send_signal(number)
 
 
+def _how_it_ended(code: int) -> str:
+    """Return what a process died of, in words; its exit code if it was no signal."""
+    return signal.strsignal(-code) or f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[socket.socket]:
     """Give a socket that becomes readable with SIGINT or SIGTERM."""
@@ -255,6 +265,7 @@ def main() -> None:
     inherited = [socket.socket(fileno=int(argument)) for argument in sys.argv[1:]]
     for opened in inherited:
         opened.set_inheritable(False)
+    faulthandler.enable()  # a crash is in no log otherwise
     work(inherited[0], inherited[1:])
     # The application has closed what it opened. Taking the interpreter apart is a good part of a
     # second of CPU when several workers do it at once, and would be most of the time to stop.

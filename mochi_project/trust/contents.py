@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import read_regular
 
 MAX_ENTRIES = 20_000
@@ -232,7 +233,7 @@ def _profiles(directory: Path) -> Part | None:
         try:
             data = read_regular(path, limit=min(left, MAX_PROFILE_BYTES))
             left -= len(data)
-            there = msgspec.json.decode(data, type=_Destination)
+            there = decode_as(data, _Destination)
         except (OSError, msgspec.MsgspecError, RecursionError):
             continue  # it can't be used either
         if there.base_url is not None or there.api_key_env is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from mochi_project.trust.own_files import UnsafeFileError, read_own_file
+from sessions_app.decoding import decode_as
 from sessions_app.errors import StorageError
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 
@@ -93,7 +94,7 @@ class TrustRecords:
     def _read(self) -> _File:
         try:
             data = read_own_file(self.path, limit=_MAX_BYTES)
-            read = msgspec.json.decode(data, type=_File)
+            read = decode_as(data, _File)
         except FileNotFoundError:
             return _File(version=VERSION)
         except UnsafeFileError as error:

@@ -26,6 +26,7 @@ from models_app.language_model import (
 from models_app.ollama import errors
 from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
 from models_app.tool_schemas import inline_references
+from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.messages import (
     NO_EXTRA,
     AssistantMessage,
@@ -231,7 +232,7 @@ class _Chunk(msgspec.Struct, gc=False):
     eval_count: int | None = None
 
 
-_decoder = msgspec.json.Decoder(_Chunk)
+_decoder = decoder_of(_Chunk)
 _decode_lines = _decoder.decode_lines
 # Bytes that are no UTF-8 raise UnicodeDecodeError, which is no DecodeError.
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -249,7 +250,7 @@ def _read_line(line: bytes) -> _Chunk:
         if b"\\ud" not in line.lower():
             raise
         try:
-            return msgspec.convert(json.loads(line), _Chunk)
+            return convert_to(json.loads(line), _Chunk)
         except ValueError:  # it is broken elsewhere, too
             pass
         raise

@@ -42,6 +42,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from models_app.scripted.instances import smallest_instance
+from sessions_app.decoding import convert_to
 
 BLOCK_START = "<|instruction_start|>"
 BLOCK_END = "<|instruction_end|>"
@@ -247,7 +248,7 @@ def read_script(block: Mapping[str, Any]) -> Instruction:
     Raises:
         ValueError: It is none; the message says why.
     """
-    return msgspec.convert(block, Instruction)
+    return convert_to(block, Instruction)
 
 
 def stable_hash(text: str) -> int:
@@ -313,7 +314,7 @@ def _read_block(text: str) -> Instruction | None:
         block, end = _JSON_ENDS_ITSELF.raw_decode(opened)
         if not opened[end:].lstrip().startswith(BLOCK_END):
             return None
-        return msgspec.convert(block, Instruction)
+        return convert_to(block, Instruction)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None
 

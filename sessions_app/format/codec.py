@@ -16,6 +16,7 @@ import msgspec
 import orjson
 
 from sessions_app.context_state import ContextState
+from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
 from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
@@ -79,7 +80,7 @@ def decode_file(data: bytes, session_id: str, *, partly: bool = False) -> Decode
 def _unknown_format(data: bytes) -> str | None:
     """Return why a file can't be read that a newer server wrote; None for all others."""
     try:
-        version = msgspec.json.decode(data, type=_Outline).metadata.format_version
+        version = decode_as(data, _Outline).metadata.format_version
     except NO_JSON:
         return None
     if str(version).partition(".")[0] == KNOWN_MAJOR:

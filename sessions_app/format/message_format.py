@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.format.fields import Malformed, Raw, stable_id, take, take_optional, utc
 from sessions_app.format.json_pieces import PIECE_BYTES
 from sessions_app.messages import (
@@ -138,7 +139,7 @@ def _field_type(declared: Any) -> _FieldType:
     return _FieldType(
         stored=declared,
         kind=None,
-        read=lambda value, _fields, _where: msgspec.convert(value, declared),
+        read=lambda value, _fields, _where: convert_to(value, declared),
         write=partial(msgspec.to_builtins, enc_hook=dict),
     )
 
@@ -331,8 +332,8 @@ _ANY = object()
 _BY_TYPE = {message_type: _RoleFormat(message_type) for message_type in MESSAGE_TYPES}
 _BY_ROLE = {message_type.role: found for message_type, found in _BY_TYPE.items()}
 _BY_STORED = {found.stored_type: found for found in _BY_TYPE.values()}
-_STORED = msgspec.json.Decoder(list[reduce(or_, _BY_STORED)])  # type: ignore[misc]
+_STORED = decoder_of(list[reduce(or_, _BY_STORED)])  # type: ignore[misc]
 
-_DECLARED = msgspec.json.Decoder(list[reduce(or_, MESSAGE_TYPES)])  # type: ignore[misc]
+_DECLARED = decoder_of(list[reduce(or_, MESSAGE_TYPES)])  # type: ignore[misc]
 _CONVERTED = {f'"{name}"'.encode() for found in _BY_TYPE.values() for name in found.converted}
 """The keys whose values are converted: a list without them is decoded as messages are declared."""

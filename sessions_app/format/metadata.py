@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from sessions_app.context_state import context_state_from_json
+from sessions_app.decoding import convert_to
 from sessions_app.format.fields import Malformed, Raw, take, take_names, take_optional, utc
 from sessions_app.labels import LABELS
 from sessions_app.messages import NO_EXTRA
@@ -44,7 +45,7 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
         Malformed: These are no metadata of a session.
     """
     try:
-        ours: _MetadataBase = msgspec.convert(raw, _Metadata)
+        ours: _MetadataBase = convert_to(raw, _Metadata)
     except msgspec.ValidationError:
         return read_fields(raw, session_id)
     return ours.value(session_id)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 from sessions_app.search.entries import Entry, FoundRole
 from sessions_app.search.query import Query
@@ -49,7 +50,7 @@ def read_cursor(text: str) -> Cursor:
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return msgspec.json.decode(data, type=Cursor)
+        return decode_as(data, Cursor)
     except (binascii.Error, ValueError) as error:
         raise ValidationFailed(
             "cursor must be the next_cursor of a page of results.", field="cursor"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
     StrPath,
@@ -64,7 +65,7 @@ class BegunCalls:
         begun: list[str] = []
         for line in data.split(b"\n"):
             try:
-                turn, calls = msgspec.json.decode(line, type=_Line)
+                turn, calls = decode_as(line, _Line)
             except msgspec.MsgspecError:
                 continue
             if turn == turn_id:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.decoding import decoder_of
 from tools_app.hosts.limits import MEBIBYTE
 
 MAX_REQUEST_BYTES = 4 * MEBIBYTE
@@ -112,9 +113,9 @@ Request = Load | Call
 Answer = Returned | Failed
 Report = Started | Ended | Left
 
-requests = msgspec.json.Decoder(Load | Call)
-answers = msgspec.json.Decoder(Loading | Loaded | Returned | Failed)
-reports = msgspec.json.Decoder(Started | Ended | Left)
+requests = decoder_of(Load | Call)
+answers = decoder_of(Loading | Loaded | Returned | Failed)
+reports = decoder_of(Started | Ended | Left)
 
 
 def frame(message: msgspec.Struct) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.fork_server_client import ForkServerClient, ForkServerUnavailable
@@ -61,7 +62,7 @@ class HostPool:
                 return self._unusable(str(error))
             self._release(host)
         try:
-            return msgspec.json.decode(report, type=ToolListing)
+            return decode_as(report, ToolListing)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._unusable(f"What its process reports can't be understood: {error}")
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MAX_FILE_BYTES = 1 << 20
@@ -230,7 +231,7 @@ def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]
 
 def _decoded(data: bytes) -> _File:
     try:
-        return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_File)
+        return decode_as(data.removeprefix(b"\xef\xbb\xbf"), _File)
     except RecursionError as error:
         raise ValueError(str(error)) from error
 
@@ -242,7 +243,7 @@ def _decode(name: str, raw: msgspec.Raw) -> _Entry:
             "or digit, does not end in '_' and has no '__' in it."
         )
     try:
-        entry = msgspec.json.decode(raw, type=_Entry)
+        entry = decode_as(raw, _Entry)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _EntryError(f"The entry can't be understood: {error}.") from error
     if (entry.command is None) == (entry.url is None):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from usage_app.budgets.budget import Budget
 
@@ -51,7 +52,7 @@ def _read(path: Path) -> Sequence[Budget]:
     except OSError as error:
         raise InvalidBudgetsError(f"{NAME} can't be read: {error.strerror}.") from error
     try:
-        budgets = msgspec.json.decode(data, type=list[Budget])
+        budgets = decode_as(data, list[Budget])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidBudgetsError(f"{NAME} is not what it should be: {error}") from error
     if len(budgets) > MOST_BUDGETS:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.locks import FileLocks, HeldLock
@@ -46,7 +47,7 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return Use(requests=1, tokens=self.tokens, cost_usd=self.cost_usd)
 
 
-_decoder = msgspec.json.Decoder(list[RunningCall])
+_decoder = decoder_of(list[RunningCall])
 _encoder = msgspec.json.Encoder()
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from chat.errors import KeyOfOtherVersion, KeyReused
 from chat.storage.idempotency_keys import VERSION, KeyRecord
+from sessions_app.decoding import decode_as
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
@@ -159,9 +160,9 @@ class FileIdempotencyKeys:
 
 def _read(path: Path) -> KeyRecord:
     data = read_regular(path, limit=RECORD_LIMIT)
-    if msgspec.json.decode(data, type=_Version).version > VERSION:
+    if decode_as(data, _Version).version > VERSION:
         raise KeyOfOtherVersion
-    return msgspec.json.decode(data, type=KeyRecord)
+    return decode_as(data, KeyRecord)
 
 
 def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from chat.storage.journal import do_nothing
+from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
 from sessions_app.store.locks import try_lock
 
@@ -43,7 +44,7 @@ class Header(msgspec.Struct, frozen=True):
         return f'{{"journal":{self.journal},"sessions":"{self.sessions}"}}\n'
 
 
-_decode = msgspec.json.Decoder(Header).decode
+_decode = decoder_of(Header).decode
 
 
 def header_of(path: str) -> Header | None:

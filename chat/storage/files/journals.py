@@ -41,6 +41,7 @@ from chat.storage.files.journal_file import (
 from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
 
@@ -51,7 +52,7 @@ LAST_ENTRY_LENGTH = 4096
 MOST_KNOWN = 10_000
 _FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
 _LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = decoder_of(Entry).decode
 
 
 class FileTurnJournal:
@@ -330,7 +331,7 @@ def _entry_with_halves(line: bytes) -> Entry | None:
     try:
         raw = json.loads(line)
         data = msgspec.Raw(json.dumps(raw.pop("data"), separators=(",", ":")).encode("ascii"))
-        entry = msgspec.convert({**raw, "data": data}, Entry)
+        entry = convert_to({**raw, "data": data}, Entry)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return entry if bytes(entry.data).startswith(b"{") else None

@@ -17,6 +17,7 @@ import msgspec
 
 from chat.errors import KeyOfOtherVersion, KeyReused
 from chat.storage.idempotency_keys import VERSION, KeyRecord
+from sessions_app.decoding import decode_as
 from sessions_app.errors import StorageError, StorageUnavailable
 from sessions_app.store.owners import Owners
 from sessions_app.store.redis.connection import RedisConnection
@@ -285,9 +286,9 @@ class RedisIdempotencyKeys:
         if found is None:
             return None
         try:
-            if msgspec.json.decode(found, type=_Version).version > VERSION:
+            if decode_as(found, _Version).version > VERSION:
                 raise KeyOfOtherVersion
-            return msgspec.json.decode(found, type=_Value)
+            return decode_as(found, _Value)
         except msgspec.MsgspecError:
             with self._connection.translated():
                 self._drop(keys=[name], args=[found])

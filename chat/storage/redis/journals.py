@@ -16,13 +16,14 @@ from chat.storage.redis.journal_scripts import Script, TurnKeys, keys_of
 from chat.storage.redis.journal_writers import PumpedWriter, closing
 from chat.storage.redis.pump import Pumps
 from chat.storage.redis.sealing_writer import SealingWriter, WriterContext
+from sessions_app.decoding import decoder_of
 from sessions_app.errors import StorageError, StorageUnavailable
 from sessions_app.store.owners import Owners
 from sessions_app.store.redis.connection import RedisConnection
 
 EPOCH_BITS = 40
 SCAN_COUNT = 500
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = decoder_of(Entry).decode
 
 
 class RedisTurnJournal:

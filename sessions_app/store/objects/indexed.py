@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.decoding import convert_to, decode_as
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import NO_JSON, decode, decode_head, to_json
 from sessions_app.format.fields import Malformed
@@ -61,7 +62,7 @@ def to_entry(indexed: Indexed) -> bytes:
 def from_entry(data: bytes, session_id: str) -> Indexed | None:
     """Return an entry; None where it can't be read, so that the object must be."""
     try:
-        entry = msgspec.json.decode(data, type=_Entry)
+        entry = decode_as(data, _Entry)
         found: Found = Unreadable(file=session_id + SUFFIX, reason=entry.reason or "")
         if entry.metadata is not None:
             found = read_metadata(entry.metadata, session_id)
@@ -92,7 +93,7 @@ def from_whole(data: bytes, session_id: str, etag: str) -> Indexed:
         return unreadable(session_id, error.reason, etag)
     turn = None
     with suppress(*NO_JSON):  # of another shape than ours, so nobody's claim
-        turn = msgspec.json.decode(data, type=_Claimed).turn
+        turn = decode_as(data, _Claimed).turn
     return Indexed(etag=etag, found=found, claim=_claim(turn, session_id))
 
 
@@ -113,7 +114,7 @@ def _turn_before_messages(head: bytes) -> _Turn | None:
     """
     for key, value in _pairs(head.decode("utf-8", errors="replace")):
         if key == "turn":
-            return msgspec.convert(value, _Turn | None)
+            return convert_to(value, _Turn | None)
     return None
 
 

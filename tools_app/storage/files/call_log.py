@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.store.locks import FileLocks
 from tools_app.storage.call_log import KEPT, ToolExecution
@@ -18,7 +19,7 @@ _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK |
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(ToolExecution).decode
+_decode = decoder_of(ToolExecution).decode
 
 
 class FileCallLog:

@@ -5,11 +5,12 @@ from contextlib import suppress
 
 import msgspec
 
+from sessions_app.decoding import decoder_of
 from sessions_app.store.redis.connection import RedisConnection
 from tools_app.storage.call_log import KEPT, ToolExecution
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(ToolExecution).decode
+_decode = decoder_of(ToolExecution).decode
 
 
 class RedisCallLog:

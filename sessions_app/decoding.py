@@ -1,0 +1,58 @@
+"""Decodes JSON and converts values to declared types, from any thread.
+
+msgspec works a type out when it is decoded for the first time, and has it seen half done by other
+threads meanwhile: two threads that decode a struct for the first time at once crash the process
+(``StructInfo_Convert`` in msgspec 0.22, docs/decisions/0105). Here one thread at a time works types
+out; what is worked out is decoded without a lock.
+"""
+
+import threading
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+_working_out = threading.Lock()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+@overload
+def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+@overload
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]: ...
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return what decodes JSON as this type; it may be used by several threads."""
+    found = _decoders.get(kind)
+    if found is None:
+        with _working_out:
+            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return found
+
+
+@overload
+def decode_as(data: bytes | str, kind: type[T]) -> T: ...
+@overload
+def decode_as(data: bytes | str, kind: Any) -> Any: ...
+def decode_as(data: bytes | str, kind: Any) -> Any:
+    """Decode JSON as a type.
+
+    Raises:
+        msgspec.DecodeError: It is not JSON.
+        msgspec.ValidationError: It is of another type.
+    """
+    return decoder_of(kind).decode(data)
+
+
+@overload
+def convert_to(value: Any, kind: type[T]) -> T: ...
+@overload
+def convert_to(value: Any, kind: Any) -> Any: ...
+def convert_to(value: Any, kind: Any) -> Any:
+    """Convert parsed JSON to a type.
+
+    Raises:
+        msgspec.ValidationError: It is of another type.
+    """
+    decoder_of(kind)
+    return msgspec.convert(value, kind)
