@@ -22,12 +22,12 @@ class Refused(Exception):
     """The server refused a request.
 
     Attributes:
-        status: The status of its answer.
+        for_now: Whether the server may take the request when it is sent again.
     """
 
-    def __init__(self, text: str, status: int) -> None:
+    def __init__(self, text: str, *, for_now: bool) -> None:
         super().__init__(text)
-        self.status = status
+        self.for_now = for_now
 
 
 @dataclass
@@ -116,12 +116,13 @@ class FaultyServerClient:
             return
         try:
             error = json.loads(text)["error"]
-            fine = error["details"].get("retryable") or error["code"] in self._tolerated
+            tolerated = error["code"] in self._tolerated
+            fine = error["details"].get("retryable") or tolerated
         except (ValueError, KeyError, TypeError):
-            fine = False
+            fine = tolerated = False
         if not fine and status not in {409, 422}:  # what a client may be told of its own request
             self.witness.defects.append(f"{what}: {status} {text[:300]}")
-        raise Refused(text[:300], status)
+        raise Refused(text[:300], for_now=tolerated or status >= 500)
 
 
 class Told:
@@ -218,7 +219,7 @@ def answer_until_taken(client: FaultyServerClient, path: str, body: dict[str, An
         try:
             client.ask("POST", path, json=body)
         except Refused as refused:
-            if refused.status < 500:
+            if not refused.for_now:
                 return
             time.sleep(0.05)
         else:
