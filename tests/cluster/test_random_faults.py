@@ -23,6 +23,8 @@ from tests.functional.conftest import block, read_events
 
 ROUNDS = int(os.environ.get("MOCHI_E2E_CLUSTER_ROUNDS", "12"))
 SEED = int(os.environ.get("MOCHI_E2E_CLUSTER_SEED", "0")) or random.SystemRandom().randrange(10**6)
+ONLY = os.environ.get("MOCHI_E2E_CLUSTER_FAULT", "")
+"""The name of the one fault to try; all of them if empty."""
 CLIENTS = 4
 CONFIRM = "tool_call_confirmation_required"
 ATTEMPTS = 400
@@ -240,7 +242,7 @@ def test_a_random_fault_at_any_moment_loses_nothing(cluster, notes, inspect, eve
     """
     print(f"MOCHI_E2E_CLUSTER_SEED={SEED}")
     chance = random.Random(SEED)
-    faults = itertools.cycle(FAULTS)
+    faults = itertools.cycle([fault for fault in FAULTS if ONLY in {"", fault.__name__}])
     for number in range(ROUNDS):
         fault = next(faults)
         what = f"round {number}, {fault.__name__}, MOCHI_E2E_CLUSTER_SEED={SEED}"
