@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+from redis.exceptions import RedisError
 
 from chat.errors import KeyOfOtherVersion, KeyReused
 from chat.storage.idempotency_keys import VERSION, KeyRecord
@@ -152,7 +153,7 @@ class RedisIdempotencyKeys:
             StorageUnavailable: Redis is away.
             StorageFull: It has no memory left.
         """
-        self._settle_rest()
+        self._catch_up()
         name = self._name(key)
         while True:
             value = _Value(
@@ -185,7 +186,7 @@ class RedisIdempotencyKeys:
             KeyOfOtherVersion: Its record is one of a newer server.
             StorageUnavailable: Redis is away.
         """
-        self._settle_rest()
+        self._catch_up()
         found = self._read(self._name(key))
         return found.record() if found is not None else None
 
@@ -232,20 +233,32 @@ class RedisIdempotencyKeys:
         """
         with self._lock:
             self._unsettled.append((name, seen, new))
+        self._start_settling()
+
+    def _start_settling(self) -> None:
+        with self._lock:
             if self._is_settling:
                 return
+            settler = threading.Thread(
+                target=self._settle_until_done, name="key-settler", daemon=True
+            )
+            settler.start()  # first: one that there is no room for leaves no flag
             self._is_settling = True
-        threading.Thread(target=self._settle_until_done, name="key-settler", daemon=True).start()
 
     def _settle_until_done(self) -> None:
-        while True:
-            time.sleep(SETTLE_SECONDS)
-            with suppress(StorageError):  # it is tried again
-                self._settle_rest()
+        try:
+            while True:
+                time.sleep(SETTLE_SECONDS)
+                with suppress(StorageError):  # it is tried again
+                    self._settle_rest()
+                with self._lock:
+                    if not self._unsettled:
+                        self._is_settling = False
+                        return
+        except Exception:
+            logger.exception("keys could not be let go of; the next request with a key tries again")
             with self._lock:
-                if not self._unsettled:
-                    self._is_settling = False
-                    return
+                self._is_settling = False
 
     def _settle(self, name: str, seen: _Value, new: _Value | None) -> None:
         if new is not None:
@@ -255,11 +268,24 @@ class RedisIdempotencyKeys:
         with self._connection.translated():
             self._give_up(keys=self._places(name, seen), args=args)
 
+    def _catch_up(self) -> None:
+        """Make up for what could not be done; what Redis refuses is not this key's fault.
+
+        Raises:
+            StorageUnavailable: Redis is away still.
+        """
+        try:
+            self._settle_rest()
+        except RedisError:
+            logger.exception("a key could not be let go of")
+            self._start_settling()
+
     def _settle_rest(self) -> None:
         """Make up for what could not be done while Redis was away.
 
         Raises:
             StorageUnavailable: It is away still.
+            RedisError: It refuses one, which comes last from now on.
         """
         while self._unsettled:
             with suppress(IndexError):  # another thread does it
@@ -268,6 +294,9 @@ class RedisIdempotencyKeys:
                     self._settle(*rest)
                 except StorageError:
                     self.settle_later(*rest)
+                    raise
+                except BaseException:
+                    self._unsettled.insert(0, rest)
                     raise
 
     def _is_held(self, value: _Value) -> bool:

@@ -16,6 +16,7 @@ from tests.unit.chat.storage.redis.losing import LosingConnection
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 SECONDS = 60
 TAKES, RECORDS = "return ARGV[1]", "'SET', KEYS[1], ARGV[2]"
+GIVES_UP = "'SET', KEYS[2], ''"
 """Pieces of the scripts."""
 
 
@@ -38,6 +39,14 @@ def keys(connection, owners):
 def others(redis_connection, owners):
     """Return the keys as another process has them."""
     return RedisIdempotencyKeys(redis_connection, owners=owners, seconds=SECONDS)
+
+
+def await_settler():
+    """Wait until nobody is left who lets go of keys in the background."""
+    for thread in threading.enumerate():
+        if thread.name == "key-settler":
+            thread.join(timeout=30)
+            assert not thread.is_alive()
 
 
 def place_of(connection, key="k"):
@@ -98,9 +107,31 @@ def test_a_key_that_was_taken_unheard_is_freed_for_others_without_another_reques
     connection.lost = [TAKES]
     with pytest.raises(StorageUnavailable):
         keys.take("k", "f")
-    for thread in threading.enumerate():
-        if thread.name == "key-settler":
-            thread.join(timeout=30)
+    await_settler()
+    assert isinstance(others.take("k", "f"), RedisHeldKey)
+
+
+def test_a_key_that_redis_refuses_to_free_is_freed_by_a_later_use(keys, others, connection, caplog):
+    connection.lost, connection.refused = [TAKES], [GIVES_UP] * 3
+    with pytest.raises(StorageUnavailable):
+        keys.take("k", "f")
+    await_settler()
+    assert "keys could not be let go of" in caplog.text
+    assert isinstance(keys.take("another", "f"), RedisHeldKey)  # which it keeps nobody from
+    await_settler()
+
+    assert connection.refused == []
+    assert keys.find("k") is None
+    assert isinstance(others.take("k", "f"), RedisHeldKey)
+
+
+def test_a_use_that_finds_no_settler_starts_one(keys, others, connection):
+    connection.lost, connection.refused = [TAKES], [GIVES_UP] * 2
+    with pytest.raises(StorageUnavailable):
+        keys.take("k", "f")
+    await_settler()
+    keys.find("another")
+    await_settler()
     assert isinstance(others.take("k", "f"), RedisHeldKey)
 
 
