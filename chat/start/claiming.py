@@ -21,10 +21,16 @@ from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionRecorder, open_session
 from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
-from sessions_app.errors import SessionBusy
+from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.session import Session, require_known_format
-from sessions_app.store.repository import SessionRepository
+from sessions_app.session import (
+    Session,
+    counted,
+    require_known_format,
+    with_messages,
+    with_refusal,
+)
+from sessions_app.store.repository import Change, SessionRepository
 
 MOST_LOOK_UPS = 5
 """Look-ups for one turn while its session keeps changing; then the session counts as busy."""
@@ -46,19 +52,56 @@ class _Overtaken(Exception):
         self.turn_id = turn_id
 
 
-class _OpenedOnce:
-    """Opens a turn's journal when it is first asked for, however often the change is made."""
+class _Attempt:
+    """Opens a turn's journal when it is first asked for, however often the change is made.
 
-    __slots__ = ("_open", "writer")
+    Attributes:
+        writer: The journal's writer, once there is one.
+    """
+
+    __slots__ = ("_after", "_before", "_error", "_open", "writer")
 
     def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
         self._open = open_journal
+        self._error: Exception | None = None
+        self._before: Session | None = None
+        self._after: Session | None = None
         self.writer: JournalWriter | None = None
 
-    def __call__(self) -> JournalWriter:
+    def open(self) -> JournalWriter:
+        """Return the writer; raise again what was raised: what failed may have been done."""
+        if self._error is not None:
+            raise self._error
         if self.writer is None:
-            self.writer = self._open()
+            try:
+                self.writer = self._open()
+            except Exception as error:
+                self._error = error
+                raise
         return self.writer
+
+    def note(self, before: Session, after: Session) -> None:
+        """Note what the change makes of the session."""
+        self._before, self._after = before, after
+
+    def taken_back(self, session: Session, *, is_new: bool) -> Session:
+        """Return the session without what the change has made of it.
+
+        What others changed of its settings since stays. One that was made for the turn is marked.
+        """
+        before, after = self._before, self._after
+        if before is None or after is None:
+            return session
+        count = len(after.messages) - len(before.messages)
+        said = [message.message_id for message in after.messages[len(before.messages) :]]
+        at = len(session.messages) - count
+        if [message.message_id for message in session.messages[at:]] != said:
+            return session
+        now = session.metadata.updated_at
+        back = with_messages(session, session.messages[:at], now=now) if said else session
+        if now == after.metadata.updated_at:
+            back = msgspec.structs.replace(back, metadata=counted(before).metadata)
+        return with_refusal(back) if is_new else back
 
 
 class _Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,14 +271,14 @@ class TurnClaimer:
         *,
         owner: str,
     ) -> _Opened:
-        journal = _OpenedOnce(partial(self._journal.open, session_id, turn_id, owner=owner))
+        attempt = _Attempt(partial(self._journal.open, session_id, turn_id, owner=owner))
         self._expect(turn_id)
         try:
             session, opened = self._repository.claim(
                 session_id,
                 turn_id,
                 owner=owner,
-                change=partial(self._open_turn, turn_id, prepare, announce, journal, owner=owner),
+                change=partial(self._open_turn, turn_id, prepare, announce, attempt, owner=owner),
                 recover=self._recovery.recover,
                 new=new,
             )
@@ -244,8 +287,9 @@ class TurnClaimer:
                 self._recovery.end_earlier(session, opened.earlier_turns)
         except BaseException:
             self._forget(turn_id)
-            if journal.writer is not None:
-                self._give_up(session_id, turn_id, journal.writer)
+            if attempt.writer is not None:
+                undo = partial(attempt.taken_back, is_new=new is not None)
+                self._give_up(session_id, turn_id, attempt.writer, undo)
             raise
         job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
         return _Opened(
@@ -257,7 +301,7 @@ class TurnClaimer:
         turn_id: str,
         prepare: Prepare,
         announce: Callable[[str], None],
-        journal: Callable[[], JournalWriter],
+        attempt: _Attempt,
         session: Session,
         *,
         owner: str,
@@ -272,18 +316,21 @@ class TurnClaimer:
         job = prepare(turn_id, session)
         announce(turn_id)
         changed = open_session(job.session, job, now=utc_now())
+        attempt.note(session, changed)
         # Before the claim: a claim whose journal has no writer is that of a turn which is over.
-        opened = _Opened(job=job, writer=journal(), earlier_turns=turns, owner=owner)
+        opened = _Opened(job=job, writer=attempt.open(), earlier_turns=turns, owner=owner)
         return changed, opened
 
-    def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter) -> None:
-        """Undo the claim of a turn that can't begin.
+    def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:
+        """Undo the claim of a turn that can't begin, and what was saved with it.
 
         Where the claim stays (a disk that takes nothing any more), the journal shows that the turn
         is over, and the next turn removes both.
         """
         try:
-            self._repository.release(session_id, turn_id)
+            self._repository.update(session_id, undo, turn_id=turn_id, release=True)
+        except (SessionBusy, SessionNotFound):
+            pass  # it was not made, or others have ended it: then there is nothing to undo
         finally:
             writer.close()
         self._journal.discard(session_id, turn_id)

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,11 +12,12 @@ from chat.start.claiming import MOST_LOOK_UPS, TurnClaimer
 from chat.start.preparation import ChatPreparation
 from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound
-from sessions_app.errors import SessionBusy, SessionNotFound
+from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
 from sessions_app.messages import UserMessage
 from sessions_app.session import append_messages, make_session, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
 from tests.claims import claim_session
+from tests.contract.memory_journal import MemoryJournal
 
 HELLO = TurnRequest(message="Hello!")
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -64,16 +67,24 @@ def models(house):
     return Known(house.model)
 
 
+def claimer_of(house, **more):
+    how = {
+        "repository": house.sessions.repository,
+        "journal": house.journal,
+        "recovery": house.recovery,
+        "confirmations": house.questions,
+    }
+    return TurnClaimer(**{**how, **more})
+
+
 @pytest.fixture
-def claim(house, models, threads):
-    preparer = dataclasses.replace(house.preparer, models=models)
-    claimer = TurnClaimer(
-        repository=house.sessions.repository,
-        journal=house.journal,
-        recovery=house.recovery,
-        confirmations=house.questions,
-        in_thread=threads.run,
-    )
+def preparer(house, models):
+    return dataclasses.replace(house.preparer, models=models)
+
+
+@pytest.fixture
+def claim(house, preparer, threads):
+    claimer = claimer_of(house, in_thread=threads.run)
 
     async def claim(session_id, request=HELLO, **more):
         return await claimer.claim(session_id, ChatPreparation(preparer, request), **more)
@@ -219,4 +230,135 @@ async def test_a_change_that_is_made_twice_opens_one_turn(house, claim, monkeypa
     claimed = await claim(session_id)
 
     assert await asyncio.to_thread(house.journal.turns, session_id) == [claimed.job.turn_id]
+    assert [message.content for message in claimed.job.session.messages] == ["Hello!"]
+
+
+@pytest.fixture
+def twice(house, monkeypatch):
+    """Make each change again that was refused, as a store does that may know an old session."""
+    repository = house.sessions.repository
+    make = repository.claim
+
+    def claim(session_id, turn_id, *, change, **more):
+        with suppress(Exception):
+            change(repository.load(session_id))
+        return make(session_id, turn_id, change=change, **more)
+
+    monkeypatch.setattr(repository, "claim", claim)
+
+
+class Unreachable(MemoryJournal):
+    """A journal that fails when it is asked for the first time, and has done it all the same."""
+
+    def open(self, session_id, turn_id, *, owner):
+        super().open(session_id, turn_id, owner=owner)
+        raise StorageUnavailable("Redis is away.")
+
+
+async def test_a_journal_that_may_have_been_opened_is_not_opened_again(house, preparer, twice):
+    """The change is made again where it may have been refused because of a session of long ago."""
+    claimer = claimer_of(house, journal=Unreachable())
+    session_id = await house.new_session()
+
+    with pytest.raises(StorageUnavailable):
+        await claimer.claim(session_id, ChatPreparation(preparer, HELLO))
+
+
+@pytest.fixture
+def away(house, monkeypatch):
+    """Let the questions of earlier turns be out of reach."""
+    error = StorageUnavailable("Redis is away.")
+    monkeypatch.setattr(house.questions, "withdraw_all", Mock(side_effect=error))
+
+
+def loaded(house, session_id):
+    return asyncio.to_thread(FileSessionRepository(house.sessions_dir).load, session_id)
+
+
+async def test_a_turn_that_can_not_begin_leaves_its_session_as_it_was(house, claim, away):
+    session_id = await house.new_session()
+    before = await loaded(house, session_id)
+
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+
+    assert await loaded(house, session_id) == before
+    assert await asyncio.to_thread(house.sessions.repository.claim_of, session_id) is None
+    assert not await asyncio.to_thread(house.journal.turns, session_id)
+
+
+async def test_a_message_that_was_said_before_stays_when_a_turn_can_not_begin(house, claim, away):
+    session_id = await house.new_session()
+    said = UserMessage(content="Hello!", message_id="1", timestamp=NOW)
+    await asyncio.to_thread(
+        house.sessions.repository.update,
+        session_id,
+        lambda session: append_messages(session, said, now=NOW),
+    )
+
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+
+    assert [each.message_id for each in (await loaded(house, session_id)).messages] == ["1"]
+
+
+async def test_what_others_changed_stays_when_a_turn_can_not_begin(house, claim, monkeypatch):
+    session_id = await house.new_session()
+
+    def change_and_fail(_):
+        choose(house, session_id, "other")
+        raise StorageUnavailable("Redis is away.")
+
+    monkeypatch.setattr(house.questions, "withdraw_all", change_and_fail)
+
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+
+    left = await loaded(house, session_id)
+    assert (left.metadata.model, list(left.messages)) == ("other", [])
+
+
+async def test_a_session_that_was_made_for_a_turn_that_can_not_begin_is_marked(house, claim, away):
+    session = make_session("0123456789", "m", now=NOW)
+
+    with pytest.raises(StorageUnavailable):
+        await claim(session.session_id, new=session)
+
+    left = await loaded(house, session.session_id)
+    assert (left.metadata.refused_at, list(left.messages)) == (left.metadata.updated_at, [])
+
+
+async def test_a_store_that_does_not_answer_whether_it_took_a_claim_keeps_no_message(
+    house, claim, monkeypatch
+):
+    session_id = await house.new_session()
+    repository = house.sessions.repository
+    make = repository.claim
+
+    def lose_the_answer(*arguments, **more):
+        make(*arguments, **more)
+        raise StorageUnavailable("The store says nothing.")
+
+    monkeypatch.setattr(repository, "claim", lose_the_answer)
+
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+
+    assert not (await loaded(house, session_id)).messages
+    assert await asyncio.to_thread(repository.claim_of, session_id) is None
+
+
+async def test_a_session_that_can_not_be_changed_either_stays_for_the_next_turn(
+    house, claim, away, monkeypatch
+):
+    """The message is said once all the same, and its claim is void (docs/decisions/0003)."""
+    session_id = await house.new_session()
+    error = StorageUnavailable("The store says nothing.")
+    monkeypatch.setattr(house.sessions.repository, "update", Mock(side_effect=error))
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+    monkeypatch.undo()
+
+    claimed = await claim(session_id)
+
     assert [message.content for message in claimed.job.session.messages] == ["Hello!"]
