@@ -19,6 +19,7 @@ from chat.storage.records import Records
 from chat.stream.numbered_event import Listener
 from chat.stream.subscription import Subscription
 from chat.turn.outcome import Outcome
+from chat.turn.state_machine import State
 from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
@@ -289,8 +290,8 @@ class ChatService:
     def _drop_refused(
         self, key: str, record: KeyRecord, turn: LiveTurn, _: asyncio.Task[Outcome]
     ) -> None:
-        """A turn that ended as a plain error is none: the same request may be sent again."""
-        if turn.was_refused:
+        """A turn that ended as a plain error, and was not lost, is none: it may be sent again."""
+        if turn.was_refused and turn.state is not State.LOST:
             asyncio.get_running_loop().run_in_executor(None, self._free, key, record)
 
     def _free(self, key: str, record: KeyRecord) -> None:

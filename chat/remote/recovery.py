@@ -9,9 +9,9 @@ import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.retries import Retries
-from chat.remote.sealing import closing_lines, seal_session
+from chat.remote.sealing import closing_lines, seal_session, untold_entries
 from chat.storage.idempotency_keys import IdempotencyKeys
-from chat.storage.journal import Fenced, TurnJournal, whole_journal
+from chat.storage.journal import Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (
     MochiError,
@@ -146,10 +146,13 @@ class TurnRecovery:
             turn = self._replay(session.session_id, turn_id)  # nothing comes to it any more
             if turn.has_ended:
                 return
+            untold = () if turn.last_number else untold_entries(session, turn_id)
+            if untold:
+                turn = replay(untold)
             if turn.last_number:
-                writer.append(closing_lines(session, turn, turn_id))
+                writer.append(lines_of(untold) + closing_lines(session, turn, turn_id))
                 return
-        self._journal.discard(session.session_id, turn_id)  # no client saw anything of it
+        self._journal.discard(session.session_id, turn_id)  # nothing of it is to be seen
 
     @contextmanager
     def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:

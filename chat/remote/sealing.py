@@ -7,13 +7,24 @@ and doing it again, changes nothing (docs/decisions/0004).
 import hashlib
 from collections.abc import Collection, Sequence
 
+import msgspec
 from msgspec import UNSET
 
 from chat.errors import TurnInterrupted
 from chat.remote.replay import ReplayedTurn
-from chat.storage.journal import line
-from chat.stream.encoding import encode_event
-from chat.stream.events import Cancelled, ClientToolCall, Done, Event, MessageComplete
+from chat.storage.journal import Entry, line
+from chat.stream.encoding import ascii_json, encode_event
+from chat.stream.events import (
+    Cancelled,
+    ClientToolCall,
+    ContentDelta,
+    Done,
+    Event,
+    MessageComplete,
+    ThinkingContentDelta,
+    TurnStarted,
+)
+from chat.stream.notes import RoundBegan
 from chat.turn.outcome import completed, failed, known_usage, window_of
 from chat.turn.usage import saved_usage
 from sessions_app.calls import calls_with_results, named_call, open_calls
@@ -22,10 +33,17 @@ from sessions_app.messages import (
     AssistantMessage,
     Message,
     ToolMessage,
+    UserMessage,
     unmark_cancelled,
 )
 from sessions_app.session import Session
-from sessions_app.variants import extend_answer, find_answer, prefer_whole
+from sessions_app.variants import (
+    answer_start,
+    extend_answer,
+    find_answer,
+    newest_first,
+    prefer_whole,
+)
 
 
 def seal_session(
@@ -128,6 +146,48 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     return "".join(
         line(number, event.event, encode_event(event))
         for number, event in enumerate(events, turn.last_number + 1)
+    )
+
+
+def untold_entries(session: Session, turn_id: str) -> Sequence[Entry]:
+    """Return the beginning of the journal of a turn of which no event was kept, from its session.
+
+    There is none where the session has nothing of what a model said in it: then the turn may as
+    well not have been, and the request that began it can be sent again (docs/decisions/0106).
+    """
+    answers = [
+        each
+        for each in newest_first(session.messages)
+        if isinstance(each, AssistantMessage) and each.turn_id == turn_id
+    ]
+    if not answers:
+        return ()
+    newest = answers[0]
+    events: list[Event] = [_first_event(session, turn_id, answers[-1])]
+    if newest.thinking:
+        events.append(ThinkingContentDelta(content=newest.thinking))
+    if text := unmark_cancelled(newest.content):
+        events.append(ContentDelta(content=text))
+    began = RoundBegan(message_id=newest.message_id, model=newest.model)
+    told = [(0, began.event, ascii_json(began))]
+    told += [(number, each.event, encode_event(each)) for number, each in enumerate(events, 1)]
+    return [Entry(number, name, msgspec.Raw(data.encode())) for number, name, data in told]
+
+
+def _first_event(session: Session, turn_id: str, answer: AssistantMessage) -> TurnStarted:
+    """Return the event that the turn began with whose first answer this is."""
+    messages = session.messages
+    index = next((at for at, each in enumerate(messages) if each is answer), answer_start(messages))
+    asked = next(
+        (at for at in reversed(range(index)) if isinstance(messages[at], UserMessage)), None
+    )
+    return TurnStarted(
+        turn_id=turn_id,
+        session_id=session.session_id,
+        model=session.metadata.model,
+        message_id=answer.message_id,
+        user_message_id=UNSET if asked is None else messages[asked].message_id,
+        user_message_index=UNSET if asked is None else asked,
     )
 
 

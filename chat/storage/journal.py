@@ -3,7 +3,7 @@
 A store may keep lines a moment after they were appended (docs/decisions/0044).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -212,3 +212,8 @@ def whole_journal(journal: TurnJournal, session_id: str, turn_id: str) -> Iterat
 def line(number: int, name: str, data: str) -> str:
     """Return an entry as a line; ``data`` is one line of ASCII JSON."""
     return f'{{"n":{number},"event":"{name}","data":{data}}}\n'
+
+
+def lines_of(entries: Iterable[Entry]) -> str:
+    """Return entries as lines."""
+    return "".join(line(each.n, each.event, bytes(each.data).decode("ascii")) for each in entries)

@@ -44,8 +44,9 @@ class CommitPoint:
             self._commit()
 
     async def finish(self, events: Sequence[Event]) -> None:
-        """Send the last events, after the first one if that was not sent yet; end the stream."""
-        first = () if self.is_committed else (self.first_event, *self._held)
+        """Send the last events, after the first one if that was not shown yet; end the stream."""
+        await self._stream.flushed()  # where the journal failed, what was sent may never be shown
+        first = () if self._stream.last_number else (self.first_event, *self._held)
         await self._stream.finish([*first, *events])
         if not self.is_committed:
             self._commit()

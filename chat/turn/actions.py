@@ -76,6 +76,7 @@ class TurnActions:
         self._machine = machine
         self._answer: ModelAnswer | None = None
         self._answers: list[ModelAnswer] = []
+        self._has_saved = False
         self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
         self._client_calls: Sequence[NumberedCall] = ()
         self._asking_id = job.continuation.asking_id
@@ -128,7 +129,7 @@ class TurnActions:
         # Where nobody is asked they begin next; else the claim tells of them once all are decided.
         begun = () if self.approver.must_ask(calls) else self._named(calls)
         await self.recorder.append(saved, begun=begun)
-        self._answer, self.outcome.message = None, saved
+        self._answer, self.outcome.message, self._has_saved = None, saved, True
 
     def _number(self, answer: ModelAnswer) -> None:
         """Number the calls of an answer, and tell those of the client's tools apart."""
@@ -264,6 +265,7 @@ class TurnActions:
         self.outcome.message = message
         refused = message is None and not self.commit_point.is_committed
         await self.recorder.finish(message, self._caller.window, refused=refused)
+        self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:
         """Send the answer, which is on disk, as the last event."""
@@ -300,9 +302,13 @@ class TurnActions:
         )
 
     async def report_error(self) -> None:
-        """Send the error: as an event, or before the first one as a plain HTTP error."""
+        """Send the error: as an event, or before the first one as a plain HTTP error.
+
+        A turn that saved what a model said has begun, also where its journal took no event: who is
+        refused sends the same request again, which would then be said twice.
+        """
         error = self.outcome.error = self.outcome.error or TurnCrashed()
-        if not self.commit_point.is_committed:
+        if not (self.commit_point.is_committed or self._has_saved):
             self.commit_point.withdraw()
             await self._stream.abandon()
             self._refuse(error)

@@ -20,6 +20,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "client_tools",
         "half_characters",
         "keyed_turns",
+        "lost_keyed_turns",
         "lost_swaps",
         "lost_turns",
         "memory_of_turns",

@@ -5,7 +5,7 @@ import itertools
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -38,8 +38,14 @@ class MemoryWriter:
 
     keeps_at_once = False
 
-    def __init__(self, lines: Lines, reach: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        reach: Callable[[str], object] | None = None,
+        arrive: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         self._reach = reach or _pass
+        self._arrive = arrive or _arrive
         self._lines = lines
         self._epoch = lines.epoch
         self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
@@ -92,8 +98,7 @@ class MemoryWriter:
 
     async def _keep_all(self) -> None:
         while self._waiting:
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await self._arrive()
             try:
                 self._keep(*self._waiting.popleft())
             except OSError as error:
@@ -122,6 +127,7 @@ class MemoryJournal:
 
     Attributes:
         reach: Called with the name of each step that another process can see, before it is made.
+        arrive: Awaited before lines are kept that were written on an event loop.
         looks: How many times it was asked about anything but its lines.
     """
 
@@ -133,6 +139,7 @@ class MemoryJournal:
     ) -> None:
         self._lives = lives
         self.reach: Callable[[str], object] = _pass
+        self.arrive: Callable[[], Awaitable[object]] = _arrive
         self.looks = 0
         self._turns: dict[tuple[str, str], Lines] = beside._turns if beside else {}
         self._watchers: defaultdict[tuple[str, str], dict[int, Callable[[], object]]]
@@ -152,7 +159,7 @@ class MemoryJournal:
                 raise FileExistsError(turn_id)
             watchers = self._watchers[session_id, turn_id]
             lines = self._turns[session_id, turn_id] = Lines(watchers, owner)
-        self.writers.append(MemoryWriter(lines, self._say))
+        self.writers.append(MemoryWriter(lines, self._say, self.arrive))
         return self.writers[-1]
 
     def take_over(self, session_id: str, turn_id: str) -> MemoryWriter:
@@ -269,6 +276,12 @@ def _entries(lines: bytes) -> Iterator[Entry]:
             yield msgspec.json.decode(line, type=Entry)
         except msgspec.MsgspecError:
             continue
+
+
+async def _arrive() -> None:
+    """Take a moment, as lines do on their way."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def _pass(step: str) -> None:
