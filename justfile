@@ -16,6 +16,10 @@ soak rounds="23":
         uv run pytest --timeout 7200 -m soak -n 2 --dist worksteal tests/functional/durability tests/functional/memory
     uv run pytest --timeout 7200 -m hypothesis --hypothesis-profile soak
 
+# Starts and stops of servers, commands and workers, and what works for seconds
+slow *arguments:
+    uv run pytest -m slow -n 5 {{ arguments }} tests
+
 # With programs of others: Chromium, npm packages, a JDK, Go, nginx, Prometheus, the build
 interop *arguments:
     uv run pytest -m interop {{ arguments }}

@@ -23,6 +23,9 @@ BYTECODE = TESTS.parent / ".pytest_cache/bytecode"
 HALVES = (["unit"], ["architecture", "benchmarks", "cluster", "contract", "functional"])
 """Folders of tests that import about as much."""
 
+AND_NOT_SLOW = " and not slow"
+"""The end of the expression of markers in pyproject.toml."""
+
 PROCESSES_A_CORE = 2.5
 """More than one: tests of servers wait for these to start and stop."""
 
@@ -48,6 +51,13 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BYTECODE)
     sys.dont_write_bytecode = False
 subprocess.Popen = orphans.Popen  # type: ignore[misc]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave slow tests out of the whole suite alone: files and folders that are named run whole."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
+        config.option.markexpr = config.option.markexpr.replace(AND_NOT_SLOW, "")
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.functional.processes import MANAGE
 
+pytestmark = pytest.mark.slow
+
 GRACE = 2.0
 FOR_EVER = "600"  # longer than any of these tests may take
 UVICORN = (

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TURNS = int(os.environ.get("MOCHI_E2E_GROWTH_TURNS", "600"))
 WARM_UP = 500
 CLIENTS = 4

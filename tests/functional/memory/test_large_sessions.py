@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STREAMS = 5
 CHUNKS_PER_SECOND = 20
 LONGEST_SILENCE = 250  # ms, where 50 are the pace; reading the session took 1,300 at once

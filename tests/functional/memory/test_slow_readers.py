@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 
 SESSION_ID = "aaaaaaaaaa"
 MIB = 1 << 20

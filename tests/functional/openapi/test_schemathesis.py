@@ -21,6 +21,8 @@ import pytest
 
 from tests.functional.processes import run_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 HOOKS = "tests.functional.openapi.explained"
 REPLACED = "positive_data_acceptance,ensure_resource_availability"  # by those of the hooks

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.functional.conftest import block
+
+pytestmark = pytest.mark.slow
 
 COMMAND = (sys.executable, "-m", "mochi_server", "--data-dir", "data")
 SLOWLY = block("ready", " and on" * 1000, words_per_second=20)

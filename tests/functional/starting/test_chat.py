@@ -19,6 +19,8 @@ from tests.functional.starting.person import STALLING, Person, end
 from tests.functional.starting.terminal import CONTROL_C, READY
 from tests.unit.sessions_app.attachments.images import png
 
+pytestmark = pytest.mark.slow
+
 RED = "\x1b[31m"
 UP = "\x1b[A"
 

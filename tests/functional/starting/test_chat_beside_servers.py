@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.functional.processes import MANAGE, ROOT, Process, start_process
 from tests.functional.starting.dates_tool import (
@@ -20,6 +21,8 @@ from tests.functional.starting.dates_tool import (
 )
 from tests.functional.starting.person import STALLING, Person, end, serve
 from tests.functional.starting.terminal import CONTROL_C
+
+pytestmark = pytest.mark.slow
 
 RED = "\x1b[31m"
 

@@ -18,6 +18,8 @@ import pytest
 from mochi_project.cli import COMMANDS
 from tests.functional.starting.conftest import ROOT, clean_environment
 
+pytestmark = pytest.mark.slow
+
 SERVER = (sys.executable, "-m", "mochi_server", "--port", "0")
 Start = Callable[..., Any]
 

@@ -13,6 +13,8 @@ import pytest
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import keep
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 DOCTOR = (sys.executable, str(ROOT / "manage.py"), "doctor")
 Run = Callable[..., Any]

@@ -13,6 +13,8 @@ import pytest
 from tests.functional.starting.test_library import warm_python
 from tests.functional.starting.test_other_ways import serving
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Any]
 Run = Callable[..., Any]
 

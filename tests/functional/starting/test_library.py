@@ -14,6 +14,8 @@ from sessions_app.attachments.service import keep
 from sessions_app.session import append_messages
 from tests.functional.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 
 NOW = "2026-11-22T10:00:00.000000+00:00"

@@ -14,6 +14,8 @@ import pytest
 
 from tests.redis_server import running_redis
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Any]
 
 TEST_MODE = {"MOCHI_TEST_MODE": "true", "MOCHI_TEST_WORDS_PER_SECOND": "0"}

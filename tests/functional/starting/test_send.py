@@ -25,6 +25,8 @@ from tests.functional.starting.dates_tool import (
 from tests.functional.starting.terminal import CONTROL_C, Terminal
 from tests.unit.sessions_app.attachments.images import png
 
+pytestmark = pytest.mark.slow
+
 NEW = ("new", "--model", "qwen3:14b")
 
 

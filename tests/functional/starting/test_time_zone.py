@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Any]
 MODEL = "qwen3:14b"
 CLOCK = '''

@@ -15,6 +15,8 @@ import pytest
 
 from tests.functional.processes import start_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 # As the installed command: `python -m` itself would look for modules in the folder.
 SERVER = (sys.executable, "-P", "-m", "mochi_server")

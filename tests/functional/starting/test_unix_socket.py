@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+
+pytestmark = pytest.mark.slow
 
 SERVER = (sys.executable, "-m", "mochi_server", "--unix-socket", "mochi.sock", "--test-mode")
 Start = Callable[..., Any]

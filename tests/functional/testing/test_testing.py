@@ -15,6 +15,8 @@ import pytest
 from mochi_server.testing import MODEL, MochiServer, Reply, ServerNotStarted, ToolCall, serve
 from tests.functional.processes import can_fork, start_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/testing.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n", re.DOTALL)

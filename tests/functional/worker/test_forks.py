@@ -11,6 +11,8 @@ import pytest
 
 from tests.redis_server import running_redis
 
+pytestmark = pytest.mark.slow
+
 
 def until(condition, seconds=60):
     deadline = time.monotonic() + seconds

@@ -21,6 +21,8 @@ from tests.functional.durability.conftest import LAST_LINE, Upstream
 from tests.functional.processes import MANAGE, start_process
 from tests.redis_server import running_redis
 
+pytestmark = pytest.mark.slow
+
 TASK = "chat.tasks.summarize"
 SECRETS = {"MOCHI_SECRET_KEY": "0123456789abcdef" * 2}
 

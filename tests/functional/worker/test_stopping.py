@@ -12,6 +12,8 @@ from django.conf import settings
 from tests.functional.worker.test_worker import lives, queued, until
 from tests.unit.chat.summaries.house import House
 
+pytestmark = pytest.mark.slow
+
 SUMMARY = {"summary": "They said hello.", "topics": ["hello"]}
 ANSWER = {
     "model": "m",

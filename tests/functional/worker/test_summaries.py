@@ -5,8 +5,11 @@ import signal
 import time
 
 import psutil
+import pytest
 
 from tests.functional.tabs import Tab
+
+pytestmark = pytest.mark.slow
 
 
 def until(condition, seconds=90):

@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 CREATE_APP = """

@@ -16,6 +16,8 @@ from model_bakery import baker
 from mochi_project.background.lock import worker_state
 from mochi_project.background.task_queue import ARGUMENTS_OF_A_CALL, DatabaseTaskQueue
 
+pytestmark = pytest.mark.slow
+
 STATE_DIR = settings.MOCHI.resolved_state_dir
 DATABASE = Path(settings.DATABASES["default"]["NAME"])
 

@@ -17,6 +17,8 @@ from tools_app.errors import EXECUTION_FAILED, TIMED_OUT
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.pool import HostPool
 
+pytestmark = pytest.mark.slow
+
 Serve = Callable[..., HostPool]
 ROOT = Path(__file__).parents[4]
 
