@@ -4,6 +4,7 @@ import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 
 import msgspec
 
@@ -11,7 +12,7 @@ from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.retries import Retries
 from chat.remote.sealing import closing_lines, seal_session, untold_entries
 from chat.storage.idempotency_keys import IdempotencyKeys
-from chat.storage.journal import Fenced, TurnJournal, lines_of, whole_journal
+from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (
     MochiError,
@@ -146,9 +147,9 @@ class TurnRecovery:
             turn = self._replay(session.session_id, turn_id)  # nothing comes to it any more
             if turn.has_ended:
                 return
-            untold = () if turn.last_number else untold_entries(session, turn_id)
+            untold = untold_entries(session, turn, turn_id)
             if untold:
-                turn = replay(untold)
+                turn = self._replay(session.session_id, turn_id, untold)
             if turn.last_number:
                 writer.append(lines_of(untold) + closing_lines(session, turn, turn_id))
                 return
@@ -194,8 +195,8 @@ class TurnRecovery:
                 dead.insert(0, turn_id)
         return dead
 
-    def _replay(self, session_id: str, turn_id: str) -> ReplayedTurn:
-        return replay(whole_journal(self._journal, session_id, turn_id))
+    def _replay(self, session_id: str, turn_id: str, untold: Sequence[Entry] = ()) -> ReplayedTurn:
+        return replay(chain(whole_journal(self._journal, session_id, turn_id), untold))
 
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone.

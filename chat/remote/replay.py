@@ -21,6 +21,7 @@ from chat.stream.events import (
     ThinkingContentDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
+    ToolContinuationStarted,
     ToolResultReceived,
     TurnStarted,
 )
@@ -71,6 +72,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         suspended: What the calls of a suspended turn wait for.
         ending: The event that says how the turn ended, if it is there.
         has_ended: Whether nothing comes after it.
+        has_gone_on: Whether its newest event says that results go back to the model.
         last_number: The newest event's number; 0 when no client saw anything.
     """
 
@@ -91,6 +93,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     suspended: Suspended | None
     ending: MessageComplete | Cancelled | Failed | None
     has_ended: bool = False
+    has_gone_on: bool = False
     last_number: int
 
 
@@ -110,12 +113,15 @@ class Replay:
         self._suspended: Suspended | None = None
         self._ending: MessageComplete | Cancelled | Failed | None = None
         self._has_ended = False
+        self._has_gone_on = False
         self._last_number = 0
 
     def add(self, entry: Entry) -> None:
         """Take in the next entry."""
         self._last_number = entry.n or self._last_number
         self._has_ended = entry.event == Done.event
+        if entry.n:
+            self._has_gone_on = entry.event == ToolContinuationStarted.event
         match _read(entry):
             case ContentDelta(content=text):
                 self._text.append(text)
@@ -187,6 +193,7 @@ class Replay:
             suspended=self._suspended,
             ending=self._ending,
             has_ended=self._has_ended,
+            has_gone_on=self._has_gone_on,
             last_number=self._last_number,
         )
 

@@ -22,6 +22,7 @@ from chat.stream.events import (
     Event,
     MessageComplete,
     ThinkingContentDelta,
+    ToolContinuationStarted,
     TurnStarted,
 )
 from chat.stream.notes import RoundBegan
@@ -149,29 +150,43 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     )
 
 
-def untold_entries(session: Session, turn_id: str) -> Sequence[Entry]:
-    """Return the beginning of the journal of a turn of which no event was kept, from its session.
+def untold_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[Entry]:
+    """Return what the journal of a dead turn lacks of its newest answer, which the session has.
 
-    There is none where the session has nothing of what a model said in it: then the turn may as
-    well not have been, and the request that began it can be sent again (docs/decisions/0106).
+    It has nothing of it where none of its events was kept (docs/decisions/0106). Of a turn without
+    any event, that nothing of an answer was saved of, nothing is told at all: it may as well not
+    have been, and the request that began it can be sent again.
     """
     answers = [
         each
         for each in newest_first(session.messages)
         if isinstance(each, AssistantMessage) and each.turn_id == turn_id
     ]
-    if not answers:
+    if not answers or (turn.last_number and not _is_told_up_to(answers, turn)):
         return ()
     newest = answers[0]
-    events: list[Event] = [_first_event(session, turn_id, answers[-1])]
+    events: list[Event] = []
+    if not turn.last_number:
+        events.append(_first_event(session, turn_id, answers[-1]))
+    elif not turn.has_gone_on:
+        events.append(ToolContinuationStarted(message_id=newest.message_id))
     if newest.thinking:
         events.append(ThinkingContentDelta(content=newest.thinking))
     if text := unmark_cancelled(newest.content):
         events.append(ContentDelta(content=text))
     began = RoundBegan(message_id=newest.message_id, model=newest.model)
     told = [(0, began.event, ascii_json(began))]
-    told += [(number, each.event, encode_event(each)) for number, each in enumerate(events, 1)]
+    for number, event in enumerate(events, turn.last_number + 1):
+        told.append((number, event.event, encode_event(event)))
     return [Entry(number, name, msgspec.Raw(data.encode())) for number, name, data in told]
+
+
+def _is_told_up_to(answers: Sequence[AssistantMessage], turn: ReplayedTurn) -> bool:
+    """Return whether the journal has all but the newest of these answers, and nothing of that."""
+    if len(answers) < 2 or turn.ending is not None or turn.suspended is not None:
+        return False
+    before = answers[1]
+    return turn.message_id == before.message_id and turn.text == before.content.strip()
 
 
 def _first_event(session: Session, turn_id: str, answer: AssistantMessage) -> TurnStarted:

@@ -36,7 +36,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "versions",
     },
     "chat/approvals": {"confirmation_races", "lost_questions", "records_on_disk"},
-    "chat/remote": {"sealing_client_calls", "sealing_together"},
+    "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
     "chat/storage/files": {"broken_journals"},
     "chat/storage/redis": {"journals_in_trouble"},
     "chat/summaries": {"giving_way"},
