@@ -35,6 +35,9 @@ from sessions_app.store.repository import Change, SessionRepository
 MOST_LOOK_UPS = 5
 """Look-ups for one turn while its session keeps changing; then the session counts as busy."""
 
+MOST_ENDED = 1_000
+"""Sessions whose last turn of this process is known to have ended."""
+
 NEW_ID_SECONDS = 10.0
 NEW_ID_POLL_SECONDS = 0.02
 """A process that was given up learns of it with its next sign of life."""
@@ -159,6 +162,13 @@ class TurnClaimer:
         self._wants_summaries = wants_summaries
         self._saves = saves
         self._in_thread = in_thread
+        self._ended: dict[str, str] = {}
+
+    def note_ended(self, session_id: str, turn_id: str) -> None:
+        """Remember a turn whose journal has kept its end: the next turn need not look for that."""
+        if len(self._ended) >= MOST_ENDED:
+            self._ended.clear()  # they are looked at again
+        self._ended[session_id] = turn_id
 
     async def claim(
         self,
@@ -283,7 +293,7 @@ class TurnClaimer:
                 new=new,
             )
             self._withdraw_questions(session_id, opened.job.continuation)
-            if opened.earlier_turns:
+            if opened.earlier_turns and opened.earlier_turns[-1] != self._ended.get(session_id):
                 self._recovery.end_earlier(session, opened.earlier_turns)
         except BaseException:
             self._forget(turn_id)

@@ -41,6 +41,7 @@ class TurnStream:
         failure: Why the journal could not be written, if so. Nothing is sent from then on but the
             last events: what a client sees must be found again.
         has_room: Whether more can be journalled now: the model need not wait, nor the turn end.
+        has_kept_end: Whether the journal has kept the last event, so that nobody has to end it.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class TurnStream:
         "_writer",
         "ended",
         "failure",
+        "has_kept_end",
         "has_room",
         "journalled",
         "last_number",
@@ -85,6 +87,7 @@ class TurnStream:
         self.ended = False
         self.failure: OSError | None = None
         self.has_room = True
+        self.has_kept_end = False
         self._takes_no_more = False
         self._noted: OSError | None = None
         self._is_left = False
@@ -156,6 +159,7 @@ class TurnStream:
         if not (self.emit(events) and await self.flushed()):
             self._require_own()
             self._show(self._number(events)[0], events, journalled=False)
+        self.has_kept_end = self.journalled == self.last_number
         self.close()
 
     def break_off(self) -> None:

@@ -106,6 +106,35 @@ async def test_the_next_turn_may_start_as_soon_as_done_was_seen(house):
     assert len(await house.messages(session_id)) == 40
 
 
+async def test_the_end_of_a_turn_of_this_process_is_not_looked_for_in_its_journal(house):
+    session_id = await house.new_session()
+    with patch.object(house.journal, "has_ended", wraps=house.journal.has_ended) as looked:
+        for number in range(3):
+            house.model.say_text(str(number))
+            turn = await house.turns.start(session_id, HELLO)
+            await turn.finished()
+    looked.assert_not_called()
+
+
+async def test_a_turn_whose_end_was_not_kept_is_ended_by_the_next_one(house):
+    real = FileJournalWriter.append
+
+    def full(self, lines, *kept):
+        if '"event":"done"' in lines:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, lines, *kept)
+
+    session_id = await house.new_session()
+    house.model.say_text("x")
+    with patch.object(FileJournalWriter, "append", full):
+        turn = await house.turns.start(session_id, HELLO)
+        await turn.finished()
+    assert not await asyncio.to_thread(house.journal.has_ended, session_id, turn.turn_id)
+    house.model.say_text("y")
+    await run(house, session_id)
+    assert await asyncio.to_thread(house.journal.has_ended, session_id, turn.turn_id)
+
+
 async def test_a_busy_session_refuses_a_second_turn(house):
     house.model.say([TextDelta("Hi")], WAIT)
     session_id = await house.new_session()

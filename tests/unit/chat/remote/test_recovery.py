@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.recovery import TurnRecovery
 from chat.start.turn_request import TurnRequest
 from chat.turn.actions import PERFORMED, TurnActions
 from chat.turn.state_machine import Action, State
@@ -147,7 +146,7 @@ async def test_a_turn_that_can_not_begin_leaves_its_session_free(house):
     session_id = await house.new_session()
     await run(house, session_id)
     with (
-        patch.object(TurnRecovery, "end_journals", side_effect=OSError("no")),
+        patch.object(house.questions, "withdraw_all", side_effect=OSError("no")),
         pytest.raises(OSError, match="no"),
     ):
         await house.turns.start(session_id, HELLO)
