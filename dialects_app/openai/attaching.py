@@ -186,8 +186,11 @@ class FileKeeper:
             async with asyncio.TaskGroup() as group:
                 for url, file in remote.items():
                     group.create_task(fetch(url, file))
-        except* MochiError as errors:
-            raise _first_of(errors) from None
+        except BaseExceptionGroup as errors:  # Python 3.11.2 wraps what `except*` raises
+            refused, others = errors.split(MochiError)
+            if refused is None or others is not None:
+                raise
+            raise _first_of(refused) from None
         return fetched
 
     async def _remembered(self, url: str, file: GivenFile) -> Attachment | None:

@@ -212,7 +212,8 @@ def become(request: dict[str, Any]) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     patches = PATCHES.intersection(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if patches:
-        sys.path.extend(patches)
+        sys.path[:0] = patches
+        sys.modules.pop("sitecustomize", None)  # Debian's Python has one
         importlib.import_module("sitecustomize")
     command: list[str] = request["command"]
     if command[0] == MANAGE:
