@@ -5,6 +5,7 @@ up is looked up before the claim (docs/decisions/0049).
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ import msgspec
 from chat.approvals.store import ConfirmationStore
 from chat.context.history import Continuation
 from chat.remote.recovery import TurnRecovery
+from chat.start.attempt import Attempt
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
 from chat.storage.journal import JournalWriter, OwnerCondemned, TurnJournal
 from chat.stream.turn_stream import TurnStream
@@ -23,14 +25,10 @@ from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.session import (
-    Session,
-    counted,
-    require_known_format,
-    with_messages,
-    with_refusal,
-)
+from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import Change, SessionRepository
+
+logger = logging.getLogger(__name__)
 
 MOST_LOOK_UPS = 5
 """Look-ups for one turn while its session keeps changing; then the session counts as busy."""
@@ -53,58 +51,6 @@ class _Overtaken(Exception):
     def __init__(self, turn_id: str) -> None:
         super().__init__(turn_id)
         self.turn_id = turn_id
-
-
-class _Attempt:
-    """Opens a turn's journal when it is first asked for, however often the change is made.
-
-    Attributes:
-        writer: The journal's writer, once there is one.
-    """
-
-    __slots__ = ("_after", "_before", "_error", "_open", "writer")
-
-    def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
-        self._open = open_journal
-        self._error: Exception | None = None
-        self._before: Session | None = None
-        self._after: Session | None = None
-        self.writer: JournalWriter | None = None
-
-    def open(self) -> JournalWriter:
-        """Return the writer; raise again what was raised: what failed may have been done."""
-        if self._error is not None:
-            raise self._error
-        if self.writer is None:
-            try:
-                self.writer = self._open()
-            except Exception as error:
-                self._error = error
-                raise
-        return self.writer
-
-    def note(self, before: Session, after: Session) -> None:
-        """Note what the change makes of the session."""
-        self._before, self._after = before, after
-
-    def taken_back(self, session: Session, *, is_new: bool) -> Session:
-        """Return the session without what the change has made of it.
-
-        What others changed of its settings since stays. One that was made for the turn is marked.
-        """
-        before, after = self._before, self._after
-        if before is None or after is None:
-            return session
-        count = len(after.messages) - len(before.messages)
-        said = [message.message_id for message in after.messages[len(before.messages) :]]
-        at = len(session.messages) - count
-        if [message.message_id for message in session.messages[at:]] != said:
-            return session
-        now = session.metadata.updated_at
-        back = with_messages(session, session.messages[:at], now=now) if said else session
-        if now == after.metadata.updated_at:
-            back = msgspec.structs.replace(back, metadata=counted(before).metadata)
-        return with_refusal(back) if is_new else back
 
 
 class _Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,7 +227,7 @@ class TurnClaimer:
         *,
         owner: str,
     ) -> _Opened:
-        attempt = _Attempt(partial(self._journal.open, session_id, turn_id, owner=owner))
+        attempt = Attempt(partial(self._journal.open, session_id, turn_id, owner=owner))
         self._expect(turn_id)
         try:
             session, opened = self._repository.claim(
@@ -311,7 +257,7 @@ class TurnClaimer:
         turn_id: str,
         prepare: Prepare,
         announce: Callable[[str], None],
-        attempt: _Attempt,
+        attempt: Attempt,
         session: Session,
         *,
         owner: str,
@@ -334,16 +280,25 @@ class TurnClaimer:
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:
         """Undo the claim of a turn that can't begin, and what was saved with it.
 
-        Where the claim stays (a disk that takes nothing any more), the journal shows that the turn
-        is over, and the next turn removes both.
+        Why it can't begin is what the client is told, not what goes wrong here. Where the claim
+        stays (a disk that takes nothing any more), so does the journal: it shows that the turn is
+        over, and the next turn removes both.
         """
         try:
-            self._repository.update(session_id, undo, turn_id=turn_id, release=True)
-        except (SessionBusy, SessionNotFound):
-            pass  # it was not made, or others have ended it: then there is nothing to undo
-        finally:
-            writer.close()
-        self._journal.discard(session_id, turn_id)
+            try:
+                self._repository.update(session_id, undo, turn_id=turn_id, release=True)
+            except (SessionBusy, SessionNotFound):
+                pass  # it was not made, others have ended it, or it can't be had: that is looked at
+            finally:
+                writer.close()
+            claim = self._repository.claim_of(session_id)
+            if claim is None or claim.turn_id != turn_id:
+                self._journal.discard(session_id, turn_id)
+        except Exception:
+            logger.exception(
+                "a turn that can't begin left something behind",
+                extra={"session_id": session_id, "turn_id": turn_id},
+            )
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
         """Take back what earlier turns asked, but for the calls that this one resumes.

@@ -12,7 +12,7 @@ from chat.start.claiming import MOST_LOOK_UPS, TurnClaimer
 from chat.start.preparation import ChatPreparation
 from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound
-from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
+from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull, StorageUnavailable
 from sessions_app.messages import UserMessage
 from sessions_app.session import append_messages, make_session, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
@@ -354,6 +354,22 @@ async def test_a_session_that_can_not_be_changed_either_stays_for_the_next_turn(
     """The message is said once all the same, and its claim is void (docs/decisions/0003)."""
     session_id = await house.new_session()
     error = StorageUnavailable("The store says nothing.")
+    monkeypatch.setattr(house.sessions.repository, "update", Mock(side_effect=error))
+    with pytest.raises(StorageUnavailable):
+        await claim(session_id)
+    monkeypatch.undo()
+
+    claimed = await claim(session_id)
+
+    assert [message.content for message in claimed.job.session.messages] == ["Hello!"]
+
+
+@pytest.mark.parametrize("error", [SessionBusy("0" * 10), StorageFull("The disk is full.")])
+async def test_the_client_is_told_why_a_turn_can_not_begin_and_the_next_one_can(
+    house, claim, away, monkeypatch, error
+):
+    """Whatever keeps its claim from being given up: a lock that is not had in time, a disk."""
+    session_id = await house.new_session()
     monkeypatch.setattr(house.sessions.repository, "update", Mock(side_effect=error))
     with pytest.raises(StorageUnavailable):
         await claim(session_id)

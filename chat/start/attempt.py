@@ -1,0 +1,81 @@
+"""Remembers what a claim makes of its session, so that it can be taken back."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from chat.storage.journal import JournalWriter
+from sessions_app.messages import Message
+from sessions_app.session import Session, SessionMetadata, counted, with_messages, with_refusal
+
+
+class Attempt:
+    """Opens a turn's journal when it is first asked for, however often the change is made.
+
+    Attributes:
+        writer: The journal's writer, once there is one.
+    """
+
+    __slots__ = ("_error", "_made", "_open", "writer")
+
+    def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
+        self._open = open_journal
+        self._error: Exception | None = None
+        self._made: list[tuple[Session, Session]] = []
+        self.writer: JournalWriter | None = None
+
+    def open(self) -> JournalWriter:
+        """Return the writer; raise again what was raised: what failed may have been done."""
+        if self._error is not None:
+            raise self._error
+        if self.writer is None:
+            try:
+                self.writer = self._open()
+            except Exception as error:
+                self._error = error
+                raise
+        return self.writer
+
+    def note(self, before: Session, after: Session) -> None:
+        """Note what the change makes of a session; which of them is kept is not known here."""
+        self._made.append((before, after))
+
+    def taken_back(self, session: Session, *, is_new: bool) -> Session:
+        """Return the session without what the change has made of it.
+
+        What others changed of it since stays. One that was made for the turn is marked, unless
+        somebody has changed it: then it is somebody's.
+        """
+        for before, after in reversed(self._made):
+            said = _ids(after.messages[len(before.messages) :])
+            kept = max(len(session.messages) - len(said), 0)
+            if _ids(session.messages[kept:]) == said:
+                return _undone(session, kept, counted(before), counted(after), is_new=is_new)
+        return session
+
+
+def _undone(
+    session: Session, kept: int, before: Session, after: Session, *, is_new: bool
+) -> Session:
+    """Return the session with so many of its messages, and with the earlier metadata.
+
+    Each field that is not as the change has left it stays: a title, a pin and a summary are written
+    without a new ``updated_at``.
+    """
+    now, made, was = session.metadata, after.metadata, before.metadata
+    fields = SessionMetadata.__struct_fields__
+    changed = {
+        each: getattr(now, each) for each in fields if getattr(now, each) != getattr(made, each)
+    }
+    if changed:
+        changed["refused_at"] = None
+    back = session
+    if kept < len(session.messages):
+        back = with_messages(session, session.messages[:kept], now=now.updated_at)
+    metadata = msgspec.structs.replace(was, **changed)
+    back = counted(msgspec.structs.replace(back, metadata=metadata))
+    return with_refusal(back) if is_new and not changed else back
+
+
+def _ids(messages: Sequence[Message]) -> list[str]:
+    return [message.message_id for message in messages]
