@@ -1,5 +1,6 @@
 """What is told of turns whose sessions have more of them than their journals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,13 @@ from chat.remote.sealing import closing_lines, untold_entries
 from chat.storage.journal import line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import ContentDelta, ToolContinuationStarted, TurnStarted
-from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from sessions_app.session import Session, SessionMetadata, append_messages
 from tests.unit.chat.remote.test_sealing import NOW, SESSION_ID, TURN_ID, entries_of
 
@@ -37,9 +44,12 @@ def untold(session: Session, *events: Any) -> list[tuple[str, Any]]:
     return [(entry.event, entry.value()) for entry in added]
 
 
+def lines_of(events: Sequence[Any]) -> str:
+    return "".join(line(n, each.event, encode_event(each)) for n, each in enumerate(events, 1))
+
+
 def lines_of_events(*events: Any) -> str:
-    lines = (line(n, each.event, encode_event(each)) for n, each in enumerate(events, 1))
-    return "".join([line(0, "round", ascii_json({"message_id": "round0"})), *lines])
+    return line(0, "round", ascii_json({"message_id": "round0"})) + lines_of(events)
 
 
 STARTED = TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m")
@@ -91,3 +101,26 @@ def test_the_answer_after_calls_is_told_if_what_was_said_before_them_was():
     ]
     assert [name for name, _ in untold(session, STARTED, whole, goes_on)] == ["content_delta"]
     assert untold(session, STARTED, half) == []
+
+
+def test_the_calls_for_a_client_are_numbered_after_those_before_them():
+    ran = ToolCall(id="c1", name="t", arguments={})
+    left = ToolCall(id="c2", name="client's", arguments={}, client_side=True)
+    asked = msgspec.structs.replace(answer("round0", "Let me."), tool_calls=(ran,))
+    result = ToolMessage(
+        content="r", message_id="r1", timestamp=NOW, tool_name="t", tool_call_id="c1"
+    )
+    newest = msgspec.structs.replace(answer("final", "Now you."), tool_calls=(left,))
+    session = session_with(asked, result, newest)
+
+    def number_of_the_call(first, *events):
+        note = ascii_json({"message_id": "round0", "first_call_index": first})
+        begun = entries_of(line(0, "round", note) + lines_of(events)) if events else []
+        whole = [*begun, *untold_entries(session, replay(begun), TURN_ID)]
+        told = entries_of(closing_lines(session, replay(whole), TURN_ID))[0]
+        assert told.event == "client_tool_call"
+        return told.value()["call_index"]
+
+    assert number_of_the_call(0) == 1
+    assert number_of_the_call(0, STARTED, ContentDelta(content="Let me.")) == 1
+    assert number_of_the_call(3, STARTED, ContentDelta(content="Let me.")) == 4
