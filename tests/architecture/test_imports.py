@@ -173,22 +173,77 @@ print([name for name in {NOT_FOR_HEALTH!r} if name in sys.modules], len(sys.modu
 def test_types_are_decoded_by_one_module_alone() -> None:
     """Two threads that have msgspec decode a type for the first time crash (decision 0105)."""
     unsafe = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+        f"{path.relative_to(ROOT)}:{line}"
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if path != ROOT / "sessions_app" / "decoding.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and works_a_type_out(node)
+        for line in lines_that_work_types_out(path.read_text(encoding="utf-8"))
     ]
 
     assert unsafe == []
 
 
-def works_a_type_out(call: ast.Call) -> bool:
-    name = ast.unparse(call.func)
-    if name in {"msgspec.json.decode", "msgspec.msgpack.decode"}:
-        return len(call.args) > 1 or any(keyword.arg == "type" for keyword in call.keywords)
-    return name.startswith("msgspec.") and name.endswith((".convert", ".Decoder"))
+@pytest.mark.parametrize(
+    "code",
+    [
+        "msgspec.convert(value, int)",
+        "msgspec.json.Decoder(int)",
+        "msgspec.json.decode(data, type=int)",
+        "msgspec.json.decode(data, **how)",
+        "msgspec.msgpack.decode(data, type=int)",
+        "read = partial(msgspec.json.decode, type=int)",
+        "read = msgspec.json.decode",
+        "import msgspec as m",
+        "import msgspec.json as j",
+        "from msgspec import convert",
+        "from msgspec import json",
+        "from msgspec.json import Decoder",
+        "from msgspec.json import decode as read",
+    ],
+)
+def test_each_way_to_decode_a_type_is_seen(code: str) -> None:
+    assert lines_that_work_types_out(f"import msgspec\n{code}") == [2]
+
+
+def test_what_decodes_no_type_may_be_used() -> None:
+    code = (
+        "from msgspec import UNSET, Meta\n"
+        "msgspec.json.decode(data)\n"
+        "msgspec.json.encode(data).decode()"
+    )
+
+    assert lines_that_work_types_out(code) == []
+
+
+DECODING = ("convert", "Decoder", "decode")
+MSGSPEC = ("msgspec", "msgspec.json", "msgspec.msgpack")
+
+
+def lines_that_work_types_out(code: str) -> list[int]:
+    """Return the lines in which msgspec may be had to work out a type, under whatever name."""
+    nodes = list(ast.walk(ast.parse(code)))
+    untyped = {
+        call.func
+        for call in nodes
+        if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
+    }
+    lines: list[int] = []
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                found = any(each.name.split(".")[0] == "msgspec" and each.asname for each in names)
+            case ast.ImportFrom(module="msgspec", names=names):
+                found = any(each.name in {*DECODING, "json", "msgpack", "*"} for each in names)
+            case ast.ImportFrom(module=str(module), names=names) if module in MSGSPEC:
+                found = any(each.name in {*DECODING, "*"} for each in names)
+            case ast.Attribute(attr=name) if name in DECODING:
+                is_untyped = name == "decode" and node in untyped
+                found = ast.unparse(node.value) in MSGSPEC and not is_untyped
+            case _:
+                continue
+        if found:
+            lines.append(node.lineno)
+    return lines
 
 
 def run(code: str, **variables: str) -> str:
