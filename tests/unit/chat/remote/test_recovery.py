@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
+from chat.remote.recovery import TurnRecovery
 from chat.start.turn_request import TurnRequest
 from chat.turn.actions import PERFORMED, TurnActions
 from chat.turn.state_machine import Action, State
@@ -152,6 +153,22 @@ async def test_a_turn_that_can_not_begin_leaves_its_session_free(house):
         await house.turns.start(session_id, HELLO)
     house.model.say_text("two")
     assert (await run(house, session_id))[-1] == "done"
+
+
+async def test_a_turn_before_which_no_other_can_be_ended_leaves_its_session_free(make_house):
+    before = make_house()
+    before.model.say_text("one")
+    session_id = await before.new_session()
+    await run(before, session_id)
+    house = make_house()
+    with (
+        patch.object(TurnRecovery, "end_journals", side_effect=OSError("no")),
+        pytest.raises(OSError, match="no"),
+    ):
+        await house.turns.start(session_id, HELLO)
+    house.model.say_text("two")
+    assert (await run(house, session_id))[-1] == "done"
+    assert len(await house.messages(session_id)) == 4
 
 
 async def test_a_cancel_while_calls_are_saved_runs_none_of_them(make_house):
