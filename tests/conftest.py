@@ -1,5 +1,6 @@
 """Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
 
+import functools
 import gc
 import signal
 import subprocess
@@ -7,7 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster, blockbuster_ctx
+from blockbuster import BlockBuster
 from hypothesis import settings
 
 from tests.functional.processes import ForkedToolServer
@@ -47,36 +48,43 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long, so that no process of the suite is left alone with it."""
-    items.sort(key=_rank)
+    items.sort(key=lambda item: _rank(item.path))
 
 
-def _rank(item: pytest.Item) -> int:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+@functools.cache
+def _rank(path: Path) -> int:
+    folder = path.relative_to(Path(__file__).parent).parts[0]
     return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+@pytest.fixture(scope="session")
+def detector() -> BlockBuster:
+    """Return what detects blocking calls, made once: making it takes longer than many a test."""
+    detector = BlockBuster()
+    # The journal is written inline on purpose: a page-cache write is cheaper than a thread hop.
+    detector.functions["os.write"].can_block_in("chat/storage/files/journal_file.py", {"append"})
+    # So is the ledger of usage, whose line is there before a client is told what a call used.
+    detector.functions["os.write"].can_block_in("usage_app/ledger.py", {"append"})
+    # A traceback that is logged reads its lines of source.
+    for function in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
+        detector.functions[function].can_block_in("linecache.py", {"checkcache", "updatecache"})
+    return detector
 
 
 @pytest.fixture(autouse=True)
 def nothing_blocks_the_loop(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[BlockBuster | None]:
+    request: pytest.FixtureRequest, detector: BlockBuster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """Fail a test in which a blocking call runs on an event loop."""
     if request.node.get_closest_marker("allow_blocking"):
-        yield None
+        yield
         return
-    with blockbuster_ctx() as detector:
-        # The journal is written inline on purpose: a page-cache write is cheaper than a thread hop.
-        detector.functions["os.write"].can_block_in(
-            "chat/storage/files/journal_file.py", {"append"}
-        )
-        # So is the ledger of usage, whose line is there before a client is told what a call used.
-        detector.functions["os.write"].can_block_in("usage_app/ledger.py", {"append"})
-        # A traceback that is logged reads its lines of source.
-        for function in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
-            detector.functions[function].can_block_in("linecache.py", {"checkcache", "updatecache"})
-        yield detector
-        # pytest-django has it made before this fixture, so that it would be undone after it: what
-        # was patched in `os` would become the detector's own function, for ever.
-        monkeypatch.undo()
+    detector.activate()
+    yield
+    # pytest-django has it made before this fixture, so that it would be undone after it: what
+    # was patched in `os` would become the detector's own function, for ever.
+    monkeypatch.undo()
+    detector.deactivate()
 
 
 @pytest.fixture

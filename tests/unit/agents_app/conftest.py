@@ -66,10 +66,14 @@ class Folders:
         change()
 
 
-@pytest.fixture
-def folders(agents_dir: Path, nothing_blocks_the_loop: BlockBuster) -> Folders:
-    for function in nothing_blocks_the_loop.functions.values():
+@pytest.fixture(scope="session")
+def folders_may_block(detector: BlockBuster) -> None:
+    for function in detector.functions.values():
         function.can_block_in("agents_app/conftest.py", {"write_agent", "put", "ran", "do"})
+
+
+@pytest.fixture
+def folders(agents_dir: Path, folders_may_block: None) -> Folders:
     return Folders(agents_dir)
 
 
