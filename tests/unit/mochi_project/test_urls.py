@@ -7,14 +7,17 @@ from django.urls import resolve, reverse
 
 from mochi_project.api import api
 
-PATHS = sorted(api.get_openapi_schema()["paths"])
 
+def test_no_other_route_takes_a_documented_path() -> None:
+    paths = list(api.get_openapi_schema()["paths"])
 
-@pytest.mark.parametrize("path", PATHS)
-def test_no_other_route_takes_a_documented_path(path: str) -> None:
-    match = resolve(re.sub(r"{\w+}", "sample", path))
+    taken_by = {path: resolve(re.sub(r"{\w+}", "sample", path)).route for path in paths}
 
-    assert "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", match.route) == path
+    documented = {
+        path: "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route) for path, route in taken_by.items()
+    }
+    assert paths
+    assert documented == {path: path for path in paths}
 
 
 @pytest.mark.conformance
