@@ -7,6 +7,7 @@ import openai
 from pydantic import BaseModel
 
 from mochi_server.testing import MODEL, MochiServer
+from tests.functional.conftest import NO_TLS
 
 TOOLS = '''
 """Tools of this server."""
@@ -37,7 +38,7 @@ WEATHER: Any = [openai.pydantic_function_tool(Weather)]
 
 
 def native(server: MochiServer, path: str) -> Any:
-    return httpx.get(f"{server.api_url}{path}", trust_env=False, timeout=30).json()
+    return httpx.get(f"{server.api_url}{path}", trust_env=False, verify=NO_TLS, timeout=30).json()
 
 
 def saved(server: MochiServer) -> int:

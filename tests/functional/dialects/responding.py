@@ -9,6 +9,7 @@ import openai
 from pydantic import BaseModel
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
+from tests.functional.conftest import NO_TLS
 
 TOOLS = '''
 """Tools of this server."""
@@ -74,7 +75,7 @@ def asked_of_model(server: MochiServer) -> list[tuple[str, str]]:
 
 
 def native(server: MochiServer, path: str) -> Any:
-    return httpx.get(f"{server.api_url}{path}", trust_env=False, timeout=30).json()
+    return httpx.get(f"{server.api_url}{path}", trust_env=False, verify=NO_TLS, timeout=30).json()
 
 
 def sessions(server: MochiServer) -> list[str]:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from mochi_server.testing import MODEL
+from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.responding import (
     ASKING,
     CALL_WIPE,
@@ -34,7 +35,9 @@ def client(shared, connect):
 
 
 def native(server, path: str, body: Any) -> Any:
-    answer = httpx.post(f"{server.api_url}{path}", json=body, trust_env=False, timeout=30)
+    answer = httpx.post(
+        f"{server.api_url}{path}", json=body, trust_env=False, verify=NO_TLS, timeout=30
+    )
     assert answer.status_code == 200, answer.text
     return answer.json() if answer.headers["content-type"] == "application/json" else answer.text
 
@@ -49,7 +52,9 @@ def asked(server, client):
 def decide(server, response, question, **decision: Any) -> str:
     """Answer a question elsewhere; return its name there."""
     path = f"/chat/{session_of(response)}"
-    pending = httpx.get(f"{server.api_url}{path}/confirmations", trust_env=False, timeout=30)
+    pending = httpx.get(
+        f"{server.api_url}{path}/confirmations", trust_env=False, verify=NO_TLS, timeout=30
+    )
     [open_one] = pending.json()["confirmations"]
     assert question.id.endswith(open_one["confirmation_id"].removeprefix("conf_"))
     name: str = open_one["confirmation_id"]
@@ -109,7 +114,9 @@ def test_a_turn_that_was_resumed_elsewhere_shows_what_ran(server, client):
     decide(server, first, question, approved=True, arguments=CHANGED)
     session_id = session_of(first)
     native(server, f"/chat/{session_id}", {})
-    status = httpx.get(f"{server.api_url}/sessions/{session_id}/messages", trust_env=False)
+    status = httpx.get(
+        f"{server.api_url}/sessions/{session_id}/messages", trust_env=False, verify=NO_TLS
+    )
     turn_id = status.json()["messages"][-1]["turn_id"]
     name = f"resp_{session_id}{turn_id}"
     live = client.responses.retrieve(name)
@@ -132,6 +139,7 @@ def test_a_turn_that_began_and_waited_elsewhere_shows_question_and_call(server, 
         f"{server.api_url}/sessions",
         json={"model": MODEL, "tool_settings": settings},
         trust_env=False,
+        verify=NO_TLS,
         timeout=30,
     )
     session_id = made.json()["session_id"]
@@ -140,6 +148,7 @@ def test_a_turn_that_began_and_waited_elsewhere_shows_question_and_call(server, 
         f"{server.api_url}/chat/{session_id}/stream",
         json={"message": "Wipe x."},
         trust_env=False,
+        verify=NO_TLS,
         timeout=30,
     ) as stream:
         events = stream.iter_lines()

@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
+from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.completions import HELLO, complete, messages, saved, with_headers
 
 
@@ -70,7 +71,7 @@ def test_a_stream_is_the_same_live_late_and_afterwards(scripted, client):
         },
         "headers": {"X-Mochi-Tools": "add", "Idempotency-Key": "same"},
     }
-    with httpx.Client(trust_env=False, timeout=30) as http:
+    with httpx.Client(trust_env=False, verify=NO_TLS, timeout=30) as http:
         with http.stream("POST", **asked) as live:
             pieces = live.iter_bytes()
             first = next(pieces)

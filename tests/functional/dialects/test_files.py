@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from mochi_server.testing import Reply, ToolCall
+from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.completions import HELLO, native
 from tests.functional.dialects.responding import WEATHER, session_of, sessions
 from tests.unit.sessions_app.attachments.images import png
@@ -112,6 +113,7 @@ def test_an_upload_is_named_by_its_id(scripted, client):
         content=dog,
         headers={"content-type": "image/png"},
         trust_env=False,
+        verify=NO_TLS,
         timeout=30,
     )
     assert upload.status_code == 201

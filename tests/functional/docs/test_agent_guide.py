@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.conftest import NO_TLS
 from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +50,9 @@ def session_id(server: Any) -> str:
     write_agent(server.data_dir)
     words = shlex.split(REQUEST.findall(PAGE)[0])
     body = json.loads(words[words.index("-d") + 1])
-    made = httpx.post(f"{server.url}/api/v1/sessions", json=body, timeout=30, trust_env=False)
+    made = httpx.post(
+        f"{server.url}/api/v1/sessions", json=body, timeout=30, trust_env=False, verify=NO_TLS
+    )
     assert made.status_code == 201, made.text
     session_id: str = made.json()["session_id"]
     return session_id
@@ -84,6 +87,7 @@ def test_the_stream_is_what_a_person_sees(server: Any, session_id: str) -> None:
         json={"message": message},
         timeout=60,
         trust_env=False,
+        verify=NO_TLS,
     )
 
     frames = [frame.partition("\n")[2] for frame in answer.text.split("\n\n")]

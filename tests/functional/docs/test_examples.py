@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from models_app.scripted.replies import Said, plan_reply
+from tests.functional.conftest import NO_TLS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = re.compile(r"<!-- example: stream -->\n```sh\n(.*?)```\n\n```\n(.*?)```\n", re.DOTALL)
@@ -27,7 +28,7 @@ def test_the_stream_in_the_readme_is_what_the_server_sends(server: Any) -> None:
     url = arguments[2].replace("localhost:5099", server.url)
     body = json.loads(arguments[arguments.index("-d") + 1])
 
-    answer = httpx.post(url, json=body, timeout=30, trust_env=False)
+    answer = httpx.post(url, json=body, timeout=30, trust_env=False, verify=NO_TLS)
 
     assert VARIES.sub("VARIES", answer.text).strip() == VARIES.sub("VARIES", example[2]).strip()
 

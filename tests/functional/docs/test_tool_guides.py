@@ -14,6 +14,7 @@ import pytest
 from httpx_sse import connect_sse
 
 from mochi_project.management.example_data import copy_examples
+from tests.functional.conftest import NO_TLS
 from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,7 @@ class Request(NamedTuple):
     body: Any
 
     def send(self, server: Any, **ids: str) -> httpx.Response:
-        return httpx.post(**self.to(server, **ids), timeout=30, trust_env=False)
+        return httpx.post(**self.to(server, **ids), timeout=30, trust_env=False, verify=NO_TLS)
 
     def to(self, server: Any, *, session: str = "", confirmation: str = "") -> dict[str, Any]:
         text = json.dumps(self.body).replace(CONFIRMATION_ID, confirmation)
@@ -124,7 +125,7 @@ def test_the_stream_asks_waits_and_goes_on(
     call = requests(POLICIES, "ask")[1].to(examples, session=session_id)
     events = []
     with (
-        httpx.Client(timeout=30, trust_env=False) as client,
+        httpx.Client(timeout=30, trust_env=False, verify=NO_TLS) as client,
         connect_sse(client, "POST", call["url"], json=call["json"]) as source,
     ):
         for event in source.iter_sse():

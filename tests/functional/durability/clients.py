@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from tests.functional.conftest import NO_TLS
+
 MODEL = "qwen3:14b"
 CONFIRM = "tool_call_confirmation_required"
 AGENT_CONFIRM = "agent_tool_confirmation_required"
@@ -74,7 +76,9 @@ class FaultyServerClient:
         self.chance = chance
         self.last_seen = "nothing"
         self._tolerated = tolerated
-        self._http = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False)
+        self._http = httpx.Client(
+            base_url=f"{url}/api/v1", timeout=30, trust_env=False, verify=NO_TLS
+        )
 
     def close(self) -> None:
         self._http.close()
@@ -335,7 +339,7 @@ class HealthWatch(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        with httpx.Client(trust_env=False, timeout=30) as http:
+        with httpx.Client(trust_env=False, verify=NO_TLS, timeout=30) as http:
             while not self._ended.wait(0.05):
                 with suppress(httpx.TransportError):
                     answer = http.get(f"{self._url}/api/v1/health")

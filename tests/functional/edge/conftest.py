@@ -14,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.functional.conftest import NO_TLS
 from tests.functional.processes import Process, start_process
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,9 @@ class EdgeServer:
 
     def client(self, **options: Any) -> httpx.Client:
         """Return an HTTP client of this server."""
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=20, **options)
+        return httpx.Client(
+            base_url=self.url, trust_env=False, verify=NO_TLS, timeout=20, **options
+        )
 
     def connect(self) -> socket.socket:
         """Return a socket to it."""
