@@ -2,6 +2,8 @@
 
 import functools
 import gc
+import itertools
+import re
 import signal
 import subprocess
 from collections.abc import Generator, Iterator
@@ -29,6 +31,7 @@ settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True
 settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("default")
 
+NUMBERS = itertools.count()
 LONGEST_FIRST = ("architecture", "functional", "benchmarks", "contract", "unit")
 
 
@@ -91,6 +94,16 @@ def nothing_blocks_the_loop(
 def forked_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork what runs tools, instead of starting an interpreter for it."""
     monkeypatch.setattr(subprocess, "Popen", ForkedToolServer)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty directory of the test's own.
+
+    pytest's fixture looks for a free number among the directories of all tests before.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}{next(NUMBERS)}", numbered=False)
 
 
 @pytest.fixture
