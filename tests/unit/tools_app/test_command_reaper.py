@@ -168,11 +168,13 @@ uvloop.run(main())
 """
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as server:
-        assert server.stdout.readline() == b"ready\n"
-        everybody = psutil.Process(server.pid).children(recursive=True)
-        assert len(everybody) == 5  # two reapers, two programs, and one that the shell started
-
-        server.kill()
+        try:
+            assert server.stdout.readline() == b"ready\n"
+            everybody = []
+            while len(everybody) < 5:  # two reapers, two programs, and one that the shell starts
+                everybody = psutil.Process(server.pid).children(recursive=True)
+        finally:
+            server.kill()
 
         server.wait(60)
         assert gone(everybody)
