@@ -174,14 +174,11 @@ def untold_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequen
         events.append(ThinkingContentDelta(content=newest.thinking))
     if text := unmark_cancelled(newest.content):
         events.append(ContentDelta(content=text))
-    began = RoundBegan(
-        message_id=newest.message_id,
-        model=newest.model,
-        first_call_index=sum(len(each.tool_calls) for each in answers[1:]),
-    )
     if turn.last_number:  # it may have begun with calls of an earlier turn
         first = turn.first_call_index + len(answers[1].tool_calls)
-        began = msgspec.structs.replace(began, first_call_index=first)
+    else:
+        first = sum(len(each.tool_calls) for each in answers[1:])
+    began = RoundBegan(message_id=newest.message_id, model=newest.model, first_call_index=first)
     told = [(0, began.event, ascii_json(began))]
     for number, event in enumerate(events, turn.last_number + 1):
         told.append((number, event.event, encode_event(event)))

@@ -348,27 +348,22 @@ async def test_a_store_that_does_not_answer_whether_it_took_a_claim_keeps_no_mes
     assert await asyncio.to_thread(repository.claim_of, session_id) is None
 
 
-async def test_a_session_that_can_not_be_changed_either_stays_for_the_next_turn(
-    house, claim, away, monkeypatch
-):
-    """The message is said once all the same, and its claim is void (docs/decisions/0003)."""
-    session_id = await house.new_session()
-    error = StorageUnavailable("The store says nothing.")
-    monkeypatch.setattr(house.sessions.repository, "update", Mock(side_effect=error))
-    with pytest.raises(StorageUnavailable):
-        await claim(session_id)
-    monkeypatch.undo()
-
-    claimed = await claim(session_id)
-
-    assert [message.content for message in claimed.job.session.messages] == ["Hello!"]
-
-
-@pytest.mark.parametrize("error", [SessionBusy("0" * 10), StorageFull("The disk is full.")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SessionBusy("0" * 10),
+        StorageFull("The disk is full."),
+        StorageUnavailable("The store says nothing."),
+    ],
+    ids=["lock", "disk", "store"],
+)
 async def test_the_client_is_told_why_a_turn_can_not_begin_and_the_next_one_can(
     house, claim, away, monkeypatch, error
 ):
-    """Whatever keeps its claim from being given up: a lock that is not had in time, a disk."""
+    """Whatever keeps its claim from being given up: a lock that is not had in time, a disk.
+
+    The message is said once all the same, and its claim is void (docs/decisions/0003).
+    """
     session_id = await house.new_session()
     monkeypatch.setattr(house.sessions.repository, "update", Mock(side_effect=error))
     with pytest.raises(StorageUnavailable):
