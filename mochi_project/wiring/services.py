@@ -5,6 +5,7 @@ management commands ask ``get_services``; nothing below them knows that it exist
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -366,13 +367,10 @@ def build_sealing(
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:
     """Remove what cut-off writes left in directories without a sweeper of their own."""
-    state = settings.resolved_state_dir
-    profiles = settings.resolved_data_dir / "profiles"
     for directory in (
         settings.resolved_system_prompts_dir,
-        profiles,
-        state,
-        *(state / name for name in ("keys", "agent_keys", "summaries")),
+        settings.resolved_data_dir / "profiles",
+        *(directory for directory, _, _ in os.walk(settings.resolved_state_dir)),
     ):
         sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
 

@@ -298,6 +298,7 @@ class FileSessionRepository:
                         self._claims.remove(claim.session_id)
                         swept += 1
         swept += self._tombstones.sweep(self._files.exists)
+        swept += self._saves.sweep()
         return swept + self._sweep_temporary_files()
 
     def _sweep_temporary_files(self) -> int:

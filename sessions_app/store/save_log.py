@@ -14,13 +14,15 @@ from contextlib import suppress
 import msgspec
 
 from sessions_app.ids_and_clock import SESSION_ID, new_session_id
-from sessions_app.store.atomic import write_atomically
+from sessions_app.store.atomic import sweep_temporary_files, write_atomically
 
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024
 MOST_READ = 1_000
 """So many saves are read at once; to look at all files costs less than at more of them."""
+STALE_SECONDS = 60.0
+"""A log is made within milliseconds: what is older was left by a process that died."""
 
 _LINE_BYTES = 11
 _LINES = re.compile(rf"(?:{SESSION_ID}\n)+", re.ASCII)
@@ -79,6 +81,10 @@ class SaveLog:
             return None
         finally:
             os.close(descriptor)
+
+    def sweep(self) -> int:
+        """Remove what processes left that died while they made a log, and return how many."""
+        return sweep_temporary_files(os.path.dirname(self._path), STALE_SECONDS)
 
     def _append(self, line: bytes) -> None:
         while True:

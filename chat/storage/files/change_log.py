@@ -23,6 +23,7 @@ from pathlib import Path
 
 from chat.storage.change_log import Change, ChangeKind
 from chat.storage.files.watcher import PathWatcher
+from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable, write_atomically
 from sessions_app.store.locks import FileLocks
 
@@ -180,7 +181,7 @@ class FileChangeLog:
             if name.startswith(_boot()) and size <= self._most_bytes:
                 return
             with suppress(OSError):  # then who is behind begins anew
-                aside = Path(f"{self._earlier}.{secrets.token_hex(4)}.tmp")
+                aside = Path(f"{self._directory}/.log.{new_file_tag()}.tmp")
                 aside.hardlink_to(self._path)
                 aside.replace(self._earlier)
                 before = name

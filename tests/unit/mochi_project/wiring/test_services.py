@@ -25,6 +25,12 @@ DIRECTORIES = (
     ".mochi/keys",
     ".mochi/agent_keys",
     ".mochi/summaries",
+    ".mochi/budgets",
+    ".mochi/changes",
+    ".mochi/turns/0123456789",
+    "chat_sessions/.locks",
+    "agents/agent_chats/.locks",
+    ".mochi/ephemeral/sessions/.locks",
 )
 
 

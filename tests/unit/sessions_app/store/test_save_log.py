@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.store.save_log import MOST_READ, SaveLog
+from sessions_app.store.save_log import MOST_READ, STALE_SECONDS, SaveLog
 
 A, B = "aaaaaaaaaa", "bbbbbbbbbb"
 
@@ -117,3 +117,15 @@ def test_something_else_in_its_place_is_no_log(path: Path, tmp_path: Path, kind:
     assert reader.read(None) is None or kind == "fifo"
     writer.note(A)
     assert target.read_bytes() == b""
+
+
+def test_what_a_process_left_that_died_while_it_made_a_log_is_swept(path: Path) -> None:
+    log = SaveLog(str(path))
+    assert log.sweep() == 0  # there is no directory yet
+    log.note(A)
+    being_made, left = (path.with_name(f".saves.{digit * 16}.tmp") for digit in "01")
+    for torn in (being_made, left):
+        torn.touch()
+    os.utime(left, (0, path.stat().st_mtime - 2 * STALE_SECONDS))
+    assert log.sweep() == 1
+    assert sorted(os.listdir(path.parent)) == [being_made.name, "saves"]
