@@ -105,6 +105,18 @@ def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str)
     return with_metadata(session, now=now, tool_settings=settings)
 
 
+def ask_before_all_tools(session: Session) -> Session:
+    """Return the session with every call of a tool asked about, as if nobody had set a policy."""
+    settings = session.metadata.tool_settings
+    if settings is None:
+        return session
+    asking = msgspec.structs.replace(
+        settings, execution_policy=ToolSettings().execution_policy, tool_policies=NO_EXTRA
+    )
+    metadata = msgspec.structs.replace(session.metadata, tool_settings=asking)
+    return msgspec.structs.replace(session, metadata=metadata)
+
+
 def adjust_window(
     config: WindowConfig, tokens: int, *, reason: str, model: str, now: str
 ) -> WindowConfig:

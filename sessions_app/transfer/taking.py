@@ -17,6 +17,7 @@ from sessions_app.format.codec import encode
 from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.settings import ask_before_all_tools
 from sessions_app.transfer.layout import attachments_of
 from sessions_app.transfer.reading import SessionArchive
 
@@ -72,7 +73,8 @@ class SessionTaking:
 
     Doing it twice is doing it once. A session comes after its attachments, so one that breaks off
     leaves no session without them; what it stored for nothing is swept like any upload that no
-    message refers to.
+    message refers to. Its policies stay behind: whoever wrote it must not decide what runs here
+    without a question.
 
     Args:
         sessions: Where they go.
@@ -121,7 +123,7 @@ class SessionTaking:
         self._store.renew([id_ for id_, file in kept.items() if file is not None])
         if outcome is None:
             try:
-                self._sessions.repository.create(session)
+                self._sessions.repository.create(ask_before_all_tools(session))
             except SessionExists:  # another process was faster
                 outcome = self._compared(session) or "different"
         missing = tuple(each for each in references if kept[each.id] is None)
@@ -135,7 +137,9 @@ class SessionTaking:
             return None
         except SessionCorrupt:
             return "different"
-        return "same" if encode(there) == encode(session) else "different"
+        known = encode(there)  # with its policies, too, if it has been here all the time
+        is_same = any(known == encode(each) for each in (session, ask_before_all_tools(session)))
+        return "same" if is_same else "different"
 
     def _is_there(self, attachment_id: str) -> bool:
         if attachment_id in self._source.attachment_ids:

@@ -10,7 +10,7 @@ import pytest
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.service import SessionManager
-from sessions_app.session import Session
+from sessions_app.session import Session, ToolSettings
 from sessions_app.store.repository import Listing
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.reading import SessionArchive
@@ -90,6 +90,31 @@ def test_the_second_time_nothing_changes(
     assert (result.outcome, added) == ("same", 0)
     assert encode(here.get(session.session_id)) == encode(session)
     assert len(listed(here).sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ToolSettings(tools=("shell",), execution_policy="never_confirm"),
+        ToolSettings(tool_group="files", execution_policy="confirm_destructive"),
+        ToolSettings(tools=("shell",), tool_policies={"shell": "never_confirm"}),
+        ToolSettings(tool_policies={"coder.run_cli_command": "never_confirm"}),
+    ],
+)
+def test_who_wrote_a_session_does_not_decide_what_runs_here_without_a_question(
+    settings: ToolSettings, there: SessionManager, here: SessionManager
+) -> None:
+    session = session_of(there, question())
+    written = there.update(session.session_id, tool_settings=settings)
+    archive = read(archive_of(written, MemoryStore()))
+    outcomes = [taken(archive, here, MemoryStore())[0][0].outcome for _ in range(2)]
+    assert outcomes == ["imported", "same"]
+    assert here.get(session.session_id).metadata.tool_settings == ToolSettings(
+        tools=settings.tools, tool_group=settings.tool_group
+    )
+    ((known,), _) = taken(archive, there, MemoryStore())
+    assert known.outcome == "same"
+    assert there.get(session.session_id).metadata.tool_settings == settings
 
 
 def test_a_session_that_went_on_stays_as_it_is(
