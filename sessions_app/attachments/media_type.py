@@ -25,6 +25,7 @@ HEAD_BYTES = 32
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"})
 _PIECE_BYTES = 1 << 16
 _MOST_SEGMENTS = 4096  # of a JPEG before its frame: a file of markers alone is not read to its end
+_MOST_FILL_BYTES = 4096  # before them, in all: each is read by itself
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # these are tables and reserved
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
@@ -117,12 +118,16 @@ def _gif_size(file: BinaryIO) -> ImageSize:
 
 def _jpeg_size(file: BinaryIO) -> ImageSize:
     file.seek(2)
+    filled = 0
     for _ in range(_MOST_SEGMENTS):
         (mark,) = struct.unpack(">B", file.read(1))
         if mark != 0xFF:
             raise ValueError("its segments make no sense")
         while mark == 0xFF:  # any number of them may come before a marker
             (mark,) = struct.unpack(">B", file.read(1))
+            filled += mark == 0xFF
+            if filled > _MOST_FILL_BYTES:
+                raise ValueError("it is filled up before its frame")
         if mark in {_START_OF_SCAN, _END_OF_IMAGE}:
             break
         if mark in _ALONE:

@@ -7,6 +7,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from sessions_app.errors import ValidationFailed
 
+MOST_PARTS = 100
+"""Fields and the file; the event loop looks at each."""
+_HEADER_BYTES = 16 * 1024  # of a part: older parsers set no limit
+
 
 class FormFile:
     """The one file of a form; other fields are passed over.
@@ -28,7 +32,7 @@ class FormFile:
             raise ValidationFailed("The form has no boundary.", field="content-type")
         self.name: str | None = None
         self._pieces = pieces
-        self._files = 0
+        self._parts = self._files = self._header_bytes = 0
         self._is_file = False
         self._arrived: list[bytes] = []
         self._header = self._value = b""
@@ -76,13 +80,23 @@ class FormFile:
         self._is_whole = True
 
     def _begin(self) -> None:
-        self._is_file, self._disposition = False, b""
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise ValidationFailed(f"A form has at most {MOST_PARTS} parts.", field="body")
+        self._is_file, self._disposition, self._header_bytes = False, b"", 0
 
     def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._count_header(end - start)
         self._header += data[start:end]
 
     def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._count_header(end - start)
         self._value += data[start:end]
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > _HEADER_BYTES:
+            raise ValidationFailed("The headers of a part are too long.", field="body")
 
     def _end_header(self) -> None:
         if self._header.lower() == b"content-disposition":

@@ -90,11 +90,20 @@ def test_what_does_not_say_its_size_in_its_header_has_none() -> None:
         b"\xff\xd8\xff\xe0\0\x01" + bytes(9),
         b"\xff\xd8\xff\xe0\0\x04aabb",
         b"\xff\xd8" + b"\xff\x01" * 10_000,
+        images.jpeg(before=b"\xff" * 10_000),
+        images.jpeg(before=(b"\xff" * 20 + images.segment(0xE1, b"")) * 1000),
     ],
 )
 def test_a_header_that_makes_no_sense_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"^it"):
         size_of(data)
+
+
+def test_a_file_of_fill_bytes_is_not_read_to_its_end() -> None:
+    file = BytesIO(b"\xff\xd8" + b"\xff" * 100_000)
+    with pytest.raises(ValueError, match="filled up"):
+        image_size(file, JPEG)
+    assert file.tell() < 5000
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", images.png(), images.jpeg(), images.webp()]))

@@ -7,7 +7,7 @@ import pytest
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import ValidationFailed
-from sessions_app.uploads.form_file import FormFile
+from sessions_app.uploads.form_file import MOST_PARTS, FormFile
 
 TYPE = "multipart/form-data; boundary=line"
 HEAD = b'--line\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
@@ -37,6 +37,29 @@ async def test_a_form_without_its_end_is_no_file() -> None:
 async def test_a_boundary_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValidationFailed, match="boundary"):
         FormFile(f"multipart/form-data; boundary={'x' * 5000}", arriving())
+
+
+async def test_a_form_of_nothing_but_parts_is_refused_before_its_end() -> None:
+    part = b"--line\r\nx: y\r\n\r\nfield\r\n"
+    form = FormFile(TYPE, arriving(part * (MOST_PARTS - 1) + HEAD, b"data", END))
+    assert b"".join([piece async for piece in form.data()]) == b"data"
+    arrived = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        for number in range(1000):
+            arrived.append(number)
+            yield part
+
+    with pytest.raises(ValidationFailed, match="at most 100 parts"):
+        [piece async for piece in FormFile(TYPE, endless()).data()]
+    assert len(arrived) == MOST_PARTS + 1
+
+
+@pytest.mark.parametrize("header", [b"x" * 20_000 + b": y", b"x: " + b"y" * 20_000])
+async def test_endless_headers_of_a_part_are_refused(header: bytes) -> None:
+    pieces = [b"--line\r\n", *(header[at : at + 500] for at in range(0, len(header), 500))]
+    with pytest.raises(ValidationFailed):
+        [piece async for piece in FormFile(TYPE, arriving(*pieces)).data()]
 
 
 async def test_a_large_form_is_never_whole_in_memory(tmp_path: Path) -> None:
