@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings as django_settings
@@ -367,10 +368,11 @@ def build_sealing(
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:
     """Remove what cut-off writes left in directories without a sweeper of their own."""
+    directories = [Path(found) for found, _, _ in os.walk(settings.resolved_state_dir)]
     for directory in (
         settings.resolved_system_prompts_dir,
         settings.resolved_data_dir / "profiles",
-        *(directory for directory, _, _ in os.walk(settings.resolved_state_dir)),
+        *directories,
     ):
         sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
 
