@@ -160,11 +160,23 @@ class Server:
                 with suppress(psutil.NoSuchProcess):  # one that ended by itself, or with another
                     member.send_signal(number)
         self.process.wait(timeout=60)
+        deadline = time.monotonic() + 60
+        while any(lives(member) for member in family):  # until then, they hold the port
+            assert time.monotonic() < deadline, "killed processes live on"
+            time.sleep(0.005)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait until the process has ended."""
         self.process.send_signal(number)
         self.process.wait(timeout=60)
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether the process runs; nobody may be there to reap an orphan."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 StartServer = Callable[..., Server]

@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from django.conf import settings
 
-from tests.functional.worker.test_worker import lives, queued, until
+from tests.functional.conftest import lives
+from tests.functional.worker.test_worker import queued, until
 from tests.unit.chat.summaries.house import House
 
 pytestmark = pytest.mark.slow

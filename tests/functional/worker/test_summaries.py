@@ -7,6 +7,7 @@ import time
 import psutil
 import pytest
 
+from tests.functional.conftest import lives
 from tests.functional.tabs import Tab
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,7 @@ def test_one_of_several_web_processes_keeps_the_worker_and_another_takes_over(st
 
     keeper.send_signal(signal.SIGKILL)
 
-    until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not lives(worker))
     chat = server.chat()
     until(lambda: runs(chat))
     assert len(web_and_worker(server)[1]) == 1

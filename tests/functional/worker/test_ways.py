@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.functional.conftest import lives
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
@@ -38,10 +40,6 @@ def until(condition, seconds=90):
 
 def runs(server):
     return server.chat().http.get("/health").json()["worker_alive"]
-
-
-def lives(process):
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_a_program_of_ones_own_has_the_worker_too(start):

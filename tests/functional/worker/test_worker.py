@@ -15,6 +15,7 @@ from model_bakery import baker
 
 from mochi_project.background.lock import worker_state
 from mochi_project.background.task_queue import ARGUMENTS_OF_A_CALL, DatabaseTaskQueue
+from tests.functional.conftest import lives
 
 pytestmark = pytest.mark.slow
 
@@ -27,14 +28,6 @@ def until(condition, seconds=90):
     while not condition():
         assert time.monotonic() < deadline, "it took too long"
         time.sleep(0.02)
-
-
-def lives(process):
-    """Whether the process runs; nobody may be there to reap an orphan."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def queued(function, *arguments):
