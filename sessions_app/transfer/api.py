@@ -1,7 +1,7 @@
 """Serves exports of a session and of all of them, and imports."""
 
 import asyncio
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
@@ -20,10 +20,14 @@ from sessions_app.http.import_schemas import ImportOut
 from sessions_app.session import MODEL_NAME_LENGTH, Session
 from sessions_app.transfer.exporting import AllExport, AllFormat
 from sessions_app.transfer.formats.sources import Source
+from sessions_app.transfer.layout import attachment_name, attachment_named
 from sessions_app.transfer.uploaded import UploadedImport
 from sessions_app.transfer.writing import SessionExport, session_pieces
 
 router = Router(tags=["sessions"])
+
+MOST_NAMED = 20
+"""Attachments that a header names; proxies take headers of some KiB."""
 
 Format = Literal["json", "markdown", "zip"]
 _ENDINGS: dict[Format, tuple[str, str]] = {
@@ -203,8 +207,17 @@ def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterat
     if wanted == "markdown":
         return iter((to_markdown(session).encode(),)), ""
     export = SessionExport(session, services.attachments.store)
-    missing = ", ".join(each.id for each in export.missing)
-    return export.pieces(), f"not kept any more: {missing}" if missing else ""
+    return export.pieces(), _warning([each.id for each in export.missing])
+
+
+def _warning(missing: Sequence[str]) -> str:
+    """Return a header's words for attachments that are not kept: a file may name any, and many."""
+    if not missing:
+        return ""
+    named = [each for each in missing if attachment_named(attachment_name(each)) == each]
+    named = named[:MOST_NAMED]
+    more = [f"{len(missing) - len(named)} more"] if len(missing) > len(named) else []
+    return f"not kept any more: {', '.join([*named, *more])}"
 
 
 def _is_large(session: Session) -> bool:

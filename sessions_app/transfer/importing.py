@@ -16,6 +16,7 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
+    SessionReadOnly,
     ValidationFailed,
 )
 from sessions_app.format.codec import encode
@@ -135,7 +136,7 @@ class ConversationImport:
                 yield from self._take(entry)
             except UnusableEntry as error:
                 yield Problem(place=entry.place, reason=str(error))
-            except ValidationFailed as error:
+            except (SessionReadOnly, ValidationFailed) as error:
                 yield Problem(place=entry.place, reason=error.message)
 
     def _take(self, entry: Entry) -> Iterator[Taken | Problem]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.codec import decode
-from sessions_app.session import Session
+from sessions_app.session import Session, has_known_format
 from sessions_app.store.objects.envelope import opened
 from sessions_app.transfer.bounded_zip import BoundedZip, Limits
 from sessions_app.transfer.layout import (
@@ -66,6 +66,10 @@ class SessionArchive:
             raise ValidationFailed(
                 f"Session {session_id} of the file can't be read: {error.reason}."
             ) from error
+        if not has_known_format(found.metadata):
+            raise ValidationFailed(
+                f"Session {session_id} of the file has a format that is newer than this server's."
+            )
         return found
 
     def pieces(self, attachment_id: str) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import AsyncClient
 
@@ -19,7 +20,7 @@ from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import install_services
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
-from sessions_app.transfer.api import PiecesFromThreads
+from sessions_app.transfer.api import MOST_NAMED, PiecesFromThreads
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.reading import SessionArchive
 from tests.unit.sessions_app.attachments.images import png
@@ -68,6 +69,28 @@ def keep(settings_here: MochiSettings, data: bytes) -> None:
 async def export(client: AsyncClient, session_id: str, query: str = "") -> tuple[Any, bytes]:
     answer = await client.get(f"/api/v1/sessions/{session_id}/export{query}")
     return answer, b"".join([piece async for piece in answer])
+
+
+async def test_attachments_that_a_file_made_up_are_counted_and_never_in_a_header(
+    client: AsyncClient, manager: SessionManager
+) -> None:
+    made_up = [msgspec.structs.replace(reference(CAT), id=f"{n}\r\nx-y: z") for n in range(3000)]
+    message = question(*made_up, reference(CAT))
+    session_id = (await asyncio.to_thread(session_of, manager, message)).session_id
+    answer, body = await export(client, session_id, "?format=zip")
+    assert answer.status_code == 200
+    assert answer["x-mochi-warning"] == f"not kept any more: {reference(CAT).id}, 3000 more"
+    assert zipfile.ZipFile(io.BytesIO(body)).namelist() == [f"chat_sessions/{session_id}.json"]
+
+
+async def test_a_header_names_a_few_of_many_attachments(
+    client: AsyncClient, manager: SessionManager
+) -> None:
+    lost = [reference(png(width)) for width in range(1, 31)]
+    session_id = (await asyncio.to_thread(session_of, manager, question(*lost))).session_id
+    answer, _ = await export(client, session_id, "?format=zip")
+    assert answer["x-mochi-warning"].count("sha256:") == MOST_NAMED
+    assert answer["x-mochi-warning"].endswith(", 10 more")
 
 
 async def test_a_session_is_its_file_or_a_text_to_read(

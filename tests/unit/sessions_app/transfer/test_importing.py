@@ -303,6 +303,20 @@ def test_a_session_of_ours_is_compared_and_never_overwritten(
     assert manager.get(session.session_id).messages == ()
 
 
+def test_a_session_of_a_newer_server_is_told_and_the_next_comes_in(
+    manager: SessionManager, tmp_path: Path
+) -> None:
+    there = manager_in(tmp_path / "there")
+    sessions = [session_of(there, question()) for _ in range(2)]
+    lines = [to_json(document_of(each, messages_to_json(each.messages))) for each in sessions]
+    newer = lines[0].replace(b'"format_version":"1.3"', b'"format_version":"2.0"')
+    problem, found = started(newer + b"\n" + lines[1], manager, MemoryStore()).run()
+    assert isinstance(problem, Problem)
+    assert "newer than this server's" in problem.reason
+    assert isinstance(found, Taken)
+    assert found.session_id == sessions[1].session_id
+
+
 KILLED = """
 import io, os, pathlib, signal, sys
 from tests.unit.sessions_app.transfer.test_importing import manager_in, taken, MemoryStore

@@ -171,3 +171,12 @@ def test_whatever_bit_is_wrong_nothing_but_a_refusal_comes_of_it(files: dict[str
                 continue
             for attachment_id in archive.attachment_ids:
                 assert b"".join(archive.pieces(attachment_id)) == CAT
+
+
+def test_an_archive_of_a_newer_server_is_refused_before_anything_is_taken(
+    session: Session, files: dict[str, bytes]
+) -> None:
+    name = session_name(session.session_id)
+    files[name] = files[name].replace(b'"format_version": "1.3"', b'"format_version": "2.0"')
+    with pytest.raises(ValidationFailed, match="newer than this server's"):
+        read(packed(files))
