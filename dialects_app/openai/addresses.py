@@ -9,8 +9,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Protocol
 
 _PORTS = frozenset({80, 443})
-_RELAYS = IPv4Network("192.88.99.0/24")  # of 6to4
-_CARRIES_IPV4 = [
+_NOT_PUBLIC = [
+    IPv4Network("192.88.99.0/24"),  # relays of 6to4
+    # IETF's own: a cloud has its metadata at 192.0.0.192, and Python takes that for public.
+    IPv4Network("192.0.0.0/24"),
+]
+_STANDS_FOR_OTHERS = [
     IPv6Network(text)
     for text in (
         "::/96",  # IPv4-compatible
@@ -21,9 +25,11 @@ _CARRIES_IPV4 = [
         "2001::/32",  # Teredo
         "2002::/16",  # 6to4
         "fec0::/10",  # site-local
+        "3fff::/20",  # documentation
     )
 ]
-"""IPv6 networks whose addresses stand for others, of which a gateway may reach any."""
+"""IPv6 networks whose addresses are nobody's, or stand for others, of which a gateway may reach
+any."""
 
 
 class AddressPolicy(Protocol):
@@ -50,12 +56,12 @@ def is_public(address: str) -> bool:
     if not ip.is_global or ip.is_multicast or ip.is_reserved or ip.is_unspecified:
         return False
     if isinstance(ip, IPv4Address):
-        return ip not in _RELAYS
+        return not any(ip in network for network in _NOT_PUBLIC)
     return not _stands_for_another(ip)
 
 
 def _stands_for_another(ip: IPv6Address) -> bool:
-    return ip.scope_id is not None or any(ip in network for network in _CARRIES_IPV4)
+    return ip.scope_id is not None or any(ip in network for network in _STANDS_FOR_OTHERS)
 
 
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
