@@ -1,9 +1,12 @@
 """Counts the turns of this process, and refuses those beyond its limits (docs/decisions/0024)."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from chat.errors import TooManyTurns
-from chat.start.client_turns import ClientTurns
+from chat.errors import TooManyTurns, TooManyTurnsOfClient
 
 
 class TurnPlaces:
@@ -16,22 +19,38 @@ class TurnPlaces:
 
     def __init__(self, active: int, per_client: int = 0) -> None:
         self._active = active
+        self._per_client = per_client
         self._taken = 0
-        self._clients = ClientTurns(per_client)
+        self._taken_by: Counter[str] = Counter()
 
     def take(self, client: str | None) -> Callable[[], None]:
         """Take a place for a turn of a client; return what gives it back.
 
         Raises:
-            TooManyTurns: As many turns run as may, or as many of this client.
+            TooManyTurns: As many turns run as may.
+            TooManyTurnsOfClient: The client has as many turns running as it may.
         """
         if self._taken >= self._active:
             raise TooManyTurns(self._active)
-        leave = self._clients.enter(client)
+        counted = client if self._per_client else None
+        if counted is not None:
+            if self._taken_by[counted] >= self._per_client:
+                raise TooManyTurnsOfClient(self._per_client)
+            self._taken_by[counted] += 1
         self._taken += 1
+        return partial(self._give_back, counted)
 
-        def give_back() -> None:
-            self._taken -= 1
-            leave()
+    def _give_back(self, counted: str | None) -> None:
+        self._taken -= 1
+        if counted is not None:
+            self._taken_by[counted] -= 1
+            if not self._taken_by[counted]:
+                del self._taken_by[counted]
 
-        return give_back
+
+def call_at_end(leave: Callable[[], None], starting: asyncio.Task[Any]) -> None:
+    """Call back when a turn has ended, or could not be started: a starting task's done callback."""
+    if starting.cancelled() or starting.exception() is not None:
+        leave()
+    else:
+        starting.result().task.add_done_callback(lambda _: leave())
