@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat.turn import stopping
+from chat.turn import engine
 from chat.turn.actions import PERFORMED, TurnActions
 from chat.turn.state_machine import Action, Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
@@ -137,7 +137,7 @@ async def test_an_error_that_a_library_made_of_it_is_a_cancellation_all_the_same
 
 
 async def test_a_tool_that_swallows_it_is_cancelled_again(make_house, monkeypatch):
-    monkeypatch.setattr(stopping, "INSIST_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "INSIST_SECONDS", 0.01)
     house = make_house(tools := Deaf(deaf_for=3))
     house.model.say([call()], [Finished()])
     session_id = await house.new_session(tools=["wait"])
@@ -149,7 +149,7 @@ async def test_a_tool_that_swallows_it_is_cancelled_again(make_house, monkeypatc
 
 
 async def test_saving_what_a_stopped_turn_left_is_not_disturbed(make_house, monkeypatch):
-    monkeypatch.setattr(stopping, "INSIST_SECONDS", 0.001)
+    monkeypatch.setattr(engine, "INSIST_SECONDS", 0.001)
     house = make_house(Deaf())
     house.model.say([TextDelta("Half")], ..., [TextDelta("answer")])
     session_id = await house.new_session()
