@@ -56,7 +56,7 @@ subprocess.Popen = orphans.Popen  # type: ignore[misc]
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Leave slow tests out of the whole suite alone: files and folders that are named run whole."""
-    if config.args_source is pytest.Config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
         config.option.markexpr = config.option.markexpr.replace(AND_NOT_SLOW, "")
 
 
