@@ -14,8 +14,8 @@ from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.start.claiming import ClaimedTurn, TurnClaimer
-from chat.start.places import TurnPlaces, call_at_end
 from chat.start.preparation import ChatPreparation, TurnPreparer
+from chat.start.turn_limits import TurnPlaces, call_at_end
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox

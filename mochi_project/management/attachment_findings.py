@@ -6,7 +6,7 @@ from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from mochi_project.wiring.storage import build_agent_storage
-from sessions_app.attachments.checking import AttachmentReport, check_attachments
+from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 
 _MOST_NAMED = 5
 

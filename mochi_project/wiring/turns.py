@@ -8,8 +8,8 @@ from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.journal_follower import LIVENESS_SECONDS
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import Conversations
-from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnPreparer
+from chat.start.turn_limits import TurnPlaces
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
 from mochi_project.wiring.turn_support import TurnSupport

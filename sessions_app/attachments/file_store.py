@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from sessions_app.attachments.media_type import TEXT, image_size, image_type
-from sessions_app.attachments.received import ReceivedFile
 from sessions_app.attachments.store import ListedFile, StoredFile
+from sessions_app.attachments.validation import ReceivedFile
 from sessions_app.errors import AttachmentNotFound, StorageError
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (

@@ -15,8 +15,8 @@ import msgspec
 
 from sessions_app.attachments.file_store import ID
 from sessions_app.attachments.media_type import HEAD_BYTES, TEXT, image_size, image_type
-from sessions_app.attachments.received import ReceivedFile
 from sessions_app.attachments.store import ListedFile, StoredFile
+from sessions_app.attachments.validation import ReceivedFile
 from sessions_app.errors import AttachmentNotFound, StorageUnavailable
 from sessions_app.store.atomic import typed_errors
 from sessions_app.store.objects.documents import put_whole

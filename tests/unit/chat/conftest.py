@@ -19,8 +19,8 @@ from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import Conversations
-from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnPreparer
+from chat.start.turn_limits import TurnPlaces
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.records import FileRecords

@@ -9,7 +9,7 @@ import pytest
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TooManyTurnsOfClient
 from chat.live_turn import LiveTurn
 from chat.service import ChatRequest, ChatService
-from chat.start.places import TurnPlaces
+from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn.state_machine import State

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.attachments.checking import AttachmentReport, check_attachments
 from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 from sessions_app.attachments.service import keep
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chat.errors import TooManyTurns, TooManyTurnsOfClient
-from chat.start.places import TurnPlaces
+from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound
