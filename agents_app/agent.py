@@ -25,7 +25,7 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The folder's name, and the agent's.
         description: What it is for, on one line.
-        system_prompt: How it shall behave: ``SKILL.md`` below the front matter.
+        system_prompt: How it should behave: ``SKILL.md`` below the front matter.
         model: The model that it wants; None takes the calling session's.
         tools: What it can do, by name.
         valid: Whether it can be used.

@@ -39,7 +39,7 @@ from sessions_app.shielding import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
 
-_NO_INSTRUCTION = "agent: `instruction` is empty. Say what the agent shall do."
+_NO_INSTRUCTION = "agent: `instruction` is empty. Say what the agent should do."
 
 
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

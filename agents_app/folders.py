@@ -21,7 +21,7 @@ from sessions_app.surrogates import join_surrogates
 
 # Within one tick of a coarse clock, a second change would leave the same times.
 _SETTLED_NS = 2_000_000_000
-_NO_SKILL = f"{SKILL_FILE} is missing: write what the agent is for, and how it shall behave."
+_NO_SKILL = f"{SKILL_FILE} is missing: write what the agent is for, and how it should behave."
 _LINK = "It is a symbolic link, and links are not followed: put the folder itself there."
 
 

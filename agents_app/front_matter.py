@@ -26,7 +26,7 @@ def read(front_matter: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 2})" if error.problem_mark else ""
         raise FaultyFrontMatter(
-            f"The front matter is no YAML: {error.problem}{line}. Put texts that contain ':' or "
+            f"The front matter is not YAML: {error.problem}{line}. Put texts that contain ':' or "
             "'#' into quotes."
         ) from error
     except yaml.YAMLError as error:

@@ -88,7 +88,9 @@ class AgentDetailOut(AgentOut):
         }
     )
 
-    system_prompt: str = Field(description="How it shall behave: `SKILL.md` below the front matter")
+    system_prompt: str = Field(
+        description="How it should behave: `SKILL.md` below the front matter"
+    )
     tool_details: dict[str, ToolOut] = Field(description="What is known of its tools, by name")
     invalid_tools: list[InvalidToolOut] = Field(description="What it exports and can't be offered")
 

@@ -48,7 +48,7 @@ def parse_skill(data: bytes) -> Skill:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return Skill(faults=("SKILL.md is no text in UTF-8: save it as that.",))
+        return Skill(faults=("SKILL.md is not UTF-8 text: save it as that.",))
     front_matter, body, unfenced = _split(text)
     faults = [unfenced] if unfenced else []
     fields: dict[Any, Any] = {}

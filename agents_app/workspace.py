@@ -258,7 +258,7 @@ class Workspace:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise WorkspaceError(f"{path} is no text in UTF-8.") from error
+            raise WorkspaceError(f"{path} is not UTF-8 text.") from error
 
     def _write(self, path: str, target: Path, content: str) -> None:
         """Put the text there whole, or leave what was there; who may do what with it stays."""
@@ -266,7 +266,7 @@ class Workspace:
         try:
             mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
             if mode is None and target.exists():
-                raise WorkspaceError(f"{path} is no file.")
+                raise WorkspaceError(f"{path} is not a file.")
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(content, "utf-8", newline="")
             if mode is not None:

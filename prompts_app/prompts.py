@@ -73,7 +73,7 @@ def validate_content(content: str) -> None:
     require_prompt(content, field="content")
     if any("\ud800" <= character <= "\udfff" for character in content):
         raise ValidationFailed(
-            "The text holds half of a surrogate pair, which is no character.", field="content"
+            "The text holds half of a surrogate pair, which is not a character.", field="content"
         )
 
 

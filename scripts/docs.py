@@ -68,7 +68,7 @@ OTHER_ERRORS = {
     "UNAUTHENTICATED": "The server wants a bearer token.",
     "REQUEST_TIMEOUT": "The body took longer than 30 seconds to arrive.",
     "HEADERS_TOO_LARGE": "The headers are larger than 64 KiB.",
-    "BAD_REQUEST": "The body is no JSON that means one thing only.",
+    "BAD_REQUEST": "The body is not JSON, or not unambiguous JSON.",
     "INTERNAL_ERROR": "A defect of this server; its log says more.",
 }
 

@@ -351,7 +351,7 @@ def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
         for name in ("thinking_budget", "reasoning_effort"):
             if name in options:
                 raise ValidationFailed(
-                    f"`{name}` is no option of Ollama's models. Say `think` in a chat request.",
+                    f"`{name}` is not an option of Ollama's models. Set `think` in a chat request.",
                     field="options",
                 )
 

@@ -41,7 +41,7 @@ def edit_user_message(
     message = _meant(session, index, message_id)
     if not isinstance(message, UserMessage):
         raise InvalidMessageIndex(
-            f"Message {index} is a {message.role} message; only user messages can be edited.",
+            f"Message {index} has the role {message.role}; only user messages can be edited.",
             message_index=index,
             role=message.role,
         )

@@ -84,7 +84,7 @@ class SessionManager(MessageEditor):
         """Make a new session.
 
         Args:
-            model: The model that shall answer, e.g. ``qwen3:14b``. Not asked whether it exists.
+            model: The model that answers, e.g. ``qwen3:14b``. Not asked whether it exists.
             system_prompt: The text of the system prompt, if there shall be one.
             system_prompt_source_file: The prompt file that the text came from, as a label.
             tool_settings: Tools offered to the model; none unless given.

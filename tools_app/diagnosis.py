@@ -11,10 +11,10 @@ _NOT_EXPORTED = (
     "None of its functions is a tool. Import them in __init__.py and list them in __all__ there."
 )
 _NO_ALL = (
-    'It is not looked at, because it has no __all__. Add __all__ = ["name_of_the_function"] if its '
-    "functions shall be tools."
+    'It is skipped, because it has no __all__. Add __all__ = ["name_of_the_function"] if its '
+    "functions are meant to be tools."
 )
-_EMPTY_INIT = "It exports no tool. List the functions that shall be tools in its __all__."
+_EMPTY_INIT = "It exports no tool. List the functions that are to be tools in its __all__."
 
 
 class FileDiagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -158,7 +158,7 @@ def _checked(reported: ToolListing) -> ToolListing:
         is_object = tool.spec.parameters.get("type") == "object"
         is_name = NAME.fullmatch(name) and name != AGENT_TOOL
         if not is_name or tool.name != name or not is_object:
-            reason = "What its process reports of it is no description of a tool."
+            reason = "Its process sent an invalid description of the tool."
             invalid.append(InvalidTool(name=name, file=_file(tool) or "?", reason=reason))
             continue
         tools[name] = Tool(

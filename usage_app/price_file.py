@@ -127,4 +127,4 @@ def _check(name: str, prices: ModelPrices) -> None:
         )
     for field, value in msgspec.structs.asdict(prices).items():
         if value is not None and not (value.is_finite() and 0 <= value <= _HIGHEST):
-            raise InvalidPricesError(f"{NAME}: '{field}' of '{name}' is no price.")
+            raise InvalidPricesError(f"{NAME}: '{field}' of '{name}' is not a price.")

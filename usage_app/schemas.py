@@ -65,7 +65,7 @@ def _day(text: str | None, name: str) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise ValidationFailed(f"'{name}' is no day: {text}.", field=name) from error
+        raise ValidationFailed(f"'{name}' is not a day: {text}.", field=name) from error
 
 
 class UsageSumsOut(BaseModel):

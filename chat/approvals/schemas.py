@@ -66,7 +66,7 @@ class ConfirmToolIn(BaseModel):
     )
     approved: StrictBool = Field(description="true or false; nothing else counts as an approval.")
     arguments: dict[str, Any] | None = Field(
-        None, description="What the tool shall run with instead of the model's arguments."
+        None, description="What the tool runs with instead of the model's arguments."
     )
 
 

@@ -124,9 +124,9 @@ def _parsed(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise FetchRefused("It is no URL.") from error
+        raise FetchRefused("It is not a URL.") from error
     if parsed.scheme not in _PORT_OF or not parsed.host:
-        raise FetchRefused("It is no URL of 'https' or 'http'.")
+        raise FetchRefused("It is not an 'https' or 'http' URL.")
     if parsed.port is not None and not 0 < parsed.port < 1 << 16:
         raise FetchRefused("Its port is none.")
     if parsed.userinfo:
@@ -140,7 +140,7 @@ def _next(url: httpx.URL, location: str | None) -> httpx.URL:
     try:
         joined = str(url.join(location))
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise FetchRefused("It is redirected to what is no URL.") from error
+        raise FetchRefused("It redirects to something that is not a URL.") from error
     to = _parsed(joined)
     if url.scheme == "https" and to.scheme != "https":
         raise FetchRefused("It is redirected from 'https' to 'http'.")

@@ -224,5 +224,5 @@ async def unknown_path_view(request: HttpRequest) -> HttpResponse:
 
 def _sentence(item: dict[str, Any]) -> str:
     if item["type"] == "extra_forbidden":
-        return "is no field of this request; check how it is spelt"
+        return "is not a field of this request; check the spelling"
     return str(item["msg"]).removeprefix("Value error, ")

@@ -109,7 +109,7 @@ def _configured_host(text: str) -> str:
     authority = _split_authority(name.removeprefix("."))
     if authority is None:
         raise ConfigurationError(
-            f"MOCHI_ALLOWED_HOSTS: {text!r} is no host name; "
+            f"MOCHI_ALLOWED_HOSTS: {text!r} is not a host name; "
             "write names like mochi.lan, or .example.org for all names below it"
         )
     return f".{authority[0]}" if name.startswith(".") else authority[0]
@@ -119,7 +119,7 @@ def _configured_origin(text: str) -> str:
     origin = normalise_origin(text)
     if origin is None:
         raise ConfigurationError(
-            f"MOCHI_CORS_ORIGINS: {text!r} is no origin; "
+            f"MOCHI_CORS_ORIGINS: {text!r} is not an origin; "
             "write the scheme, the host and the port, like https://app.example.org "
             "('*' and 'null' would let every web page in)"
         )

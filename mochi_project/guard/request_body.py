@@ -77,7 +77,7 @@ class BodyReader:
 
     def _check_length(self, length: bytes, *, is_json: bool) -> None:
         if not length.isdigit():
-            raise Refused("BAD_REQUEST", "The header content-length is no number.")
+            raise Refused("BAD_REQUEST", "The header content-length is not a number.")
         if int(length) > self._max_bytes:
             raise self._too_large()
         if not is_json:

@@ -42,7 +42,7 @@ class StreamedBody:
         check_encoding(head)
         length = head.get(b"content-length", b"")
         if length and not length.isdigit():
-            raise Refused("BAD_REQUEST", "The header content-length is no number.")
+            raise Refused("BAD_REQUEST", "The header content-length is not a number.")
         self._announced = int(length) if length else None
         self._max_bytes = max_bytes
         if self._announced is not None and self._announced > max_bytes:

@@ -78,7 +78,7 @@ def _check_surrogates(data: bytes) -> None:
         orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise MalformedBodyError(
-            "The body has half of a surrogate pair (\\ud800 to \\udfff), which is no character "
+            "The body has half of a surrogate pair (\\ud800 to \\udfff), which is not a character "
             f"(line {error.lineno}, column {error.colno})."
         ) from error
 

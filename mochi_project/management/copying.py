@@ -237,7 +237,7 @@ def places_of(
         ValueError: That can't be; the message says why, as a sentence's beginning.
     """
     if "://" not in source and not Path(source).expanduser().is_dir():
-        raise ValueError(f"{source} is no directory")
+        raise ValueError(f"{source} is not a directory")
     places = _place_of(source, settings), _place_of(target, settings)
     if places[0].name == places[1].name:
         raise ValueError("FROM and TO are the same")
@@ -257,7 +257,7 @@ def _place_of(text: str, settings: MochiSettings) -> Place:
     if directory == settings.resolved_data_dir:
         return DirectoryPlace(settings)
     if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{text} is no directory")
+        raise ValueError(f"{text} is not a directory")
     return DirectoryPlace(MochiSettings(data_dir=directory))
 
 

@@ -87,7 +87,7 @@ def _remove_unused(path: Path) -> None:
     except FileNotFoundError:
         return
     if not is_socket:
-        raise OSError(errno.EEXIST, "there is a file that is no socket")
+        raise OSError(errno.EEXIST, "there is a file that is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:

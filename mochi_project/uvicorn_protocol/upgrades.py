@@ -52,7 +52,7 @@ class IgnoredUpgrades(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as offer:
             method = self.parser.get_method()
             if method == b"CONNECT":
-                self.send_400_response("This server is no proxy: it takes no CONNECT.")
+                self.send_400_response("This server is not a proxy: it does not accept CONNECT.")
                 return len(data)
             head = self._head_without_offer(method)
             self.parser = new_parser(self)

@@ -144,7 +144,9 @@ class VendorInventory:
             value = msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             if response.status_code == 200:
-                raise invalid_answer(vendor, "the list of models is no JSON", model=model) from None
+                raise invalid_answer(
+                    vendor, "the list of models is not JSON", model=model
+                ) from None
             value = None
         if response.status_code == 200:
             return value

@@ -60,7 +60,7 @@ def decode_base64(text: str, *, begin: int = 0, max_bytes: int | None = None) ->
         if len(squeezed) < len(text) - begin:
             return decode_base64(squeezed)
         reason = str(error).partition("\n")[0]
-        raise InvalidBase64(f"It is no base64: {reason}.") from error
+        raise InvalidBase64(f"It is not base64: {reason}.") from error
 
 
 def id_of(pieces: Sequence[bytes]) -> str:

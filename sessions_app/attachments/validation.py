@@ -68,7 +68,7 @@ def checked_file(file: BinaryIO, attachment_id: str, size: int) -> StoredFile:
         pixels = image_size(file, kind)
     except ValueError as error:
         raise ValidationFailed(
-            f"The attachment is no whole {kind} image: {error}.", field="attachment"
+            f"The attachment is not a complete {kind} image: {error}.", field="attachment"
         ) from error
     if pixels is None:
         return StoredFile(id=attachment_id, media_type=kind, size=size)

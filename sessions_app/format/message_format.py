@@ -158,7 +158,7 @@ def _read_variant(raw: Any, made_up_from: str, timestamp: str) -> Variant:
         raise Malformed("a variant is not a list")
     messages = [read_message(item, at, made_up_from, timestamp) for at, item in enumerate(raw)]
     if not readable_variant(messages):
-        raise Malformed("a variant is no answer")
+        raise Malformed("a variant is not an answer")
     return tuple(messages)
 
 

@@ -124,7 +124,7 @@ class SessionCreateIn(BaseModel):
         anyOf=[given("system_prompt"), _is_file("system_prompt_source_file", or_null=True)],
     )
 
-    model: ModelName = Field(description="The model that shall answer")
+    model: ModelName = Field(description="The model that answers")
     system_prompt: str | None = Field(
         None,
         description="Text of the system prompt",

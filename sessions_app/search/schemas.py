@@ -186,6 +186,7 @@ def _moment(text: str | None, name: str) -> str | None:
         moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValidationFailed(
-            f"{name} must be a date or a time as ISO 8601 has it.", field=name
+            f"{name} must be a date or a time in ISO 8601: 2026-01-31 or 2026-01-31T09:00:00Z.",
+            field=name,
         ) from error
     return moment.isoformat(timespec="microseconds")

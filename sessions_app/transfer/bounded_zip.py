@@ -122,11 +122,11 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        raise ValidationFailed(f"The file is no zip file, or broken: {error}.") from error
+        raise ValidationFailed(f"The file is not a zip file, or is broken: {error}.") from error
     except OSError as error:
         if error.errno != errno.EINVAL:  # it leads to before the file's beginning
             raise
-        raise ValidationFailed("The file is no zip file, or broken.") from error
+        raise ValidationFailed("The file is not a zip file, or is broken.") from error
 
 
 class _BoundedReads(io.RawIOBase):

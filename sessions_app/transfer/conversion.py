@@ -66,7 +66,7 @@ def session_of(
         branch: Its branch.
         attachments: Those of its files that are kept; messages mention the others.
         session_id: The id of the session.
-        model: The model that shall answer.
+        model: The model that answers.
         now: The time, for what has none.
         forked_from: The id of the session of the branch that is shown, if this is another one.
     """

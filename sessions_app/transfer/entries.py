@@ -96,7 +96,9 @@ def _unreadable(head: bytes) -> str | None:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4]:
         return "it is in UTF-16 or UTF-32, or no text; save it as UTF-8"
     begin = head.removeprefix(_UTF8_MARK).lstrip()
-    return None if begin.startswith((b"[", b"{")) else "it is no JSON: neither a list nor an object"
+    return (
+        None if begin.startswith((b"[", b"{")) else "it is not JSON: neither a list nor an object"
+    )
 
 
 def _is_line(begin: bytes) -> bool:
@@ -269,7 +271,7 @@ def _parsed(data: bytes, place: str) -> Entry | Problem:
     except UnicodeDecodeError:
         return Problem(place=place, reason="it is not in UTF-8")
     except (msgspec.MsgspecError, NotJson) as error:
-        return Problem(place=place, reason=f"it is no JSON: {error}")
+        return Problem(place=place, reason=f"it is not JSON: {error}")
 
 
 def _decoded(data: bytes) -> Any:

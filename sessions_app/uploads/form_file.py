@@ -70,7 +70,7 @@ class FormFile:
                     yield found
             self._parser.finalize()
         except FormParserError as error:
-            raise ValidationFailed(f"The body is no form: {error}", field="body") from error
+            raise ValidationFailed(f"The body is not a form: {error}", field="body") from error
         if not self._is_whole:  # the parser takes half a file for a file
             raise ValidationFailed("The form has no end.", field="body")
         if not self._files:

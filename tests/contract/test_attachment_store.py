@@ -173,7 +173,7 @@ def test_a_disk_that_takes_no_more_is_told_and_leaves_nothing(
     [
         (b"", "empty"),
         (b"\x00\x01\x02", "neither an image"),
-        (PICTURE[:20], "no whole"),
+        (PICTURE[:20], "not a complete"),
         (images.png(40_000, 40_000), "40000 x 40000"),
     ],
 )

@@ -35,14 +35,14 @@ def fault_of(name: str, value: object) -> str | None:
     if inspect.isclass(value):
         return "It is a class: export a function that uses it."
     if not callable(value):
-        return f"It is no function but a value of type {type(value).__name__}."
+        return f"It is not a function but a value of type {type(value).__name__}."
     return _fault_of_function(value)
 
 
 def _fault_of_function(function: Callable[..., Any]) -> str | None:
     inner = inspect.unwrap(function)
     if not inspect.isroutine(inner):
-        return f"It is no function but an object of type {type(inner).__name__}: use 'def'."
+        return f"It is not a function but an object of type {type(inner).__name__}: use 'def'."
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         return "It yields: a tool returns its whole result, best as a string."
     documentation = function.__doc__

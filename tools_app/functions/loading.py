@@ -193,7 +193,7 @@ def _unreadable(path: Path, data: bytes) -> str | None:
     if len(data) > MAX_FILE_BYTES:
         return f"The file is larger than {MAX_FILE_BYTES} bytes: keep data in other files."
     if b"\0" in data or data.startswith(_BYTE_ORDER_MARKS):
-        return "The file is no text in UTF-8: save it as that."
+        return "The file is not UTF-8 text: save it as that."
     if "." in path.stem:
         return "A module's name has no dots: rename the file."
     return None

@@ -175,7 +175,7 @@ class Host:
         try:
             request = frame(Call(function=function, arguments=dict(arguments)))
         except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
-            return _failed(f"The arguments are no JSON: {error}", INVALID_ARGUMENTS)
+            return _failed(f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         if len(request) > MAX_REQUEST_BYTES:
             most = f"{MAX_REQUEST_BYTES:,} bytes"
             return _failed(f"The arguments are larger than {most}.", INVALID_ARGUMENTS)

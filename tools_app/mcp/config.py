@@ -296,7 +296,7 @@ def _refuse_odd_url(url: str) -> None:
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or " " in url:
-        raise _EntryError("The 'url' is no http:// or https:// address.")
+        raise _EntryError("The 'url' is not an http:// or https:// address.")
 
 
 def _expanded(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

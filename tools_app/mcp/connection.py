@@ -144,7 +144,7 @@ class SdkConnection:
         except MCPError as error:
             raise _remote_error(error) from error
         except ValidationError as error:
-            raise RemoteError("It answered with what is no result of a tool.") from error
+            raise RemoteError("Its answer is not a valid tool result.") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
             raise RemoteError("The connection was lost.", lost=True) from error
         if isinstance(result, types.InputRequiredResult):
@@ -187,7 +187,7 @@ async def _transport(
 def _find(spec: StdioSpec, path: str | None) -> str:
     """Return the program's path, with an error of our own if it is missing."""
     if not Path(spec.cwd).is_dir():
-        raise RemoteError("Its 'cwd' is no directory.")
+        raise RemoteError("Its 'cwd' is not a directory.")
     command = str(Path(spec.command).expanduser())
     if "/" in command:
         command = str(Path(spec.cwd, command))

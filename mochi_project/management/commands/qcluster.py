@@ -24,7 +24,7 @@ class Command(MochiCommand):
     Of workers that share a queue in Redis each has a data directory of its own.
     """
 
-    help = "Runs the background worker by itself, beside servers started with --no-worker."
+    help = "Run the background worker by itself, beside servers started with --no-worker."
     data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

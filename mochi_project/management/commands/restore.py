@@ -52,7 +52,7 @@ class Command(ReportCommand):
             raise CommandError(f"{_listed(linked)} of {source}: a link leads out of the backup.")
         entries = list(entries_of(backup))
         if not entries:
-            raise CommandError(f"{source} is no backup: it holds nothing to restore.")
+            raise CommandError(f"{source} is not a backup: it holds nothing to restore.")
         taken = [path for path in map(place, entries) if path.is_symlink() or path.exists()]
         if taken and not options["overwrite"]:
             raise CommandError(

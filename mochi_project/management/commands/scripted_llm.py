@@ -11,11 +11,11 @@ from mochi_project.process.graceful_stop import STOP_SIGNALS
 
 
 class Command(MochiCommand):
-    """Serve the scripted models until Ctrl-C."""
+    """Serve the scripted models until CTRL-C."""
 
     help = (
-        "Serve the scripted models of test mode by themselves, over Ollama's and OpenAI's HTTP "
-        "routes, until Ctrl-C."
+        "Serve the scripted models of test mode by themselves, over the HTTP "
+        "routes of Ollama and of all vendors, until CTRL-C."
     )
     data_dir = "unused"
 

@@ -73,7 +73,7 @@ class Command(ReportCommand):
         if results.next_cursor is not None:
             self.stdout.write(f"{len(results.found)} of about {results.total_estimate} results")
         elif not results.found:
-            self.stderr.write("Nothing is found.")
+            self.stderr.write("Nothing was found.")
 
     def _fill(self, search: SessionSearch) -> None:
         """Bring the index up to date first, where that can be done."""

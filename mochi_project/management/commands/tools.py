@@ -151,7 +151,7 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"--arguments is no JSON: {error}.") from error
+        raise CommandError(f"--arguments is not JSON: {error}.") from error
     if not isinstance(arguments, dict):
         raise CommandError('--arguments must be a JSON object, such as {"a": 1}.')
     return arguments

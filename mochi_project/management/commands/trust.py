@@ -82,7 +82,7 @@ class Command(ReportCommand):
         if as_json:
             self.print_json({"folders": msgspec.to_builtins(records)})
             return
-        table = Table(Column("Folder", overflow="fold"), "Trusted", "Since", "Of it")
+        table = Table(Column("Folder", overflow="fold"), "Trusted", "Since", "Parts")
         for folder, record in records.items():
             parts = ", ".join(PART_NAMES.get(name, name) for name in record.parts)
             table.add_row(printable(folder), "yes" if record.trusted else "no", record.at, parts)

@@ -104,5 +104,5 @@ def _database(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"The URL of Redis has a database that is no number. {_FORM}.")
+        raise ValueError(f"The URL of Redis has a database that is not a number. {_FORM}.")
     return int(text)

@@ -59,7 +59,7 @@ def parse(
         UnusableEntry: It is of no format that is known, or broken.
     """
     if not isinstance(entry, dict):
-        raise UnusableEntry("it is no JSON object")
+        raise UnusableEntry("it is not a JSON object")
     if source == "auto":
         found = next((each for each in FORMATS if each.recognises(entry)), None)
         if found is None:

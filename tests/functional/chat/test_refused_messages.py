@@ -47,7 +47,7 @@ def test_a_misspelt_field_never_costs_an_answer(chat, script):
     chat.say(session_id, script("kept"))
     answer = chat.http.post(f"/chat/{session_id}", json={"mesage": "second"})
     assert answer.status_code == 422
-    assert "check how it is spelt" in answer.json()["error"]["message"]
+    assert "check the spelling" in answer.json()["error"]["message"]
     assert chat.messages(session_id)[-1]["content"] == "kept"
 
 

@@ -32,7 +32,7 @@ REFUSALS = [
     ("INVALID_MESSAGE_INDEX", r"message", "whether the session has that message, and who wrote it"),
     (
         "VALIDATION_ERROR",
-        r"'to' is before 'from'|is no day",
+        r"'to' is before 'from'|is not a day",
         "which days there are",
     ),
     ("AGENT_INVALID", r"", "whether the agent's folder is in order"),
@@ -44,7 +44,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
     ("VALIDATION_ERROR", r"is answered by '.*', not by", "which model the session has"),
     ("VALIDATION_ERROR", r"or a model for a new session", "whether there is a default model"),
-    ("VALIDATION_ERROR", r"is no option of Ollama", "whose model the session has"),
+    ("VALIDATION_ERROR", r"is not an option of Ollama", "whose model the session has"),
     (
         "VALIDATION_ERROR",
         r"can't think|can't call tools|does not support thinking",
@@ -91,7 +91,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
     (
         "VALIDATION_ERROR",
-        r"is no base64|A data URL|(attachment|file) is|image declares|The form|is no form|one file",
+        r"not base64|A data URL|(attachment|file) is|image declares|The form|not a form|one file",
         "what bytes are is more than a schema can say",
     ),
     ("VALIDATION_ERROR", r"takes no |may have \d+ attachments", "the model, and the configuration"),

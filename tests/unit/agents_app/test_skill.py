@@ -80,7 +80,7 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_it() -> None:
         ("---\ndescription: d\nmodel: 1.5\n---\nprompt", "model must be a text"),
         ("---\ndescription: d\n---\n \n", "no system prompt"),
         ("---\ndescription: a: b\n---\nprompt", "mapping values are not allowed here (line 2)"),
-        ("---\n\tdescription: d\n---\nprompt", "no YAML"),
+        ("---\n\tdescription: d\n---\nprompt", "not YAML"),
         ("---\n- a\n---\nprompt", "no 'name: value' lines"),
         ("---\nd: 1\nd: 2\n---\nprompt", "'d' is given twice (line 3)"),
         ("---\na: &x [1]\nb: *x\n---\nprompt", "aliases"),
@@ -107,7 +107,7 @@ def test_every_fault_is_told_and_what_is_right_is_kept() -> None:
     [b"\x89PNG\r\n\x1a\n\x00", GOOD.encode("utf-16"), GOOD.encode() + b"\0", b"\xff\xfe" * 100],
 )
 def test_what_is_no_text_is_no_skill(data: bytes) -> None:
-    assert faults(data) == "SKILL.md is no text in UTF-8: save it as that."
+    assert faults(data) == "SKILL.md is not UTF-8 text: save it as that."
 
 
 def test_a_huge_file_is_refused_unread() -> None:

@@ -202,14 +202,14 @@ def test_what_is_no_text_is_not_read(workspace: Workspace, root: Path) -> None:
 
     for path, reason in {
         "big": "larger",
-        "binary": "no text",
+        "binary": "not UTF-8 text",
         "pipe": "not a regular file",
         "missing": "no such file",
         ".": "not a regular file",
     }.items():
         with pytest.raises(WorkspaceError, match=reason):
             workspace.read_file(path)
-    with pytest.raises(WorkspaceError, match="no file"):
+    with pytest.raises(WorkspaceError, match="not a file"):
         workspace.write_file("pipe", "x")
     with pytest.raises(WorkspaceError, match="half of a character"):
         workspace.write_file("half", "\ud800")

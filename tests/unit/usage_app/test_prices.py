@@ -119,8 +119,8 @@ BAD = [
     ("[]", "object"),
     ({"mine:*": {"input_per_million": 1}}, "output_per_million"),
     ({"mine:*": {"input_per_million": 1, "output_per_million": 1, "x": 1}}, "`x`"),
-    ({"mine:*": {"input_per_million": -1, "output_per_million": 1}}, "no price"),
-    ({"mine:*": {"input_per_million": "NaN", "output_per_million": 1}}, "no price"),
+    ({"mine:*": {"input_per_million": -1, "output_per_million": 1}}, "not a price"),
+    ({"mine:*": {"input_per_million": "NaN", "output_per_million": 1}}, "not a price"),
     ({"mine:*": {"input_per_million": "dear", "output_per_million": 1}}, "decimal"),
     ({"gpt-5.1": {"input_per_million": 1, "output_per_million": 1}}, "no provider in front"),
 ]

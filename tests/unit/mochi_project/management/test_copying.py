@@ -240,8 +240,8 @@ def test_places_are_named_as_people_name_them(tmp_path: Path, object_url: str) -
     assert (type(source), type(target)) == (DirectoryPlace, ObjectPlace)
     (tmp_path / "file").touch()
     for source_name, target_name, words in (
-        (str(tmp_path / "new"), object_url, "no directory"),
-        (str(tmp_path), str(tmp_path / "file"), "no directory"),
+        (str(tmp_path / "new"), object_url, "not a directory"),
+        (str(tmp_path), str(tmp_path / "file"), "not a directory"),
         (str(tmp_path), f"{tmp_path}/.", "the same"),
         (object_url, object_url, "the same"),
         (object_url, "ftp://somewhere", "s3://"),

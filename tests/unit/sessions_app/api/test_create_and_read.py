@@ -232,7 +232,7 @@ async def test_an_option_that_only_other_providers_have_is_for_their_models(
     for changes in ({"options": {"thinking_budget": 9}}, {"options": {"reasoning_effort": "low"}}):
         answer = await client.patch(f"{URL}/{talk}", changes, content_type=JSON)
         assert refused(answer, 422, "VALIDATION_ERROR")["field"] == "options"
-        assert "no option of Ollama" in answer.json()["error"]["message"]
+        assert "not an option of Ollama" in answer.json()["error"]["message"]
 
 
 async def test_the_same_key_and_body_get_the_same_session_as_it_is_by_then(

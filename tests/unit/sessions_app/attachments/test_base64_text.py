@@ -31,7 +31,7 @@ def test_lines_are_joined(data: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["a", "aGVsbG8", "aGVsbG8=aGVs", "aGVsb\u00f68=", "aG-_", " a "])
 def test_rubbish_is_no_base64(text: str) -> None:
-    with pytest.raises(InvalidBase64, match=r"^It is no base64: .*\.$"):
+    with pytest.raises(InvalidBase64, match=r"^It is not base64: .*\.$"):
         decode_base64(text, max_bytes=100)
 
 

@@ -89,7 +89,7 @@ def test_a_broken_entry_is_passed_over() -> None:
     assert values(found) == [{"a": 1}, {"a": 3}]
     places = [place for place, _ in told(found)]
     assert places == ["f, entry 2", "f, entry 3", "f, entry 4"]
-    assert "no JSON" in told(found)[0][1]
+    assert "not JSON" in told(found)[0][1]
     assert told(found)[1][1] == "it is not in UTF-8"
     assert told(found)[2][1] == "it is neither an object nor a list"
 
@@ -108,7 +108,7 @@ def test_a_broken_line_is_passed_over() -> None:
         (json.dumps([A]).encode("utf-16"), "UTF-16"),
         (json.dumps([A]).encode("utf-16-le"), "UTF-16"),
         (json.dumps([A]).encode("utf-32"), "UTF-16 or UTF-32"),
-        (b"<!DOCTYPE html>", "no JSON"),
+        (b"<!DOCTYPE html>", "not JSON"),
         ('[{"a": "ü"}]'.encode("latin-1"), "not in UTF-8"),
     ],
 )

@@ -91,8 +91,8 @@ def refused(data: bytes, limits: Limits = LIMITS) -> str:
 
 
 def test_what_is_no_zip_file_or_holds_no_session_is_refused(files: dict[str, bytes]) -> None:
-    assert "no zip file" in refused(b"")
-    assert "no zip file" in refused(b'{"metadata": {}}')
+    assert "not a zip file" in refused(b"")
+    assert "not a zip file" in refused(b'{"metadata": {}}')
     assert "no session" in refused(packed({attachment_name(CAT_ID): CAT}))
     assert "no session" in refused(packed({f"backup/{name}": data for name, data in files.items()}))
 

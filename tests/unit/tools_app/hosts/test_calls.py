@@ -54,7 +54,7 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(serve: Serve
     """)
 
     assert failed_as(await call(hosts, "add", a=1, b="many"), "'b'", INVALID_ARGUMENTS)
-    assert failed_as(await call(hosts, "add", a="\ud800", b=1), "no JSON", INVALID_ARGUMENTS)
+    assert failed_as(await call(hosts, "add", a="\ud800", b=1), "not JSON", INVALID_ARGUMENTS)
     assert failed_as(await call(hosts, "add", a="x" * 5_000_000), "larger than", INVALID_ARGUMENTS)
     assert failed_as(await call(hosts, "subtract", a=1, b=1), "no function 'subtract'")
 

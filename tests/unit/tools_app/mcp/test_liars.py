@@ -118,7 +118,7 @@ async def test_a_result_that_is_none_fails_the_call(lab):
     result = await lab.call("srv__run")
 
     assert result.error_code == "TOOL_EXECUTION_FAILED"
-    assert "no result" in (result.error_message or "")
+    assert "not a valid tool result" in (result.error_message or "")
     assert await lab.state("srv") == "ready"
 
 

@@ -161,7 +161,7 @@ def test_a_session_that_was_deleted_comes_back(data: Path, tmp_path: Path) -> No
 
 def test_what_is_no_backup_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    with pytest.raises(CommandError, match="is no backup"):
+    with pytest.raises(CommandError, match="is not a backup"):
         run("restore", tmp_path / "other")
 
 

@@ -71,7 +71,7 @@ def test_a_session_that_is_being_answered_stops_the_command(
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        ("missing", "other", "no directory"),
+        ("missing", "other", "not a directory"),
         (".", "ftp://somewhere", "s3://bucket/prefix"),
         (".", "s3://key@bucket", "holds no keys"),
         (".", ".", "the same"),

@@ -73,7 +73,7 @@ def test_a_limit_says_that_there_are_more(manager: SessionManager) -> None:
 
 
 def test_nothing_is_found_in_nothing(manager: SessionManager) -> None:
-    assert run("mowen") == ("", "Nothing is found.\n")
+    assert run("mowen") == ("", "Nothing was found.\n")
 
 
 def test_a_folder_that_cannot_be_written_is_searched(

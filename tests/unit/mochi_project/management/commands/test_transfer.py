@@ -247,7 +247,7 @@ def test_a_broken_file_does_not_keep_others_out(use: Use, tmp_path: Path) -> Non
     here = use("here", default_model="m")
     broken = tmp_path / "broken.zip"
     broken.write_bytes(b"PK")
-    with pytest.raises(CommandError, match=r"broken\.zip: The file is no zip file"):
+    with pytest.raises(CommandError, match=r"broken\.zip: The file is not a zip file"):
         run("import", str(broken), str(FOLDER / "claude.json"))
     assert len(here.list_sessions()) == 2
 

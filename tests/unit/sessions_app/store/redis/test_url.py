@@ -33,7 +33,7 @@ def test_a_url_is_read(url: str, parsed: RedisUrl) -> None:
         ("localhost:6379", "begins with none of"),
         ("http://host", "begins with none of"),
         ("redis://host:port", "a port that is none"),
-        ("redis://host/first", "a database that is no number"),
+        ("redis://host/first", "a database that is not a number"),
         ("redis://a,b", "several servers"),
         ("redis+sentinel://a,b", "which server the Sentinels know"),
         ("unix://", "no path of a socket"),

@@ -28,7 +28,7 @@ def test_every_program_that_is_named_has_a_reader() -> None:
 
 @pytest.mark.parametrize("entry", [None, [], "text", 5])
 def test_what_is_no_object_is_refused(entry: object) -> None:
-    with pytest.raises(UnusableEntry, match="no JSON object"):
+    with pytest.raises(UnusableEntry, match="not a JSON object"):
         parse(entry)
 
 
