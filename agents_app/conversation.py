@@ -1,4 +1,4 @@
-"""Reads a conversation with an agent: what it shall do now, and what it said. Pure.
+"""Reads a conversation with an agent: its latest instruction, and its answers. Pure.
 
 Where an agent answers a session itself (``agent:<name>``), that session holds a call of the agent
 for each message of the user, its result, and what the agent said as the answer.

@@ -1,4 +1,4 @@
-"""Implements ``LanguageModel`` for agents: one answers with what it says (decision 0063)."""
+"""Implements ``LanguageModel`` for agents, which answer as models do (docs/decisions/0063)."""
 
 import asyncio
 import secrets

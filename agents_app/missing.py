@@ -1,4 +1,4 @@
-"""Warns of tools, groups and agents that a session enables and that are not there."""
+"""Warns about tools, groups and agents that a session enables but that do not exist."""
 
 import asyncio
 from collections.abc import Sequence

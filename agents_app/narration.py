@@ -1,4 +1,4 @@
-"""Turns an agent's events into events of the turn that called it. Pure."""
+"""Converts an agent's events to events of the turn that called it. Pure."""
 
 from collections.abc import Sequence
 from typing import Any

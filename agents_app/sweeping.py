@@ -1,4 +1,4 @@
-"""Sweeps sessions that are kept no longer, and those of agents whose callers are gone."""
+"""Deletes sessions past their retention, and agents' sessions whose callers were deleted."""
 
 import logging
 import time

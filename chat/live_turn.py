@@ -1,4 +1,4 @@
-"""Holds a turn that runs in this process, as its listeners see it: listen, wait, leave."""
+"""Represents a turn that runs in this process, for its listeners: listen, wait, leave."""
 
 import asyncio
 from dataclasses import dataclass

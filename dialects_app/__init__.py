@@ -1,1 +1,1 @@
-"""Speaks other people's protocols, so that their clients work here unchanged (docs/openai.md)."""
+"""Implements other vendors' protocols, so that their clients work unchanged (docs/openai.md)."""

@@ -1,4 +1,4 @@
-"""Serves the ``/v1`` routes: parses, calls, encodes, as OpenAI's protocols want it.
+"""Serves the ``/v1`` routes of OpenAI's protocols: parses, calls, encodes.
 
 They are an API beside the server's own one (docs/decisions/0059).
 """

@@ -1,4 +1,4 @@
-"""Caches values for a limited time, by names that clients may make up."""
+"""Caches values for a limited time, by keys that clients may choose."""
 
 import time
 from collections.abc import Callable

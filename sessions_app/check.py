@@ -1,4 +1,4 @@
-"""Reads every session, to find those that can't be read."""
+"""Finds sessions that can't be read, by reading every one."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Changes what lists show of a session and are filtered by: titles, pins, clients' metadata. Pure.
+"""Changes what lists show and filter by: titles, pins, clients' metadata. Pure.
 
 None of it is anything to the model, or news: ``updated_at`` stays.
 """

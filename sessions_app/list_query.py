@@ -1,4 +1,4 @@
-"""Finds sessions in a listing, page by page. Pure.
+"""Sorts and filters a list of sessions, page by page. Pure.
 
 A page ends in a cursor: the place behind its last session in the order that was asked for. Sessions
 that are made, changed or deleted meanwhile shift nothing (keyset pagination).

@@ -1,4 +1,4 @@
-"""Holds the messages of a long session of which those in the middle were not decoded. Pure.
+"""Represents the messages of a long session, of which the middle was not decoded. Pure.
 
 A turn sends a model the beginning and the end of such a session; the rest was left out long ago, as
 the session's context state says. It stays text until somebody asks for one of its messages

@@ -1,4 +1,4 @@
-"""Finds sessions in a listing that shall be deleted for their age. Pure (docs/decisions/0080).
+"""Finds the sessions in a listing that are past their retention. Pure (docs/decisions/0080).
 
 Ages are counted up to now, but no further than a day after the last change of any session: a clock
 that jumps ahead makes nothing old as long as nobody uses the server.

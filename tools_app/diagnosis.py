@@ -1,4 +1,4 @@
-"""Explains for each file of a tools folder which tools it gave, or why none. Pure."""
+"""Explains for each file of a tools folder which tools it defines, or why none. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Knows what model calls cost: by ``prices.json``, else by the library ``genai-prices``.
+"""Computes the cost of model calls, by ``prices.json``, else by the library ``genai-prices``.
 
 The library is imported with the first call of a vendor that it knows, in a thread; it never asks
 the network. Models of Ollama cost nothing; what neither knows is unknown, and never 0.

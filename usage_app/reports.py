@@ -1,4 +1,4 @@
-"""Makes reports of the ledger: reads it line by line, and each line once where it can.
+"""Reads the ledger for reports, line by line, and each line once where it can.
 
 A month's table without sessions is small, so tables are kept, and go on where their file went on.
 Reports by session read their months anew.

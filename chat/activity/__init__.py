@@ -1,1 +1,1 @@
-"""Says what goes on in sessions, and streams what changes (docs/decisions/0073)."""
+"""Reports the state of each session, and streams changes of sessions (docs/decisions/0073)."""

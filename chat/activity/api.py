@@ -1,4 +1,4 @@
-"""Serves the stream of changes."""
+"""Serves the stream of changes: ``GET /events``."""
 
 import re
 from typing import Annotated

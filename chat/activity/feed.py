@@ -1,4 +1,4 @@
-"""Hands the changes of all processes to the clients of this one that listen (docs/decisions/0073).
+"""Delivers the changes of all processes to the listeners of this one (docs/decisions/0073).
 
 While nobody listens, there is no task and no log, and no thread wakes.
 """

@@ -1,4 +1,4 @@
-"""Receives changes for one client, without ever keeping many of them."""
+"""Receives changes for one client, in a buffer of bounded size."""
 
 import asyncio
 from collections.abc import Callable, Sequence

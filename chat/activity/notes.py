@@ -1,4 +1,4 @@
-"""Notes in the log of changes what becomes of sessions, and of the questions of their turns."""
+"""Records changes of sessions, and of their pending approvals, in the log of changes."""
 
 from chat.approvals.confirmation import Confirmation
 from chat.storage.change_log import ChangeLog

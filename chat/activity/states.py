@@ -1,4 +1,4 @@
-"""Says what goes on in each session: a turn, a question to a person, a summary that is due."""
+"""Computes the state of each session: running, awaiting approval, due for a summary, or idle."""
 
 import logging
 from collections.abc import Mapping

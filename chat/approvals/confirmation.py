@@ -1,4 +1,4 @@
-"""Defines questions to a person whether a tool call may run, and their answers. Pure."""
+"""Defines requests for approval of a tool call, and the answers to them. Pure."""
 
 import hashlib
 import json

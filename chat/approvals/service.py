@@ -1,4 +1,4 @@
-"""Lists and answers the questions of turns whether tools may run, from any process."""
+"""Lists pending approvals and records the answers to them, from any process."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Keeps questions to a person whether a tool call may run, and the answers, each for one run.
+"""Stores requests for approval and their answers; an answer is valid for one call.
 
 A question is up to three records, seen by every process::
 

@@ -1,4 +1,4 @@
-"""Finds the sessions that wait for an approval, for little however many there are."""
+"""Finds the sessions that wait for an approval; reads again only what changed."""
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence

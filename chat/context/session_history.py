@@ -1,4 +1,4 @@
-"""Knows what of a session requests leave out already, and records what goes next. Pure."""
+"""Tracks which messages of a session are not sent any more, and adds to them. Pure."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal

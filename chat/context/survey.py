@@ -1,4 +1,4 @@
-"""Remembers what was found in long histories, so that only what is new is looked at.
+"""Caches facts about long histories, so that only new messages are examined.
 
 A turn asks things of a history that only all of it can answer: whether a message is hidden, which
 ones have attachments, whether those that are left out are still the same. The next turn's history

@@ -1,4 +1,4 @@
-"""Declares how the events of a turn become the bytes of a stream, in any protocol."""
+"""Declares the port that turns a turn's events into the bytes of a stream, in any protocol."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Removes sessions that are not saved: with their turn, or later (docs/decisions/0058)."""
+"""Removes sessions that are not saved, when their turn ends or later (docs/decisions/0058)."""
 
 import asyncio
 import logging

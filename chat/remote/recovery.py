@@ -1,4 +1,4 @@
-"""Seals the turns of processes that died, as ``sealing.py`` derives it."""
+"""Seals the turns of processes that died; ``sealing.py`` decides what is written."""
 
 import errno
 import logging

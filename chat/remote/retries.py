@@ -1,4 +1,4 @@
-"""Decides when what could not be done is tried again."""
+"""Schedules retries of failed work: at once, then less and less often."""
 
 import time
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""Remembers what a claim makes of its session, so that it can be taken back."""
+"""Records how a claim changed its session, so that the change can be undone."""
 
 from collections.abc import Callable, Sequence
 

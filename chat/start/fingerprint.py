@@ -1,4 +1,4 @@
-"""Tells chat requests apart, for idempotency keys. Pure.
+"""Computes fingerprints of chat requests, for idempotency keys. Pure.
 
 What is made for a request (ids, times) is no part of what it asks for. Requests that an earlier
 server could have taken keep the fingerprint that it gave them: its keys are in use on the disk.

@@ -1,4 +1,4 @@
-"""Counts the turns of this process, and refuses those beyond its limits (docs/decisions/0024)."""
+"""Limits how many turns run in this process, and for one client (docs/decisions/0024)."""
 
 import asyncio
 from collections import Counter

@@ -1,1 +1,1 @@
-"""Declares the ports to where turns are recorded; each engine has a folder."""
+"""Declares the ports of the stores that turns use; each storage engine has a folder."""

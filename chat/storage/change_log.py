@@ -1,4 +1,4 @@
-"""Declares the port to the log of changes, by which every process hears what others did."""
+"""Declares the port to the log of changes, which tells every process what others changed."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, get_args

@@ -1,4 +1,4 @@
-"""Hands the signals of other processes to the turns of this one."""
+"""Delivers the signals of other processes to the turns of this one."""
 
 import asyncio
 import logging

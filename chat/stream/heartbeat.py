@@ -1,4 +1,4 @@
-"""Times heartbeats: after 15 s in which a listener was sent nothing, it is sent something."""
+"""Times heartbeats: one is due when a listener was sent nothing for 15 s."""
 
 import asyncio
 from collections.abc import Callable

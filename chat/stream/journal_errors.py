@@ -1,4 +1,4 @@
-"""Says what ends a turn whose journal failed, and a stream whose journal has a gap."""
+"""Defines how a turn ends whose journal failed, and a stream whose journal has a gap."""
 
 from chat.errors import JournalUnavailable, TurnInterrupted, TurnLost
 from chat.storage.journal import Fenced, JournalAway

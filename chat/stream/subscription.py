@@ -1,4 +1,4 @@
-"""Listens to a running turn: what comes, or everything after an event."""
+"""Subscribes to a running turn: to new events, or from a given event on, at the listener's pace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Makes the summaries of one task one after another, and puts off what there is no time for."""
+"""Writes the summaries of one task in sequence, and postpones those that time does not allow."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Records which summaries could not be made, where every process sees it.
+"""Records failed summaries, where every process can read them.
 
 One small file for each session. It is written before a model is asked, so that a process that dies
 over a summary has used up one of its attempts.

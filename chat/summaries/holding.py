@@ -1,4 +1,4 @@
-"""Keeps other workers from a task while this one runs it."""
+"""Holds a task while this worker runs it, so that no other worker does."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Makes summaries of conversations: in the background after an answer, or on request."""
+"""Writes summaries of conversations: in the background after an answer, or on request."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Asks models for summaries, and gives way to turns (docs/decisions/0031)."""
+"""Asks models for summaries, and yields to running turns (docs/decisions/0031)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Does what the table asks for: asks the model, runs tools, saves, reports."""
+"""Performs the actions of the state machine: call the model, run tools, save, report."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Gets the bytes of attachments for a model: images as files, texts as part of the message."""
+"""Loads attachments for a model: images as files, texts as part of the message."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

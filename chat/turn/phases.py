@@ -1,4 +1,4 @@
-"""Declares the port to the prompts of a turn of two phases, an agent's. Pure."""
+"""Declares the port for the prompts of a turn in two phases, as agents run it. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Writes a turn's messages into its session, each write whole or not at all."""
+"""Writes a turn's messages into its session; each write is atomic."""
 
 import asyncio
 import logging

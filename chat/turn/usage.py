@@ -1,4 +1,4 @@
-"""Counts what the model calls of a turn cost. Pure."""
+"""Sums up the tokens, times and costs of a turn's model calls. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal

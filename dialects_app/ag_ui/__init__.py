@@ -1,1 +1,1 @@
-"""Speaks AG-UI 1.0: runs, their events, threads as they are (docs/ag-ui.md)."""
+"""Implements AG-UI 1.0: runs, their events, and snapshots of threads (docs/ag-ui.md)."""

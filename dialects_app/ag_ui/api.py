@@ -1,4 +1,4 @@
-"""Serves AG-UI: runs, threads as they are, and the stop of a run."""
+"""Serves the AG-UI routes: start a run, read a thread, stop a run."""
 
 import re
 from collections.abc import Iterator

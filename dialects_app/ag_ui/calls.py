@@ -1,4 +1,4 @@
-"""Shows calls and their results, each once. Pure."""
+"""Converts tool calls and their results to AG-UI events, each once. Pure."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Shows questions for approval as interrupts. Pure."""
+"""Converts requests for approval to AG-UI interrupts. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Shows a turn's events as those of an AG-UI run (a ``Projector``). Pure (docs/decisions/0082)."""
+"""Converts a turn's events to AG-UI events (a ``Projector``). Pure (docs/decisions/0082)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads what a run's input says that its session does not have yet. Pure.
+"""Finds what is new in a run's input: what its session does not have yet. Pure.
 
 The session is the truth: of the client's history nothing is taken but the ids of its answers, by
 which it shows that it knows the session as it is.

@@ -1,4 +1,4 @@
-"""Starts runs, follows them, stops them."""
+"""Starts, follows and stops runs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Shows the messages of a session as those of AG-UI. Pure."""
+"""Converts the messages of a session to AG-UI's. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Shows what a model says while it says it: texts and reasoning. Pure."""
+"""Converts a model's streamed text and reasoning to AG-UI events. Pure."""
 
 from chat.stream.encoding import without_leading_space
 from dialects_app.ag_ui.frames import TAIL, Frames, delta_head

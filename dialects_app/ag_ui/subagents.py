@@ -1,4 +1,4 @@
-"""Shows what an agent does in a run: its steps, its texts, its calls. Pure."""
+"""Converts an agent's steps, texts and calls to AG-UI events. Pure."""
 
 from typing import Any, Literal
 

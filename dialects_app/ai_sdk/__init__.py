@@ -1,1 +1,1 @@
-"""Speaks the UI message stream of the AI SDK (``useChat``)."""
+"""Implements the UI message stream of the AI SDK (``useChat``)."""

@@ -1,4 +1,4 @@
-"""Gathers what an agent does into the data of one part, which is updated in place. Pure."""
+"""Collects an agent's activity as the data of one part, which is updated in place. Pure."""
 
 from typing import Any
 

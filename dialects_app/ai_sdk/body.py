@@ -1,4 +1,4 @@
-"""Declares the body of a chat request, as ``DefaultChatTransport`` and its likes send it. Pure.
+"""Declares the body of a chat request, as ``DefaultChatTransport`` sends it. Pure.
 
 Apps add what they like to it, so fields that are not known are ignored.
 """

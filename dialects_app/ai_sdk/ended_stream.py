@@ -1,4 +1,4 @@
-"""Ends a client's stream although its turn goes on: at a question, the AI SDK wants the end."""
+"""Ends a client's stream at a request for approval, as the AI SDK expects; the turn goes on."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Shows a turn's events as a UI message stream of the AI SDK (a ``Projector``). Pure."""
+"""Converts a turn's events to a UI message stream of the AI SDK (a ``Projector``). Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

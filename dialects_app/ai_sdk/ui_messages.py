@@ -1,4 +1,4 @@
-"""Shows a session as messages of the AI SDK: one for what a person says, one for each answer. Pure.
+"""Converts a session to AI SDK messages: one for each user message, one for each answer. Pure.
 
 An answer with tools is several messages in a session and one for the client, whose parts are those
 that the stream of its turn built.

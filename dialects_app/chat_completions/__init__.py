@@ -1,1 +1,1 @@
-"""Speaks ``/v1/chat/completions``: requests, answers, the projection of a turn's events."""
+"""Implements ``/v1/chat/completions``: requests, answers, and the conversion of a turn's events."""

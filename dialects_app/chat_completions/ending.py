@@ -1,4 +1,4 @@
-"""Says in the protocol's words how a turn ended and what it used. Pure."""
+"""Converts how a turn ended, and its usage, to the fields of the protocol. Pure."""
 
 from collections.abc import Mapping
 from typing import Literal

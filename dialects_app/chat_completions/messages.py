@@ -1,4 +1,4 @@
-"""Turns the messages of a request into messages of a session. Pure.
+"""Converts the messages of a request to messages of a session. Pure.
 
 Every call must have its result, and every result its call, as every provider wants it. What a
 client sends back of our own answers (reasoning, refusals, nulls) is taken as it was sent.

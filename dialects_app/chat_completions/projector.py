@@ -1,4 +1,4 @@
-"""Shows a turn's events as chunks of a streamed chat completion (a ``Projector``). Pure."""
+"""Converts a turn's events to chunks of a streamed chat completion (a ``Projector``). Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Turns a request for a chat completion into a request for a turn.
+"""Converts a request for a chat completion to a request for a turn.
 
 What would change the meaning of the answer and can't be done is refused, naming the field; what
 can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.

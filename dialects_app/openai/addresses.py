@@ -1,4 +1,4 @@
-"""Tells which addresses a URL of a client may lead to. Pure.
+"""Decides which IP addresses a client's URL may lead to. Pure.
 
 Only those of the public Internet: what is in the server's own network trusts it
 (docs/decisions/0076).

@@ -1,4 +1,4 @@
-"""Maps the efforts of reasoning that OpenAI's protocols know to those of models. Pure."""
+"""Maps OpenAI's reasoning efforts to those of models. Pure."""
 
 from collections.abc import Mapping
 

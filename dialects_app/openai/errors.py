@@ -1,4 +1,4 @@
-"""Puts errors into OpenAI's shape. Pure: who answers in which protocol sends what this makes.
+"""Converts errors to OpenAI's format; the routes of each protocol send them. Pure.
 
 Both official packages show ``message``, ``type``, ``param`` and ``code`` of ``error``; ours are
 beside them: ``mochi_code`` and ``details``. The official packages repeat a request on 408, 409,

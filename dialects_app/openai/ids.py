@@ -1,4 +1,4 @@
-"""Makes and reads the ids of OpenAI's protocol; each says where its thing is. Pure.
+"""Makes and reads the ids of OpenAI's protocol, which locate their resources. Pure.
 
 No table is needed: an id holds the session and what in it is meant. Items hold their session, too,
 because clients send items back by id alone (``item_reference``, an approval) with no other word of

@@ -1,4 +1,4 @@
-"""Reads ``metadata``: pairs of text that clients attach to what they make. Pure."""
+"""Reads ``metadata``: pairs of text that clients attach to resources. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

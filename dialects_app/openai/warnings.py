@@ -1,4 +1,4 @@
-"""Notes in a header what of a request could not be done, and what of an answer is left out."""
+"""Makes the header that warns: which parts of a request were ignored, and what an answer lacks."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""Speaks ``/v1/responses`` and ``/v1/conversations``: requests, resources, projections."""
+"""Implements ``/v1/responses`` and ``/v1/conversations``: requests, resources, conversions."""

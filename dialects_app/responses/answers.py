@@ -1,4 +1,4 @@
-"""Gives the answers of a request to the questions of the response before it."""
+"""Applies the approvals in a request to the questions of the previous response."""
 
 from collections.abc import Mapping, Sequence
 

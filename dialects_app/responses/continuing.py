@@ -1,4 +1,4 @@
-"""Finds what a new response continues: its session, up to where it follows."""
+"""Resolves what a new response continues: a session, and the message that it follows."""
 
 import msgspec
 

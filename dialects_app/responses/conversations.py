@@ -1,4 +1,4 @@
-"""Shows sessions as conversations, and their messages as items. All calls block."""
+"""Converts sessions to conversations, and their messages to items. All calls block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Says how a response ended: its status, what it lacks, its error. Pure."""
+"""Determines how a response ended: status, reason for being incomplete, error. Pure."""
 
 from typing import Any, Literal
 

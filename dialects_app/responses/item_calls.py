@@ -1,4 +1,4 @@
-"""Reads calls, and what came of those of this server, from items. Pure."""
+"""Parses tool calls, and the results of this server's own tools, from items. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Turns input items into messages of a session, and into answers to its questions. Pure.
+"""Converts input items to messages of a session, and to answers to its questions. Pure.
 
 Clients send back whole output items of ours, or only their ids, beside what is new. So everything
 that ``saved_items.py`` makes is taken, and gives the messages that it was made from, but for ids,

@@ -1,4 +1,4 @@
-"""Finds responses that were begun, streams them again, cancels and forgets them."""
+"""Reads, streams again, cancels and deletes stored responses."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Shows a text or a reasoning of a model while its pieces come. Pure."""
+"""Converts a text or reasoning to events while it is streamed. Pure."""
 
 import json
 from typing import Any

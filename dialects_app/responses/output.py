@@ -1,4 +1,4 @@
-"""Shows the items of a response as they come: texts, calls, questions. Pure."""
+"""Converts the output of a response to events of its items: texts, calls, questions. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping

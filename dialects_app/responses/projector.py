@@ -1,4 +1,4 @@
-"""Shows a turn's events as the events of a response. Pure (docs/decisions/0061)."""
+"""Converts a turn's events to the events of a response. Pure (docs/decisions/0061)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

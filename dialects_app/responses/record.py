@@ -1,4 +1,4 @@
-"""Declares what is kept of a response beside its session: what its client asked for. Pure.
+"""Declares the record of a response, kept beside its session: what its client asked for. Pure.
 
 A session's file holds what was said. That the client wanted no more than 100 tokens, or which
 tools it offered, is nowhere in it, and a response repeats all that (docs/decisions/0061).

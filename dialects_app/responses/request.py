@@ -1,4 +1,4 @@
-"""Turns the body of a request for a response into what a turn is asked for. Pure.
+"""Converts the body of a request for a response to a request for a turn. Pure.
 
 What would change the meaning of the answer and can't be done is refused, naming the field; what
 can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.

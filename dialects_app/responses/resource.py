@@ -1,4 +1,4 @@
-"""Makes the resource of a response: every field that Open Responses requires, null or not. Pure."""
+"""Builds the resource of a response, with every field that Open Responses requires. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Puts the items of an answer together again: its reasoning, its text, its calls. Pure."""
+"""Reassembles the items of one model call: its reasoning, its text, its calls. Pure."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Makes items of saved messages, as streams show them: the same ids, the same fields. Pure."""
+"""Converts saved messages to items, with the ids and fields that streams show. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

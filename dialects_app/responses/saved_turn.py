@@ -1,4 +1,4 @@
-"""Makes a response of what its turn left in the session, once its events are gone. Pure."""
+"""Rebuilds a response from its session, once the events of its turn are gone. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Answers requests for responses: as a stream, whole, or at once with one that goes on."""
+"""Answers requests for responses: as a stream, whole, or at once for one in the background."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Makes, mends and empties the task queue's database. Needs Django to be set up."""
+"""Creates, repairs and empties the task queue's database. Needs Django to be set up."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Gives django-q2 the table in SQLite that tasks wait in. Needs Django to be set up.
+"""Implements django-q2's broker on the SQLite table of tasks. Needs Django to be set up.
 
 django-q2's own broker builds its queries anew each time: when it asks, five times a second, and
 three times for a task. These are the same queries on the same table, written down.

@@ -1,4 +1,4 @@
-"""Makes the task queue known to Django."""
+"""Registers the task queue as a Django app."""
 
 from django.apps import AppConfig, apps
 

@@ -1,4 +1,4 @@
-"""Locks the background worker for the one process that supervises it, and says how it is.
+"""Locks the background worker for its one supervising process, and records the worker's state.
 
 ``flock`` on ``.mochi/worker.lock``: the system drops it with its holder, however that ends. The
 file holds what the holder wrote last; without the lock it means nothing.

@@ -1,4 +1,4 @@
-"""Gives django-q2 the list in Redis from which all workers pop tasks. Needs Django to be set up.
+"""Implements django-q2's broker on the Redis list of tasks. Needs Django to be set up.
 
 django-q2's own broker for Redis knows neither Sentinels nor our names of keys.
 """

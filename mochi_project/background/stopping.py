@@ -1,4 +1,4 @@
-"""Lets tasks know that their worker is to stop: they begin nothing then that can wait.
+"""Tells tasks that their worker is stopping, so that they begin nothing that can wait.
 
 django-q2 waits for the task that runs, and tells it nothing. What the processes share is a byte and
 no lock, which one that is killed could keep (docs/decisions/0014).

@@ -1,4 +1,4 @@
-"""Words the errors that several places answer with, or that the API's schema shows."""
+"""Defines the error messages that several places use, or that the API's schema shows."""
 
 AUTHENTICATION_REQUIRED = (
     "Authentication required: send the header 'Authorization: Bearer <token>'."

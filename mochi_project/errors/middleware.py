@@ -1,4 +1,4 @@
-"""Puts into the envelope what Ninja and Django answer in other shapes, and waits for streams.
+"""Converts errors of Ninja and Django to the envelope, and waits for streams.
 
 A stream that has yet to begin may still turn out to be an error. It is waited for here, with Ninja
 and most of Django behind it: they are done while the model is asked (docs/decisions/0095).

@@ -1,4 +1,4 @@
-"""Names requests, so that an answer, a log line and a proxy's log can be brought together."""
+"""Assigns request ids, which connect an answer, its log lines and a proxy's log."""
 
 import re
 import secrets

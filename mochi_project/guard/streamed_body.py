@@ -1,4 +1,4 @@
-"""Hands a request's body to its view while it arrives: for uploads, which no memory shall hold."""
+"""Streams a request's body to its view, so that uploads are never held in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping

@@ -1,4 +1,4 @@
-"""Hands on the file that a request brings while it arrives: as its body, or in a form."""
+"""Streams an uploaded file as it arrives: as the request's body, or in a form."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Identifies the client of a request, whose turns are counted."""
+"""Identifies the client of a request, for the limit of turns per client."""
 
 from functools import lru_cache
 

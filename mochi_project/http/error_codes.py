@@ -1,4 +1,4 @@
-"""Says which error codes an operation may answer, with an example of each, in the OpenAPI document.
+"""Documents the error codes of each operation in the OpenAPI document, with an example of each.
 
 The statuses are what a route declares; which codes stand behind them follows from what the
 operation is about. Codes of a status that the route does not declare are not said.

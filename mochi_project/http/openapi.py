@@ -1,4 +1,4 @@
-"""Adds to the OpenAPI schema what all routes answer: the guard's and the error handlers' errors."""
+"""Adds to the OpenAPI schema the errors of all routes: the guard's and the error handlers'."""
 
 from typing import Any
 

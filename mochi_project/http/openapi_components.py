@@ -1,4 +1,4 @@
-"""Shapes the components of the OpenAPI document so that generators make the right types of them."""
+"""Adapts the components of the OpenAPI document so that generators derive the right types."""
 
 import json
 from typing import Any

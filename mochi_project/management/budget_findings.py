@@ -1,4 +1,4 @@
-"""Tells for ``mochi-server doctor`` and ``usage`` how budgets stand."""
+"""Reports the state of budgets for ``mochi-server doctor`` and ``usage``."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Says what a copy between two places did, and what it left."""
+"""Reports what was copied between two stores, and what was not."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

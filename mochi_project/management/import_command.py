@@ -1,4 +1,4 @@
-"""Takes files in for ``mochi-server sessions import``, with a progress bar on a terminal."""
+"""Imports files for ``mochi-server sessions import``, with a progress bar on a terminal."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence

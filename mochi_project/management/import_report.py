@@ -1,4 +1,4 @@
-"""Says what an import took in, and what it did not."""
+"""Reports what an import took in, and what it did not."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

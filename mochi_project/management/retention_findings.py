@@ -1,4 +1,4 @@
-"""Tells for ``mochi-server doctor`` which sessions would be deleted for their age."""
+"""Reports for ``mochi-server doctor`` which sessions are past their retention."""
 
 from mochi_project.management.findings import Finding
 from mochi_project.wiring.services import Services

@@ -1,4 +1,4 @@
-"""Checks for ``mochi-server doctor`` the index of the search."""
+"""Checks the search index for ``mochi-server doctor``."""
 
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable

@@ -1,4 +1,4 @@
-"""Tells for ``mochi-server doctor`` whether usage can be recorded, and which prices are known."""
+"""Checks for ``mochi-server doctor`` that usage can be recorded, and which prices are known."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Gives memory back to the system that a large session took.
+"""Returns the memory that a large session used to the system.
 
 glibc keeps what was freed for the next time, in a stock for each thread: after a few turns on a
 session of 50 MiB the process held 950 MiB, for good.

@@ -1,4 +1,4 @@
-"""Watches whether the event loop comes to its work in time."""
+"""Measures how late the event loop runs, and logs long delays."""
 
 import asyncio
 import logging

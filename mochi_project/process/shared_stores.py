@@ -1,4 +1,4 @@
-"""Tries at the start what nodes share: a store that would lose sessions is refused."""
+"""Checks the stores that nodes share at the start, and refuses one that would lose sessions."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Writes tool calls on one line, as a person is asked about them. Pure."""
+"""Formats a tool call as one line, for the question whether it may run. Pure."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Holds a conversation with a person until that ends it."""
+"""Runs a conversation in the terminal until the user ends it."""
 
 import asyncio
 from collections.abc import Coroutine

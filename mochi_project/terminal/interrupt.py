@@ -1,4 +1,4 @@
-"""Hands CTRL-C, SIGTERM, and SIGHUP of a closed terminal, to the work that they stop."""
+"""Routes CTRL-C, SIGTERM, and SIGHUP of a closed terminal, to the work that they stop."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Gates a part of a folder until the folder is trusted, while the server runs."""
+"""Blocks a part of a folder until the folder is trusted, while the server runs."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Spreads over time what is done when clients leave, where many leave at once.
+"""Spreads clean-up over time when many clients disconnect at once.
 
 The end of a stream costs the event loop half a millisecond: the request and its turn are cancelled,
 the model's connection is closed, the session saved. A proxy that is restarted takes thousands of

@@ -1,4 +1,4 @@
-"""Builds what says what goes on in sessions, and tells of changes."""
+"""Builds the services for the states of sessions and the stream of changes."""
 
 from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader

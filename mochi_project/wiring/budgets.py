@@ -1,4 +1,4 @@
-"""Builds what keeps model calls within budgets."""
+"""Builds the budget checks of model calls."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Builds what keeps the documents that people write: prompts, profiles; and small records."""
+"""Builds the stores of prompts, profiles and small records."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Builds the conversations that are not saved: they end with their turn."""
+"""Builds the services of conversations that are not saved: they end with their turn."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Builds what counts for Prometheus, where that is switched on."""
+"""Builds the metrics for Prometheus, if they are switched on."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Builds what observes model calls, turns and tool calls: the log, and what is configured.
+"""Builds the observers of model calls, turns and tool calls: the log, and what is configured.
 
 Each observer that is added here sees the turns and the model calls of every process that answers
 or summarizes (docs/decisions/0048).

@@ -1,4 +1,4 @@
-"""Says whether what several machines share can be reached, cheaply however often it is asked."""
+"""Checks whether the stores that machines share can be reached, and caches the result."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Builds what deletes sessions that are kept no longer."""
+"""Builds the service that deletes sessions past their retention."""
 
 from agents_app.sweeping import SessionSweep
 from mochi_project.configuration.config import MochiSettings

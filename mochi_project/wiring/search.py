@@ -1,4 +1,4 @@
-"""Builds the search in sessions, with the first search."""
+"""Builds the search in sessions when it is first used."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Builds the service that summarizes sessions in the background, and what keeps its worker."""
+"""Builds the service that summarizes sessions in the background, and its worker's supervisor."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Builds the tracing, where it is switched on; else nothing of it is imported."""
+"""Builds the tracing if it is switched on; else imports nothing of it."""
 
 import os
 from typing import TYPE_CHECKING

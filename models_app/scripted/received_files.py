@@ -1,4 +1,4 @@
-"""Says what images and files a request has, as a line each that scripted models repeat."""
+"""Describes the images and files of a request, a line each, which scripted models repeat."""
 
 import base64
 import binascii

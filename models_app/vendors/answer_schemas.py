@@ -1,4 +1,4 @@
-"""Remembers which models refuse a schema for their answers: they are asked in words alone."""
+"""Remembers which models reject answer schemas; they get the schema in words instead."""
 
 import time
 from collections.abc import Callable

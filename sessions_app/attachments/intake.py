@@ -1,4 +1,4 @@
-"""Turns what a request says of attachments into references: known files, or bytes it brings."""
+"""Resolves the attachments of a request to references: uploaded files, or bytes that it brings."""
 
 from collections.abc import Sequence
 

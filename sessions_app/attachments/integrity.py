@@ -1,4 +1,4 @@
-"""Looks for attachments that are damaged, or gone, or were left half-written."""
+"""Finds attachments that are damaged, missing or half-written, for ``mochi-server doctor``."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tells what a file is by its first bytes, never by its name or by what a client says.
+"""Detects a file's type by its first bytes, never by its name or by what a client says.
 
 Sources: PNG (W3C, 5.2 and 11.2.1), GIF89a (section 18), JPEG (ITU-T T.81, annex B), WebP
 (RFC 9649), ISO base media files (ISO/IEC 14496-12, 4.3), PDF (ISO 32000-1, 7.5.2).

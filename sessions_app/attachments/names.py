@@ -1,4 +1,4 @@
-"""Names of attachments: what people call them, never where they are."""
+"""Cleans the names of attachments, which are shown and never used as paths."""
 
 from pathlib import PurePosixPath
 

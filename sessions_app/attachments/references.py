@@ -1,4 +1,4 @@
-"""Finds what messages refer to. Pure."""
+"""Finds the attachments that messages refer to. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Takes, finds and reads attachments for whoever runs in an event loop."""
+"""Stores, finds and reads attachments without blocking the event loop."""
 
 import asyncio
 import hashlib

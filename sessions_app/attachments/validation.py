@@ -1,4 +1,4 @@
-"""Receives files, and checks them before they are kept: their type and size must be possible."""
+"""Validates files as they arrive: type, size in bytes, and the pixels of images."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Holds a long file of which the middle is not in memory: it stands in the file. Pure.
+"""Represents a long file of which only the ends are in memory. Pure.
 
 The middle is the text of messages that turns need not decode (docs/decisions/0098), in a file that
 this process wrote and can tell from any other (``sessions_app.store.stamps``).

@@ -1,4 +1,4 @@
-"""Finds what of a long session's file need not be decoded for a turn. Pure (docs/decisions/0098).
+"""Finds which part of a long session's file a turn need not decode. Pure (docs/decisions/0098).
 
 The messages that a session's context state leaves out are not sent. When all of them were read, the
 state notes where their text stands in the file, and its digest. As long as the file holds the same

@@ -1,4 +1,4 @@
-"""Declares what can be found of a session: its messages, its title, its summary. Pure."""
+"""Declares the searchable parts of a session: its messages, its title, its summary. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal

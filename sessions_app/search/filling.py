@@ -1,4 +1,4 @@
-"""Brings the index up to date: what a search found missing, in a thread that lets others work."""
+"""Updates the index in a background thread with the sessions that it lacks."""
 
 import logging
 import threading

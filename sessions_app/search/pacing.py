@@ -1,4 +1,4 @@
-"""Makes long work give way to what else runs in the process."""
+"""Throttles long work, so that other work of the process is not delayed."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Reads what people search for. Pure.
+"""Parses search queries. Pure.
 
 Words are all looked for (AND), ``"several words"`` in a row, ``-word`` and ``-"words"`` must not be
 there, ``begin*`` finds what begins so. Anything is a query: what is no word is left out.

@@ -1,4 +1,4 @@
-"""Reads an index, at one moment."""
+"""Reads an index as of one moment."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Searches sessions by reading them: those that the index does not know as they are."""
+"""Searches sessions by reading them, where the index is out of date."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

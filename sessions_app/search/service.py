@@ -1,4 +1,4 @@
-"""Searches sessions: in the index what it knows, by reading what it does not know as it is.
+"""Searches sessions: in the index, and by reading those that it does not have as they are now.
 
 So a search is right at any time, and writes nothing. The index follows in a thread of its own.
 """

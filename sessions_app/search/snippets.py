@@ -1,4 +1,4 @@
-"""Cuts out of a text the place where something was found. Pure.
+"""Cuts out the part of a text around a match. Pure.
 
 A snippet is plain text, in pieces that say whether they were looked for: what is in a message can
 look like any mark, so none is put into the text.

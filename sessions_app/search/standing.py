@@ -1,4 +1,4 @@
-"""Declares how an index stands: whether it can be used, and whether it has changed."""
+"""Declares the state of an index: whether it can be used, and whether it has changed."""
 
 import sqlite3
 import unicodedata

@@ -1,4 +1,4 @@
-"""Finds out which sessions an index does not know as they are."""
+"""Finds the sessions for which an index is out of date."""
 
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Declares a search and what it finds, with the cursor between its pages. Pure."""
+"""Declares a search and its results, with the cursor between pages. Pure."""
 
 import base64
 import binascii

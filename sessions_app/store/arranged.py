@@ -1,4 +1,4 @@
-"""Keeps the metadata of sessions in the order of listings, for little with each change. Pure."""
+"""Keeps the metadata of sessions sorted for listings, at little cost for each change. Pure."""
 
 import bisect
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Keeps beside claims which calls of their turns have begun, where journals may forget it.
+"""Records which tool calls of a claimed turn have begun, for journals that may lose it.
 
 A line for each time that calls begin: the turn, and their names. What an earlier turn left there is
 not this one's.

@@ -1,4 +1,4 @@
-"""Knows which processes of this machine live, by locks that die with them.
+"""Detects which processes of this machine are alive, by locks that end with them.
 
 Every owner of claims holds one ``flock`` on a liveness file of its own for as long as it lives; the
 system drops that lock with the process, however it ends. So a dead owner is seen at once, without

@@ -1,4 +1,4 @@
-"""Replaces large files that grow at their ends, writing what is new (docs/decisions/0090).
+"""Rewrites large files that grow at their ends; only the new part is written (docs/decisions/0090).
 
 A file is replaced as a whole, as by ``write_atomically``: whoever reads it has the old one or the
 new one, and so has a crash. But the new one is made of the file that was replaced last time, which

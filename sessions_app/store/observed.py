@@ -1,4 +1,4 @@
-"""Tells of every change of a repository, once it is made, whoever makes it."""
+"""Wraps a repository, and reports every change once it is made."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

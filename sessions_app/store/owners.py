@@ -1,4 +1,4 @@
-"""Declares the port to the processes that own claims: which of them still live."""
+"""Declares the port that says which of the processes that own claims are alive."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Logs which sessions the server's processes saved, so that none of them looks at all files.
+"""Logs which sessions the server's processes saved, so that listings need not check all files.
 
 A file of lines that all processes append to: a name of its own, then the id of each session that
 was written or deleted, after that was done. One that is full is removed, and another one made.

@@ -1,4 +1,4 @@
-"""Tells files that this process wrote from all others without reading them (docs/decisions/0103).
+"""Recognizes files that this process wrote without reading them (docs/decisions/0103).
 
 The kernel sets a file's time of change whenever somebody writes to it. But its clock ticks only
 some hundred times a second: of two writes within a tick, the second leaves no trace. So a file of

@@ -1,4 +1,4 @@
-"""Serves exports of a session and of all of them, and imports."""
+"""Serves the routes that export one session or all, and import."""
 
 import asyncio
 from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Opens zip files that anybody may have made: what must not be unpacked is refused before."""
+"""Opens untrusted zip files, and refuses zip bombs before anything is unpacked."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Makes sessions of conversations that other programs exported. Pure."""
+"""Converts conversations that other programs exported to sessions. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Parses JSON that is nested deeper than parsers go that call themselves. Pure."""
+"""Parses JSON that is nested too deep for recursive parsers. Pure."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Writes all sessions as one file, of which no more than a piece is in memory."""
+"""Writes all sessions as one file, piece by piece."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Takes conversations in that other programs exported, and sessions as lines of JSON.
+"""Imports conversations that other programs exported, and sessions as lines of JSON.
 
 A conversation becomes the session whose id is made of where it was before (docs/decisions/0079):
 who imports it again, or goes on after a crash, finds it there.

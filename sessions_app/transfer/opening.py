@@ -1,4 +1,4 @@
-"""Opens files that sessions are taken in of: archives of this server, and others' exports."""
+"""Opens files to import: archives of this server, and other programs' exports."""
 
 from typing import BinaryIO
 

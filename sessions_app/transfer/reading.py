@@ -1,4 +1,4 @@
-"""Reads archives of sessions, which anybody may have made: nothing in them is believed.
+"""Reads archives of sessions, whose content is untrusted.
 
 An archive is checked whole before anything of it is used. No entry becomes a path, none is larger
 than what is declared and allowed, and what an attachment is called is compared with its bytes.

@@ -1,4 +1,4 @@
-"""Collects what became of the sessions and conversations of an import, for scripts and people."""
+"""Collects the results of an import, for scripts and people."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

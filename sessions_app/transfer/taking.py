@@ -1,4 +1,4 @@
-"""Takes the sessions of an archive in, with their attachments. Nothing is overwritten."""
+"""Imports the sessions of an archive with their attachments. Nothing is overwritten."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol

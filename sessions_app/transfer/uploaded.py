@@ -1,4 +1,4 @@
-"""Takes in files that clients upload, one at a time: they are kept aside while they arrive."""
+"""Imports uploaded files, one at a time; each is kept aside while it arrives."""
 
 import asyncio
 import io

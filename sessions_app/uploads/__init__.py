@@ -1,1 +1,1 @@
-"""Takes uploads while they arrive, and sends files in pieces."""
+"""Receives uploads as they arrive, and sends files in pieces."""

@@ -1,4 +1,4 @@
-"""Takes the file out of a form that arrives in pieces (RFC 7578)."""
+"""Extracts the file of a form that arrives in pieces (RFC 7578)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Makes tools, with names of our own, of a server's descriptions. Pure.
+"""Converts a server's descriptions to tools with unique names. Pure.
 
 A server's names are not trusted: they get its name as a prefix, so that it can't replace a function
 or another server's tool, and ambiguous names are refused. Its annotations of effects count only if

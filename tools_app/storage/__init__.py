@@ -1,1 +1,1 @@
-"""Declares the ports to what all processes share about tools; each engine has a folder."""
+"""Declares the ports to tool data that all processes share; each storage engine has a folder."""

@@ -1,4 +1,4 @@
-"""Serves how budgets stand: parses, calls, encodes."""
+"""Serves the state of budgets: parses, calls, encodes."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Puts budgets before model calls; loads what knows them once there is a ``budgets.json``."""
+"""Checks budgets before model calls; imports the checks once there is a ``budgets.json``."""
 
 import asyncio
 import os

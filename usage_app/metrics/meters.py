@@ -1,4 +1,4 @@
-"""Counts with Prometheus's client; imported where metrics are switched on alone."""
+"""Counts with Prometheus's client; imported only where metrics are switched on."""
 
 import asyncio
 import platform

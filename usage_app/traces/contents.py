@@ -1,4 +1,4 @@
-"""Writes what was said as JSON, in the form of the GenAI conventions. Pure.
+"""Encodes conversations as JSON, in the form of the GenAI conventions. Pure.
 
 Spans go to another server and are kept there, so long conversations are cut: the newest messages
 stay.

@@ -1,4 +1,4 @@
-"""Opens what exports spans: a provider of our own, configured by the standard variables.
+"""Opens the exporter of spans: a provider of our own, configured by the standard variables.
 
 It is not made the global one: the SDKs of MCP and of vendors trace by that one, and would tell of
 every call once more.

@@ -1,4 +1,4 @@
-"""Notices that files changed, for all turns of a process, in one thread.
+"""Watches files for changes, for all turns of a process, in one thread.
 
 Other processes write journals and signals. Asking the system for a file's size 40 times a second
 works on every file system and costs 1 % of a core, most of it for waking the thread; while nothing

@@ -1,1 +1,1 @@
-"""Keeps what is short-lived of conversations in Redis or Valkey, for all machines."""
+"""Stores the short-lived data of turns in Redis or Valkey, for all machines."""

@@ -1,4 +1,4 @@
-"""Keeps the log of changes as a stream of Redis, which ends by itself where nobody listens.
+"""Keeps the log of changes as a Redis stream, which expires while nobody listens.
 
 ``{prefix}changes`` is made by whoever listens; those who note a change add to it only if it is
 there.

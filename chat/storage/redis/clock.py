@@ -1,4 +1,4 @@
-"""Tells the time of Redis, which is the same on every machine."""
+"""Reads the clock of Redis, which is the same for every machine."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Declares what Redis does with a turn's journal in one go, and the keys that belong to it.
+"""Declares the atomic Redis scripts of journals, and the keys of a journal.
 
 A journal is a stream whose entries have the ids ``<epoch>-<number>``. Its writer has the epoch 1;
 who takes a journal over adds an entry of the next epoch, and Redis refuses whatever a writer of an

@@ -1,4 +1,4 @@
-"""Keeps journals as streams of Redis, which any machine reads, and which go some time after an end.
+"""Keeps journals as Redis streams, which any machine can read and which expire after their end.
 
 Whether a journal is being written depends on the lease of the process that owns its turn, and on a
 mark of the turn's own: a living process may have let go of it.

@@ -1,4 +1,4 @@
-"""Sends commands to Redis from an event loop, many in one write and one answer.
+"""Sends commands to Redis from an event loop, in pipelined batches.
 
 One pipeline is on its way at a time, and everything that came meanwhile goes with the next one: so
 commands are sent at once while there are few, and in batches while there are many, without a timer.

@@ -1,4 +1,4 @@
-"""Writes journals into streams of Redis at once: those of dead turns, and where no loop runs."""
+"""Writes journals to Redis synchronously: for dead turns, and where no event loop runs."""
 
 import errno
 import re

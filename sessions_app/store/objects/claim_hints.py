@@ -1,4 +1,4 @@
-"""Declares the port to hints at which sessions may be claimed.
+"""Declares the port to hints about which sessions may be claimed.
 
 A claim is in the object of its session, where nobody finds it who does not know the session. A hint
 names it; it is only a hint, and the object decides.

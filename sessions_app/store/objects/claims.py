@@ -1,4 +1,4 @@
-"""Judges the claims that are in objects, and finds them by hints."""
+"""Checks the claims that are stored in objects, and finds them by hints."""
 
 from collections.abc import Callable, Sequence
 

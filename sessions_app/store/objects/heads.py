@@ -1,4 +1,4 @@
-"""Reads from a store what an index keeps of its objects."""
+"""Reads the index entries of objects from their store."""
 
 from sessions_app.store.listing import HEAD_SIZE
 from sessions_app.store.objects.envelope import is_tombstone

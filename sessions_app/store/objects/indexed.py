@@ -1,4 +1,4 @@
-"""Converts what an index knows of an object, from the object itself and to JSON. Pure."""
+"""Converts index entries: from an object, and to JSON and back. Pure."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Says for how long a running turn goes on trying to save while the store says nothing."""
+"""Defines how long a running turn retries a save while the store does not answer."""
 
 import threading
 from collections.abc import Iterator

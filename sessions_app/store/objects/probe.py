@@ -1,4 +1,4 @@
-"""Tells whether an object store keeps to the conditions of writes: without them sessions get lost.
+"""Checks that an object store honours conditional writes; without them sessions get lost.
 
 Some accept the headers and ignore them; some look first and write then, so that of two writers at
 once both succeed.

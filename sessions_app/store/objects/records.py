@@ -1,4 +1,4 @@
-"""Keeps records as objects ``{session_id}/{name}.{kind}``. Whatever else lies there is left alone.
+"""Keeps records as objects ``{session_id}/{name}.{kind}``; other objects are left alone.
 
 Implements the port ``chat.storage.records.Records``, which stands above.
 """

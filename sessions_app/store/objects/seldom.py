@@ -1,4 +1,4 @@
-"""Has chores list objects once in a while only: stores charge for it."""
+"""Limits how often chores list objects, because stores charge for it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Declares the port to the index of sessions: what a listing says, for less than reading it costs.
+"""Declares the port to the index of sessions: listings, without reading each object.
 
 The objects are right, always: the index is a hint that may be lost at any time, and is then made
 again from them.

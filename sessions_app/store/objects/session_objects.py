@@ -1,4 +1,4 @@
-"""Reads and writes the objects of sessions, each with its envelope, and tells the index of it."""
+"""Reads and writes the objects of sessions with their envelopes, and updates the index."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

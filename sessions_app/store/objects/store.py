@@ -1,4 +1,4 @@
-"""Reads and writes objects of a bucket, on the condition that nobody else was faster.
+"""Reads and writes objects of a bucket, with conditional writes.
 
 The only module that knows ``obstore``, but for ``connection``.
 """

@@ -1,4 +1,4 @@
-"""Changes a session's object by comparing and swapping: no lock, and nothing is lost or made twice.
+"""Changes a session's object by compare-and-swap: no lock, no lost or repeated change.
 
 A write whose answer got lost is found by its revision, in the object or among the earlier ones of
 its envelope.

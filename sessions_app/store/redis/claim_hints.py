@@ -1,4 +1,4 @@
-"""Keeps hints at claims in a hash of Redis, which may lose them: then claims are found by visits.
+"""Keeps hints at claims in a Redis hash; if they are lost, claims are found when sessions are used.
 
 ``{prefix}claimed`` maps ``{session} {turn}`` to ``{owner} {started_at}``. A session may have more:
 of two turns that want it only one gets it, and each takes back its own.

@@ -1,4 +1,4 @@
-"""Keeps the entries of an index of sessions in Redis, each step of it at once.
+"""Keeps the entries of a session index in Redis, with atomic changes.
 
 ::
 

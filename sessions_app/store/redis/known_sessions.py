@@ -1,4 +1,4 @@
-"""Holds an index of sessions in memory, as Redis had it at the last look."""
+"""Holds a session index in memory, as it was when Redis was last read."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence

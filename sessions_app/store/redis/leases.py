@@ -1,4 +1,4 @@
-"""Knows which processes of all machines live, by leases that they renew in Redis.
+"""Detects which processes of all machines are alive, by leases that they renew in Redis.
 
 Every process has one lease, which a thread of its own renews three times in its length. One that
 could not renew it in time is given up by whoever looks next, and for ever: the same script that

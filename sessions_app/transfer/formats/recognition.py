@@ -1,4 +1,4 @@
-"""Knows the formats of exports, and recognises each by its shape. Pure."""
+"""Recognizes the formats of exports by their shape. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Puts messages together from what exports say piece by piece: texts, thoughts, calls. Pure."""
+"""Assembles messages from the pieces of an export: texts, thoughts, calls. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

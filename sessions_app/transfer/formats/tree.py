@@ -1,4 +1,4 @@
-"""Finds the ways through a conversation whose messages name what they follow. Pure.
+"""Finds the branches of a conversation whose messages name their predecessors. Pure.
 
 Nothing is believed of the tree: parents may be missing, and messages may follow themselves.
 """

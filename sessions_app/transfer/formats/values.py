@@ -1,4 +1,4 @@
-"""Takes values of unknown JSON for what they should be, and for empty if they are not. Pure."""
+"""Reads values of unknown JSON as the expected type, or as empty. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence

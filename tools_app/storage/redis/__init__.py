@@ -1,1 +1,1 @@
-"""Keeps in Redis what all processes share about tools."""
+"""Stores in Redis the tool data that all processes share."""
