@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 router = Router(tags=["AG-UI"])
 
 _INDEX = re.compile(r"\[(\d+)\]")
+_FIELD = re.compile(r"^\w+")
+_NAMES = {
+    "message": "messages",
+    "attachments": "messages",
+    "think": "forwardedProps.think",
+    "selected_tools": "forwardedProps.selectedTools",
+    "client_tools": "tools",
+}
+"""The names that fields of a turn's request have in this protocol."""
 
 
 class AgUiStoppedOut(Schema):
@@ -51,7 +60,7 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.openai.body import read_body  # noqa: PLC0415
 
-    with _dotted_fields():
+    with _fields_named():
         body = await read_body(request, RunIn)
         started = await _runs().start(body, client=client_of(request))
         turn = started.turn
@@ -96,14 +105,15 @@ async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
 
 
 @contextmanager
-def _dotted_fields() -> Iterator[None]:
-    """Let errors name fields as all routes here do: ``messages.2.content``."""
+def _fields_named() -> Iterator[None]:
+    """Let errors name fields of the request, as all routes here do: ``messages.2.content``."""
     try:
         yield
     except MochiError as error:
         field = error.details.get("field")
         if isinstance(field, str):
-            error.details["field"] = _INDEX.sub(r".\1", field)
+            known = _FIELD.sub(lambda name: _NAMES.get(name[0], name[0]), field)
+            error.details["field"] = _INDEX.sub(r".\1", known)
         raise
 
 

@@ -17,6 +17,7 @@ WEATHER: Any = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
 }
+PLAIN = "scripted-plain:latest"
 HELLO: Any = {"role": "user", "content": "Weather in Oslo?"}
 
 
@@ -125,3 +126,24 @@ def test_a_request_without_the_result_is_refused(client, own, asked):
     assert call.id in refused.value.message
     assert refused.value.body["mochi_code"] == "MISSING_TOOL_RESULT"
     assert len(own.messages(session_id)) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"tools": [WEATHER["function"], WEATHER["function"]]}, "tools.1.name"),
+        ({"forwardedProps": {"model": PLAIN, "think": True}}, "forwardedProps.think"),
+        ({"tools": [WEATHER["function"]], "forwardedProps": {"model": PLAIN}}, "tools"),
+    ],
+)
+def test_what_ag_ui_refuses_has_the_names_of_its_fields(own, given, field):
+    run = {
+        "threadId": "refused",
+        "runId": "r",
+        "messages": [{"id": "m", **HELLO}],
+        "forwardedProps": {"model": MODEL},
+        **given,
+    }
+    refused = own.http.post("/agui", json=run)
+    assert refused.status_code == 422
+    assert refused.json()["error"]["details"]["field"] == field
