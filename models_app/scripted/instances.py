@@ -24,6 +24,9 @@ FORMATS = {
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 
+MOST = 100_000
+"""The most items of an array, and characters of a string: a schema may ask for billions."""
+
 Schema = Mapping[str, Any]
 
 
@@ -140,6 +143,7 @@ class _Writer:
         wanted = min(max(least, 1), schema.get("maxItems", max(least, 1)))
         if len(items) >= wanted or schema.get("items") is False:
             return items
+        _require_small(wanted)
         try:
             item = self.write(schema.get("items", True), trail)
         except _NoInstance:
@@ -164,11 +168,17 @@ def _string(schema: Schema) -> str:
     form = schema.get("format")
     if form in FORMATS:
         return FORMATS[form]
-    text = WORD
     least = schema.get("minLength", 0)
+    _require_small(least)
+    text = WORD
     while len(text) < least:
         text += f" {WORD}"
     return text[: max(schema.get("maxLength", len(WORD)), least)]
+
+
+def _require_small(size: int) -> None:
+    if size > MOST:
+        raise _NoInstance(f"{size} items or characters are more than {MOST}")
 
 
 def _number(schema: Schema, *, whole: bool) -> float:

@@ -101,6 +101,8 @@ def test_hand_written_schemas_are_read_too(schema: Any, value: Any) -> None:
         {"type": "array", "items": False, "minItems": "many"},
         "no schema",
         {"type": "no type"},
+        {"type": "array", "minItems": 10**9},
+        {"type": "string", "minLength": 10**9},
     ],
 )
 def test_what_nothing_satisfies_is_an_error(schema: Any) -> None:
