@@ -69,7 +69,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     result: CallResult | None
 
     def instruction(self, *, goes_on: bool) -> str:
-        """Return what the agent is told.
+        """Return the instruction that the agent gets.
 
         Args:
             goes_on: Whether it is told in the session of ``earlier``, which holds what was said.

@@ -69,7 +69,7 @@ class SessionSweep:
         self._next = elapsed() + FIRST_SECONDS
 
     def run(self) -> int:
-        """Sweep if it is time and nobody else does; return how many were deleted. Blocks."""
+        """Sweep if one is due and no other process sweeps; return how many were deleted. Blocks."""
         if self._elapsed() < self._next:
             return 0
         self._next = self._elapsed() + PAUSE_SECONDS

@@ -32,7 +32,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class WorkspaceError(Exception):
-    """Raised when something can't be done; the message tells a model what to do instead."""
+    """Raised when a file or command is refused; its message tells the model what to do instead."""
 
 
 class Workspace:

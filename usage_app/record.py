@@ -92,7 +92,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def is_unpriced(self) -> bool:
-        """Return whether it may have cost something that nobody knows.
+        """Return whether the call may have a cost that is not known.
 
         A call that failed before the model said anything cost nothing.
         """

@@ -37,7 +37,7 @@ RETRY_SECONDS = 1.0
 
 
 class ActivityFeed:
-    """Knows who listens in this process, and tells them what changes, wherever that was.
+    """Keeps the listeners of this process, and sends them the changes of all processes.
 
     Each change is looked at once, for all who listen: what they are told is how the session is by
     then, which is what the change made of it or newer. So whatever order changes come in, the last

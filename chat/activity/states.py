@@ -63,7 +63,7 @@ class StateReader:
         self._last = States(frozenset(), {}, waiting)
 
     def all(self) -> States:
-        """Return the states of all sessions, for little: claims and questions are few."""
+        """Return the states of all sessions; this is cheap, as claims and questions are few."""
         try:
             running = {claim.session_id for claim in self._repository.claims() if claim.alive}
             self._last = States(running, self._waiting.all(), self._waiting)

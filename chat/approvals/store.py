@@ -50,7 +50,7 @@ Notice = Callable[[Confirmation, bool], object]
 
 
 def not_noticed(_question: Confirmation, _is_answered: bool) -> None:
-    """Tell nobody of a question."""
+    """Do nothing; used where nobody is notified of questions."""
 
 
 class ConfirmationStore:

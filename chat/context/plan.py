@@ -86,7 +86,7 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether something shall be left out, where that is known."""
+        """Return whether messages have to be dropped, if the window is known."""
         return self.threshold is not None and self.estimate.tokens > self.threshold
 
 

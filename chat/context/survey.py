@@ -30,7 +30,7 @@ COMPARED_AT_ONCE = 1024
 
 
 class Survey:
-    """Tells what there is in a history.
+    """Describes the contents of a history.
 
     Attributes:
         messages: The history.

@@ -35,7 +35,7 @@ class Projector(Protocol):
 
 
 class EventsThemselves:
-    """Shows the events as they are: the server's own stream (docs/events.md)."""
+    """Sends events unchanged: the server's own stream (docs/events.md)."""
 
     opening = sse.RETRY
     heartbeat = sse.HEARTBEAT

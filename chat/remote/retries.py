@@ -18,7 +18,7 @@ class Retries:
         self._tried: dict[str, tuple[float, float]] = {}
 
     def due(self, found: Collection[str]) -> list[str]:
-        """Return what shall be tried now of all that is left to do, in order."""
+        """Return the items that are due for a try now, in order."""
         now = self._now()
         tried = {name: self._tried[name] for name in found if name in self._tried}
         due = sorted(name for name in found if tried.get(name, (0.0, now))[1] <= now)

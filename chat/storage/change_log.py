@@ -63,4 +63,4 @@ class ChangeLog(Protocol):
         """
 
     def sweep(self) -> None:
-        """Forget everything where nobody has listened for long."""
+        """Forget all changes if nothing has listened for long."""

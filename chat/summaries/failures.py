@@ -115,7 +115,7 @@ class SummaryFailures:
             self._documents.delete(f"{session_id}{SUFFIX}")
 
     def list(self) -> "Sequence[SummaryFailure]":
-        """Return what failed, the last failure first; what is tried just now is none of it."""
+        """Return the failures, the latest first, without those that are being retried now."""
         return sorted(
             (failure for failure in self._all() if failure.code != DIED or failure.attempts > 1),
             key=lambda failure: -failure.at,

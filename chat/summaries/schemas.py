@@ -9,7 +9,7 @@ ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1
 
 
 class SummarizeIn(Schema):
-    """The model that shall write the summary."""
+    """The model that writes the summary."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b"}})
 

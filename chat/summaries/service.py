@@ -194,7 +194,7 @@ class SummaryService:
         self._queue.add(TASK, *session_ids, delay_seconds=0.0)
 
     async def run_due(self, session_id: str) -> str:
-        """Make the summary that is due, in the worker; return in a few words what came of it.
+        """Write the summary that is due, in the worker; return the result in a few words.
 
         Doing it twice makes one summary. It gives way to a turn that begins meanwhile.
         """

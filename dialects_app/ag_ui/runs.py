@@ -47,7 +47,7 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FollowedThread(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread as it is.
+    """A thread's current state.
 
     Attributes:
         frames: All there is to show, where nothing runs.

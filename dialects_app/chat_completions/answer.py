@@ -30,14 +30,14 @@ from sessions_app.errors import MochiError
 
 
 class FunctionOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that the client shall run; ``arguments`` is JSON as text."""
+    """A function that the client runs; ``arguments`` is JSON as text."""
 
     name: str
     arguments: str
 
 
 class ToolCallOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the client shall run."""
+    """A call that the client runs."""
 
     id: str
     type: Literal["function"] = "function"

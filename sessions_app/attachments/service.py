@@ -25,7 +25,7 @@ PIECE_BYTES = 128 * 1024
 
 
 class AttachmentDamaged(Exception):
-    """The bytes of a file are not what its id says; ``mochi-server doctor`` tells more."""
+    """The bytes of a file do not match its id; ``mochi-server doctor`` says more."""
 
 
 class AttachmentService:

@@ -197,7 +197,7 @@ class MessageHiddenIn(BaseModel):
 
 
 class VariantIn(BaseModel):
-    """The variant that shall be the answer."""
+    """The variant to use as the answer."""
 
     model_config = _request({"message_id": "f1e2d3c4b5"})
 

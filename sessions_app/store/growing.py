@@ -114,7 +114,7 @@ class Shared(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """Tells how a file was replaced.
+    """Describes how a file was replaced.
 
     Attributes:
         written: How many bytes had to be written.

@@ -36,7 +36,7 @@ class SessionObserver(Protocol):
 
 
 class ObservedRepository:
-    """Does what another repository does, and tells of what changed; implements the whole port.
+    """Wraps a repository and reports its changes; implements the whole port.
 
     Args:
         repository: The other repository.

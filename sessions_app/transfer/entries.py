@@ -54,7 +54,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entries(pieces: Iterable[bytes], name: str) -> Iterator[Entry | Problem]:
-    """Yield the entries of a file, and what of it is none.
+    """Yield the entries of a file, and a problem for each part that is not an entry.
 
     An array holds entries, lines of JSON are entries, and any other file is one.
 

@@ -121,7 +121,7 @@ class ConversationImport:
         return self._file.bytes_read, self._file.total_bytes
 
     def run(self) -> Iterator[Taken | Problem]:
-        """Take one conversation in after the other, and yield what becomes of each.
+        """Import one conversation after the other, and yield the result of each.
 
         What is broken is passed over, and told.
 

@@ -25,7 +25,7 @@ Outcome = Literal["imported", "same", "different"]
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """Tells what became of one session of an archive.
+    """The result of importing one session of an archive.
 
     Attributes:
         session_id: The session.
@@ -105,7 +105,7 @@ class SessionTaking:
         self.attachments_added = 0
 
     def take(self, session: Session) -> Taken:
-        """Take a session in, and return what became of it.
+        """Import a session, and return the result.
 
         Raises:
             ValidationFailed: An attachment is not what a message says of it.
@@ -214,7 +214,7 @@ class ArchiveImport:
         return self._done, len(self._archive.session_ids)
 
     def run(self) -> Iterator[Taken]:
-        """Take one session in after the other, and yield what becomes of each.
+        """Import one session after the other, and yield the result of each.
 
         Raises:
             ValidationFailed: An attachment is not what a message says of it.

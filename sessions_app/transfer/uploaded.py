@@ -54,7 +54,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
     async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
-        """Receive the file, take it in, and return what became of it.
+        """Receive the file, import it, and return the result.
 
         Who cancels this stops it after the conversation that it is at.
 

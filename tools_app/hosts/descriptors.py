@@ -102,7 +102,7 @@ class CallSocket(DescriptorReader):
         return not self._received
 
     async def send(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all bytes.
 
         Raises:
             ConnectionLost: The tool process no longer reads.

@@ -30,7 +30,7 @@ Received = Callable[[Entries], object]
 
 
 class HasClient(Protocol):
-    """Whoever is connected to Redis."""
+    """Declares an object that is connected to Redis."""
 
     @property
     def client(self) -> redis.Redis:

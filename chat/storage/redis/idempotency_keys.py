@@ -68,7 +68,7 @@ class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
     start: str = ""
 
     def record(self) -> KeyRecord:
-        """Return what others see of it."""
+        """Return the record as other processes see it."""
         return KeyRecord(
             version=self.version,
             fingerprint=self.fingerprint,

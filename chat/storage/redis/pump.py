@@ -66,7 +66,7 @@ class NotTheServer(OSError):
 
 
 class PumpUser(Protocol):
-    """Whoever sends by a pump, and sends again what went astray."""
+    """Declares a sender: it sends commands by a pump, and sends lost ones again."""
 
     def lost(self) -> None:
         """Learn that Redis went away: nothing that was sent will be answered any more."""
@@ -123,7 +123,7 @@ class Pump:
             self._connect()
 
     def remove(self, user: PumpUser) -> None:
-        """Forget somebody who sends nothing any more."""
+        """Remove a sender that sends nothing any more."""
         self._users.discard(user)
 
     def send(self, command: bytes, answered: Answered) -> None:

@@ -132,7 +132,7 @@ class SessionObjects:
             raise SessionNotFound(session_id) from error
 
     def is_gone(self, session_id: str) -> bool:
-        """Return whether there is no object, or just about to be none."""
+        """Return whether the object is missing or being removed."""
         try:
             return is_tombstone(self._store.head_bytes(session_id + SUFFIX, TOMBSTONE_BYTES).data)
         except ObjectMissing:

@@ -135,7 +135,7 @@ return 1
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """Tells what changed in the index since a place in its log.
+    """The changes of the index since a position in its log.
 
     Attributes:
         build: Names the making of the index; empty while it is not made.
