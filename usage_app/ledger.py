@@ -137,14 +137,19 @@ class Ledger:
             if first <= month <= last:
                 yield from self.read_month(month)
 
-    def read_month(self, month: str, start: int = 0) -> Iterator[UsageRecord]:
-        """Yield the records of a month from a byte on, which has to be where a line begins."""
-        for record, _ in self.follow_month(month, start):
+    def read_month(self, month: str) -> Iterator[UsageRecord]:
+        """Yield the records of a month."""
+        for record, _ in self.follow_month(month, 0):
             if record is not None:
                 yield record
 
     def follow_month(self, month: str, start: int) -> Iterator[tuple[UsageRecord | None, int]]:
-        """Yield what each line of a month holds from a byte on, if anything, and where it ends."""
+        """Yield what each line of a month holds, if anything, and where it ends.
+
+        Args:
+            month: The month: ``2026-11``.
+            start: The byte at which the first of these lines begins.
+        """
         for line, end in self._lines(month, start):
             yield read_line(line), end
 

@@ -10,7 +10,7 @@ MAX_KEY = 64
 MAX_VALUE = 512
 
 
-def read_labels(value: Any, *, field: str = "metadata") -> Mapping[str, str]:
+def read_labels(value: Any) -> Mapping[str, str]:
     """Return the pairs; none for null.
 
     Raises:
@@ -20,21 +20,22 @@ def read_labels(value: Any, *, field: str = "metadata") -> Mapping[str, str]:
         return {}
     if not isinstance(value, dict):
         raise ValidationFailed(
-            f"Invalid type for '{field}': expected an object of texts.", field=field
+            "Invalid type for 'metadata': expected an object of texts.", field="metadata"
         )
     if len(value) > MAX_PAIRS:
         raise ValidationFailed(
-            f"'{field}' holds {MAX_PAIRS} pairs at most; these are {len(value)}.", field=field
+            f"'metadata' holds {MAX_PAIRS} pairs at most; these are {len(value)}.",
+            field="metadata",
         )
     for key, text in value.items():
         if not key or len(key) > MAX_KEY:
             raise ValidationFailed(
-                f"A key of '{field}' has 1 to {MAX_KEY} characters.",
-                field=f"{field}.{key[:MAX_KEY]}",
+                f"A key of 'metadata' has 1 to {MAX_KEY} characters.",
+                field=f"metadata.{key[:MAX_KEY]}",
             )
         if not isinstance(text, str) or len(text) > MAX_VALUE:
             raise ValidationFailed(
-                f"A value of '{field}' is a text of {MAX_VALUE} characters at most.",
-                field=f"{field}.{key}",
+                f"A value of 'metadata' is a text of {MAX_VALUE} characters at most.",
+                field=f"metadata.{key}",
             )
     return value

@@ -18,9 +18,9 @@ CHECKED_VARIABLE = "_MOCHI_VARIABLES_CHECKED"
 """Tells child processes that the names in ``.env`` have been checked."""
 
 
-def variables_of_file(path: str = ENV_FILE) -> list[str]:
-    """Return the names of the variables in a ``.env`` file; none if there is no file."""
-    return [name.upper() for name in read_file(path)]
+def variables_of_file() -> list[str]:
+    """Return the names of the variables in ``.env``; none if there is no file."""
+    return [name.upper() for name in read_file(ENV_FILE)]
 
 
 def names_at_start(settings: MochiSettings) -> list[str]:
