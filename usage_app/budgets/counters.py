@@ -32,11 +32,16 @@ class Counters:
         self.budgets = budgets
         self._ledger = ledger
         has_total = any(budget.period == "total" for budget in budgets)
-        self._cursor: Cursor = {} if has_total else {key_of("month", now.isoformat()): 0}
+        self._since = "" if has_total else key_of("month", now.isoformat())
+        self._cursor: Cursor = {self._since: 0} if self._since else {}
         self._sums: list[dict[str, Use]] = [{} for _ in budgets]
         self._covering: dict[tuple[str, str], Sequence[int]] = {}
         self._answers: dict[tuple[str, str], tuple[int, int]] = {}
         self._recorded: OrderedDict[str, None] = OrderedDict()
+
+    def reach(self, now: datetime) -> bool:
+        """Return whether the present periods are counted: not after the clock was put back."""
+        return key_of("month", now.isoformat()) >= self._since
 
     def follow(self) -> None:
         """Count what the ledger has got since.

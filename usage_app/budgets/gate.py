@@ -197,9 +197,11 @@ class BudgetGate:
         Raises:
             BudgetsInvalid: It can't be used.
         """
-        stamp = _look(self._path)
-        if stamp == self._stamp and (self._counters is not None or stamp is None):
-            return self._counters
+        stamp, known = _look(self._path), self._counters
+        if stamp == self._stamp and (
+            stamp is None or (known is not None and known.reach(self._now()))
+        ):
+            return known
         is_new, self._stamp = stamp != self._stamp, stamp
         self._counters = None
         try:

@@ -268,3 +268,16 @@ def test_calls_are_refused_while_it_cannot_be_known_what_was_used(bank):
 
     with pytest.raises(StorageUnavailable, match="Budgets can't be looked at"):
         bank.gate.admit(bank.start())
+
+
+def test_a_clock_that_is_put_back_by_a_month_opens_no_budget(bank):
+    bank.allow({"requests": 2})
+    bank.ask()
+    wrong, bank.gate = bank.time + timedelta(days=40), bank.new_gate()
+    right, bank.time = bank.time, wrong
+    bank.ask()
+    bank.time = right
+
+    bank.ask()
+
+    assert refusal(bank).details["spent"] == 2
