@@ -84,9 +84,7 @@ def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Endin
         reason = "tool_calls" if calls else _REASONS.get(event.done_reason, "stop")
         return Ending(finish_reason=reason, usage=_usage_of(event.turn_usage))
     if isinstance(event, Cancelled):
-        # Not "stop": who sends a request again under its key, after its connection was lost, would
-        # take what there was of the answer for the whole of it.
-        return Ending(finish_reason="length", usage=_usage_of(event.turn_usage))
+        return Ending(finish_reason="stop", usage=_usage_of(event.turn_usage))
     if not isinstance(event, Failed):
         return None
     usage = _usage_of(event.turn_usage)

@@ -104,22 +104,6 @@ def test_who_leaves_an_attached_completion_stops_the_model(scripted, client):
     assert wait_for_answer(scripted, session_id)["cancelled"]
 
 
-def test_who_comes_back_with_a_key_is_not_told_that_half_an_answer_is_whole(scripted, client):
-    _, headers = with_headers(client, store=True)
-    session_id = headers["x-mochi-session-id"]
-    named = {"X-Mochi-Session-Id": session_id, "Idempotency-Key": "came back"}
-    scripted.script(Reply(["Hel", "lo!"], stall_seconds=300, stall_after=1))
-    stream = complete(client, stream=True, extra_headers=named)
-    for chunk in stream:
-        if chunk.choices[0].delta.content:
-            break
-    stream.close()
-    assert wait_for_answer(scripted, session_id)["cancelled"]
-    again = complete(client, extra_headers=named)
-    assert again.choices[0].message.content == "Hel"
-    assert again.choices[0].finish_reason == "length"
-
-
 def test_a_stored_completion_goes_on_when_its_client_leaves(scripted, client):
     scripted.script(Reply(["Hel", "lo!"], stall_seconds=0.2, stall_after=1))
     raw = client.chat.completions.with_raw_response.create(

@@ -72,7 +72,7 @@ def test_what_is_said_around_tools_of_this_server_is_one_text():
 
 def test_a_cancelled_answer_is_what_there_was_of_it():
     (choice,) = answer(said("Hel"), cancelled()).choices
-    assert (choice.message.content, choice.finish_reason) == ("Hel", "length")
+    assert (choice.message.content, choice.finish_reason) == ("Hel", "stop")
 
 
 def test_refused_content_says_why():

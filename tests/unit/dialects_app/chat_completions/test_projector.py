@@ -143,7 +143,7 @@ def test_what_is_said_before_and_after_tools_of_this_server_is_kept_apart():
         (complete("load"), "stop"),
         (complete("length"), "length"),
         (complete("content_filter"), "content_filter"),
-        (cancelled(), "length"),
+        (cancelled(), "stop"),
         (failed("TURN_LIMIT_REACHED"), "length"),
         (failed("CONTENT_REFUSED"), "content_filter"),
     ],
