@@ -275,7 +275,11 @@ class RedisTurnJournal:
         """Mark journals as left that could not be marked because Redis was away."""
         unsaid = self._context.unsaid
         for _ in range(len(unsaid)):
-            unsaid.pop(0)()
+            try:
+                say = unsaid.pop(0)
+            except IndexError:  # another chore, in its thread, says the rest
+                return
+            say()
 
 
 def _id_of(position: int) -> str:
