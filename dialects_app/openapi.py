@@ -25,12 +25,12 @@ from dialects_app.responses.conversations import (
     LabelsIn,
 )
 from dialects_app.responses.ending import COMPLETED
-from dialects_app.responses.kept import ResponseDeletedOut
-from dialects_app.responses.maker import InputTokensOut
 from dialects_app.responses.pages import ItemPage
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.resource import resource_of, usage_of
+from dialects_app.responses.response_creation import InputTokensOut
 from dialects_app.responses.saved_items import text_item
+from dialects_app.responses.stored_responses import ResponseDeletedOut
 
 _PREFIX = "OpenAI"
 """In front of the names of these components: the document has a ``ModelOut`` already."""

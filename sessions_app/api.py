@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
-from agents_app.missing import missing_agents, missing_tools
+from agents_app.missing_names import missing_agents, missing_tools
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import MochiError, ValidationFailed

@@ -15,7 +15,6 @@ from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.due import DueSummaries
 from chat.summaries.failures import SummaryFailure, SummaryFailures
-from chat.summaries.holding import held
 from chat.summaries.prompt import (
     ConversationSummary,
     TitledSummary,
@@ -23,6 +22,7 @@ from chat.summaries.prompt import (
     choose_model,
     wants_summary,
 )
+from chat.summaries.task_lock import held
 from chat.summaries.writer import GaveWay, SummaryWriter
 from models_app.errors import CallRefused, ModelError, ModelNotFound
 from models_app.language_model import ModelInfo

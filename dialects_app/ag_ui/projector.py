@@ -39,8 +39,8 @@ from dialects_app.ag_ui.calls import (
 )
 from dialects_app.ag_ui.frames import Frames
 from dialects_app.ag_ui.interrupts import interrupt_of
-from dialects_app.ag_ui.spoken import Spoken
 from dialects_app.ag_ui.subagents import Subagent
+from dialects_app.ag_ui.text_events import TextEvents
 from sessions_app.messages import ToolCall, Usage
 from tools_app.toolset import AGENT_TOOL
 
@@ -76,7 +76,7 @@ class RunProjector:
         self._run_id = run_id
         self._messages = messages
         self._frames = Frames()
-        self._spoken = Spoken(self._frames)
+        self._texts = TextEvents(self._frames)
         self._calls = ShownCalls(self._frames, resumed)
         self._turn_id = ""
         self._model = ""
@@ -112,9 +112,9 @@ class RunProjector:
         for event in events:
             name = event.name
             if name == "content_delta":
-                self._spoken.say(text_literal(event.data))
+                self._texts.say(text_literal(event.data))
             elif name == "thinking_delta":
-                self._spoken.think(text_literal(event.data))
+                self._texts.think(text_literal(event.data))
             elif name == StatusChanged.event:
                 self._frames.add_encoded(f"{_STATUS}{event.data}}}\n\n")
             else:
@@ -152,7 +152,7 @@ class RunProjector:
     def _name_answer(self, message_id: str | UnsetType) -> None:
         """Note the id of the next answer, which journals of older servers do not tell."""
         made_up = f"{self._turn_id}{self._round}"
-        self._spoken.begin_answer(made_up if message_id is UNSET else message_id)
+        self._texts.begin_answer(made_up if message_id is UNSET else message_id)
 
     def _note_ending(self, ending: MessageComplete | Cancelled | Failed) -> None:
         self._ending = ending
@@ -160,8 +160,8 @@ class RunProjector:
     def _end(self, done: Done) -> None:
         ending = self._ending
         if isinstance(ending, MessageComplete | Cancelled):
-            self._spoken.require(ending.message_id)
-        self._spoken.end()
+            self._texts.require(ending.message_id)
+        self._texts.end()
         self._calls.end()
         for agent in self._agents.values():
             if ending is None:
@@ -196,9 +196,9 @@ class RunProjector:
 
     def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> str:
         """Show a call, unless the client has it; return the message that asks for it, if so."""
-        self._spoken.end()
-        parent = self._calls.show(call_id, name, arguments, parent_id=self._spoken.message_id)
-        self._spoken.note(parent)
+        self._texts.end()
+        parent = self._calls.show(call_id, name, arguments, parent_id=self._texts.message_id)
+        self._texts.note(parent)
         return parent
 
     def _stream_arguments(self, delta: ToolCallDelta) -> None:
@@ -208,8 +208,8 @@ class RunProjector:
         """
         call_id, name = delta.tool_call_id, delta.tool_name
         if name is not UNSET and name != AGENT_TOOL:
-            parent = self._calls.begin(call_id, name, parent_id=self._spoken.message_id)
-            self._spoken.note(parent)
+            parent = self._calls.begin(call_id, name, parent_id=self._texts.message_id)
+            self._texts.note(parent)
         self._calls.add_arguments(call_id, delta.arguments)
 
     def _call(self, call: ToolCallStarted) -> None:

@@ -12,7 +12,7 @@ from dialects_app.ag_ui.calls import (
     result_id,
     shown_call,
 )
-from dialects_app.ag_ui.spoken import reasoning_id
+from dialects_app.ag_ui.text_events import reasoning_id
 from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,

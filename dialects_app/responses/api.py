@@ -21,9 +21,9 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
-from dialects_app.responses.kept import KeptResponses, questions_of
-from dialects_app.responses.maker import InputTokensOut, ResponseMaker
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
+from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
+from dialects_app.responses.stored_responses import StoredResponses, questions_of
 from dialects_app.responses.view import respond
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
@@ -284,9 +284,9 @@ def _conversations() -> Conversations:
     return Conversations(services.sessions, model=services.settings.default_model)
 
 
-def _kept() -> KeptResponses:
+def _kept() -> StoredResponses:
     services = get_services()
-    return KeptResponses(
+    return StoredResponses(
         conversations=services.conversations,
         forget_session=services.sessions.delete,
     )

@@ -9,8 +9,8 @@ from django.http.response import HttpResponseBase
 from chat.http.event_stream import EventStream, EventStreamBody
 from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
-from dialects_app.responses.maker import ResponseMaker, StartedResponse
 from dialects_app.responses.resource import Resource
+from dialects_app.responses.response_creation import ResponseMaker, StartedResponse
 
 SESSION_HEADER = "x-mochi-session-id"
 

@@ -11,13 +11,13 @@ from mochi_project.management.import_report import ImportReport
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.transfer.archive_import import ArchiveImport, Taken
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.formats.sources import SOURCES
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.opening import open_import
 from sessions_app.transfer.report import ImportSummary
-from sessions_app.transfer.taking import ArchiveImport, Taken
 
 _MOST_FILES = 400_000
 _DIRECTORY_BYTES = 64 << 20

@@ -51,7 +51,7 @@ class Asked(Generic[T]):
         ask: Asks, in a thread.
         unanswered: The answer while there is none in time.
         fresh_seconds: For how long an answer holds.
-        patience_seconds: For how long one is waited for.
+        wait_seconds: For how long one is waited for.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Asked(Generic[T]):
         unanswered: T,
         *,
         fresh_seconds: float,
-        patience_seconds: float = ANSWER_SECONDS,
+        wait_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._ask = ask
         self._unanswered = unanswered
         self._fresh_seconds = fresh_seconds
-        self._patience_seconds = patience_seconds
+        self._wait_seconds = wait_seconds
         self._answer: T | None = None
         self._answered_at = 0.0
         self._asking: asyncio.Task[T] | None = None
@@ -78,7 +78,7 @@ class Asked(Generic[T]):
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(asyncio.to_thread(self._ask))
         asking = self._asking
-        await asyncio.wait({asking}, timeout=self._patience_seconds)
+        await asyncio.wait({asking}, timeout=self._wait_seconds)
         if not asking.done():
             return self._unanswered
         self._answer, self._answered_at = asking.result(), time.monotonic()

@@ -20,8 +20,8 @@ def index_path(settings: MochiSettings) -> Path:
 
 def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
     """Build the search in the sessions of a repository; opens nothing."""
-    from sessions_app.search.filling import IndexFiller  # noqa: PLC0415
     from sessions_app.search.index import SearchIndex  # noqa: PLC0415
+    from sessions_app.search.index_updater import IndexFiller  # noqa: PLC0415
     from sessions_app.search.service import SessionSearch  # noqa: PLC0415
     from sessions_app.search.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
     from sessions_app.search.survey import Surveyor  # noqa: PLC0415

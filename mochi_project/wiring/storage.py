@@ -29,7 +29,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.seldom import Seldom
+from sessions_app.store.objects.listing_interval import ListingInterval
 from sessions_app.store.observed import ObservedRepository
 from sessions_app.store.repository import SessionRepository
 
@@ -157,7 +157,7 @@ def _build(
         ),
         records=_records(part, cluster),
         clock=time.time if objects is None else build_clock(cluster),
-        may_list_records=_always if objects is None else Seldom().is_time,
+        may_list_records=_always if objects is None else ListingInterval().is_time,
     )
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote
 
+from sessions_app.search.index_state import VERSION, IndexUnavailable
 from sessions_app.search.reader import IndexReader
-from sessions_app.search.standing import VERSION, IndexUnavailable
 from sessions_app.search.writer import IndexWriter
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessions_app.search.entries import Entry
+from sessions_app.search.index_state import state_of
 from sessions_app.search.rows import row_at
-from sessions_app.search.standing import standing_of
-from sessions_app.search.wanted import Cursor, Wanted
+from sessions_app.search.search_request import Cursor, SearchRequest
 
 COUNTED = 300
 """So many results are counted; beyond that their number is estimated."""
@@ -21,7 +21,7 @@ class IndexReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.standing = standing_of(connection)
+        self.state = state_of(connection)
 
     def stamps(self, since: int = 0) -> dict[str, str]:
         """Return the stamps of the sessions that are in it, by their ids.
@@ -33,7 +33,7 @@ class IndexReader:
             self._connection.execute("SELECT id, stamp FROM sessions WHERE change > ?", (since,))
         )
 
-    def found(self, wanted: Wanted) -> Iterator[tuple[int, str, Entry]]:
+    def found(self, wanted: SearchRequest) -> Iterator[tuple[int, str, Entry]]:
         """Yield what is found behind the cursor, in order: row, session and entry."""
         condition, values = _condition(wanted)
         values["before"] = self._row_of(wanted.cursor)
@@ -59,7 +59,7 @@ class IndexReader:
                 ),
             )
 
-    def count(self, wanted: Wanted) -> int:
+    def count(self, wanted: SearchRequest) -> int:
         """Return how many there are on all pages; beyond a limit it is estimated."""
         condition, values = _condition(wanted)
         count, last = self._one(
@@ -80,7 +80,7 @@ class IndexReader:
         """Return the row before which the results stand that come after the cursor."""
         if cursor is None:
             return _LAST_ROW
-        if cursor.index == self.standing.generation:
+        if cursor.index == self.state.generation:
             return cursor.row
         known = self._connection.execute(
             "SELECT first_row, last_row FROM sessions WHERE id = ? AND updated_at = ?",
@@ -96,8 +96,8 @@ class IndexReader:
         return row
 
 
-def _condition(wanted: Wanted) -> tuple[str, dict[str, Any]]:
-    """Return what entries must be, as ``Wanted.takes`` has it, and the values for it."""
+def _condition(wanted: SearchRequest) -> tuple[str, dict[str, Any]]:
+    """Return what entries must be, as ``SearchRequest.takes`` has it, and the values for it."""
     conditions = ["words MATCH :words"]
     conditions.append("role != 'system'" if wanted.role is None else "role = :role")
     if wanted.model is not None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sessions_app.search.entries import entries_of
+from sessions_app.search.search_request import Cursor, Found, SearchRequest
 from sessions_app.search.source import Source
-from sessions_app.search.wanted import Cursor, Found, Wanted
 from sessions_app.session import SessionMetadata
 
 END_OF_SESSION = 1 << 40
@@ -34,7 +34,7 @@ class Stopped(msgspec.Struct, frozen=True):
 def scan(
     source: Source,
     sessions: Sequence[SessionMetadata],
-    wanted: Wanted,
+    wanted: SearchRequest,
     *,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
@@ -62,7 +62,7 @@ def scan(
         yield from found
 
 
-def _found_in(source: Source, metadata: SessionMetadata, wanted: Wanted) -> Iterator[Found]:
+def _found_in(source: Source, metadata: SessionMetadata, wanted: SearchRequest) -> Iterator[Found]:
     session = source.read(metadata.session_id, wanted.query)
     if session is None:
         return

@@ -9,8 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sessions_app.errors import ValidationFailed
 from sessions_app.search.entries import FoundRole
 from sessions_app.search.query import Query, read_query
+from sessions_app.search.search_request import (
+    Found,
+    IndexState,
+    Results,
+    SearchRequest,
+    read_cursor,
+)
 from sessions_app.search.snippets import score, snippet
-from sessions_app.search.wanted import Found, IndexState, Results, Wanted, read_cursor
 
 QUERY_LENGTH = 500
 _DATE_LENGTH = len("2026-01-31")
@@ -41,13 +47,13 @@ class SearchParams(Schema):
         None, max_length=2000, description="`next_cursor` of the page before"
     )
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> SearchRequest:
         """Return what is searched.
 
         Raises:
             ValidationFailed: A time or the cursor is none.
         """
-        return Wanted(
+        return SearchRequest(
             query=read_query(self.q),
             role=self.role,
             model=self.model or None,

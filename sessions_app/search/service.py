@@ -6,14 +6,14 @@ So a search is right at any time, and writes nothing. The index follows in a thr
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
-from sessions_app.search.filling import IndexFiller
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.index_state import IndexUnavailable
+from sessions_app.search.index_updater import IndexFiller
 from sessions_app.search.reader import IndexReader
 from sessions_app.search.scan import Stopped, scan
+from sessions_app.search.search_request import Cursor, Found, IndexState, Results, SearchRequest
 from sessions_app.search.source import Source
-from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Survey, Surveyor
-from sessions_app.search.wanted import Cursor, Found, IndexState, Results, Wanted
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Listing
 
@@ -52,7 +52,7 @@ class SessionSearch:
         self._scan_seconds = scan_seconds
         self._surveyor = surveyor
 
-    def search(self, wanted: Wanted) -> Results:
+    def search(self, wanted: SearchRequest) -> Results:
         """Return a page of what is found, the sessions that were changed last first."""
         listing = self._source.listing()
         try:
@@ -86,7 +86,7 @@ class SessionSearch:
         self._filler.close()
 
     def _search(
-        self, wanted: Wanted, listing: Listing, survey: Survey, reader: IndexReader | None
+        self, wanted: SearchRequest, listing: Listing, survey: Survey, reader: IndexReader | None
     ) -> Results:
         state = "scan" if reader is None else _state(survey.pending)
         if not wanted.query.wanted:
@@ -114,13 +114,13 @@ def _state(pending: Sequence[SessionMetadata]) -> IndexState:
     return "ready" if len(pending) <= FEW else "building"
 
 
-def _indexed(wanted: Wanted, survey: Survey, reader: IndexReader) -> Iterator[Found]:
+def _indexed(wanted: SearchRequest, survey: Survey, reader: IndexReader) -> Iterator[Found]:
     """Yield what is found in sessions that are still there, as the index knows them."""
     pending = {metadata.session_id for metadata in survey.pending}
     for row, session_id, entry in reader.found(wanted):
         metadata = survey.sessions.get(session_id)
         if metadata is not None and session_id not in pending:
-            yield Found(entry=entry, metadata=metadata, index=reader.standing.generation, row=row)
+            yield Found(entry=entry, metadata=metadata, index=reader.state.generation, row=row)
 
 
 def _order(one: Found | Stopped) -> tuple[str, str, float]:

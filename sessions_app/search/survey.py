@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from sessions_app.search.index_state import IndexState
 from sessions_app.search.reader import IndexReader
 from sessions_app.search.source import Source
-from sessions_app.search.standing import Standing
 from sessions_app.session import SessionMetadata
-from sessions_app.store.arranged import age
 from sessions_app.store.repository import Listing
+from sessions_app.store.sorted_sessions import age
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Surveyor:
         self._by_identity: dict[int, SessionMetadata] = {}
         self._sessions: dict[str, SessionMetadata] = {}
         self._stamps: dict[str, str | None] = {}
-        self._standing: Standing | None = None
+        self._state: IndexState | None = None
         self._indexed: dict[str, str] = {}
         self._doubtful: set[str] = set()  # those that are to be compared
         self._pending: set[str] = set()
@@ -50,7 +50,7 @@ class Surveyor:
             sessions = {metadata.session_id: metadata for metadata in listing.sessions}
             return Survey(sessions, listing.sessions)
         with self._lock:
-            if listing is not self._listing or reader.standing != self._standing:
+            if listing is not self._listing or reader.state != self._state:
                 self._read(reader)
                 self._take(listing)
                 self._compare()
@@ -63,7 +63,7 @@ class Surveyor:
 
     def _read(self, reader: IndexReader) -> None:
         """Read what the index knows."""
-        known, now = self._standing, reader.standing
+        known, now = self._state, reader.state
         if known == now:
             return
         if (
@@ -77,7 +77,7 @@ class Surveyor:
         else:
             before, self._indexed = self._indexed, reader.stamps()
             self._doubtful |= before.keys() | self._indexed.keys()
-        self._standing = now
+        self._state = now
 
     def _take(self, listing: Listing) -> None:
         """Take the sessions as they are now."""

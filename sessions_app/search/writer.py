@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from sessions_app.search.entries import Entry
+from sessions_app.search.index_state import state_of
 from sessions_app.search.rows import row_at
-from sessions_app.search.standing import standing_of
 from sessions_app.search.words import words_of
 
 Step = Callable[[], object]
@@ -28,7 +28,7 @@ class IndexWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.standing = standing_of(connection)
+        self.state = state_of(connection)
 
     def put(self, sessions: Iterable[SessionRow], step: Step) -> int:
         """Put sessions in, in place of what is there of them; return how many.

@@ -14,10 +14,10 @@ from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import decode, decode_head
 from sessions_app.ids_and_clock import SESSION_ID
 from sessions_app.session import SessionMetadata
-from sessions_app.store.arranged import ArrangedSessions, Found
 from sessions_app.store.atomic import StrPath, UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
 from sessions_app.store.save_log import SaveLog, Saves
+from sessions_app.store.sorted_sessions import Found, SortedSessions
 
 FILE_NAME = re.compile(rf"{SESSION_ID}\.json", re.ASCII)
 HEAD_SIZE = 8 * 1024
@@ -64,7 +64,7 @@ class CachedListing:
         self._begun = self._ended = 0  # looks at all files
         self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
-        self._sessions = ArrangedSessions()
+        self._sessions = SortedSessions()
 
     def list(self, *, quickly: bool = False) -> Listing:
         """Return the readable sessions, most recently updated first, and the files that are not.

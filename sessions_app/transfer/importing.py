@@ -24,6 +24,13 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.transfer.archive_import import (
+    NoAttachments,
+    Outcome,
+    SessionImporter,
+    Taken,
+    write_pieces,
+)
 from sessions_app.transfer.conversion import (
     message_ids,
     origin_of,
@@ -40,13 +47,6 @@ from sessions_app.transfer.formats.conversation import (
 )
 from sessions_app.transfer.formats.recognition import parse
 from sessions_app.transfer.formats.sources import Source
-from sessions_app.transfer.taking import (
-    NoAttachments,
-    Outcome,
-    SessionTaking,
-    Taken,
-    write_pieces,
-)
 
 _ATTEMPTS = 20
 """Ids to try for a conversation: with millions of sessions, the first one may be another's."""
@@ -95,7 +95,7 @@ class ConversationImport:
         self._store = store
         self._max_attachment_bytes = max_attachment_bytes
         self._options = options
-        self._own = SessionTaking(
+        self._own = SessionImporter(
             sessions,
             store,
             NoAttachments(),

@@ -4,11 +4,11 @@ from typing import BinaryIO
 
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.service import SessionManager
+from sessions_app.transfer.archive_import import ArchiveImport
 from sessions_app.transfer.bounded_zip import BoundedZip, Limits
 from sessions_app.transfer.export_file import ExportFile, holds_sessions, is_zip
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.reading import SessionArchive
-from sessions_app.transfer.taking import ArchiveImport
 
 
 def open_import(

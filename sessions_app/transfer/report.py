@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessions_app.messages import Attachment
+from sessions_app.transfer.archive_import import Taken
 from sessions_app.transfer.entries import Problem
-from sessions_app.transfer.taking import Taken
 
 MOST_TOLD = 1000
 """Sessions, problems and names that a report tells one by one; it counts all of them."""

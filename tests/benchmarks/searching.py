@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 
 from storage import SETTLED_SECONDS, filled_folder, message, replaced_by, timed
 
-from sessions_app.search.filling import IndexFiller
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.index_updater import IndexFiller
 from sessions_app.search.query import read_query
+from sessions_app.search.search_request import SearchRequest
 from sessions_app.search.service import SessionSearch
 from sessions_app.search.source import SessionsInFiles
 from sessions_app.search.survey import Surveyor
-from sessions_app.search.wanted import Wanted
 from sessions_app.service import SessionManager
 from sessions_app.store.locks import FileLocks
 
@@ -40,7 +40,9 @@ def searching(sessions: int) -> dict[str, float]:
         index = SearchIndex(Path(state) / "search.sqlite3")
         filler = NoThread(source, index, FileLocks(state), surveyor)
         search = SessionSearch(source, index, filler, surveyor, scan_seconds=600)
-        rare, common = (Wanted(query=read_query(text)) for text in ("0000000007", "words follow"))
+        rare, common = (
+            SearchRequest(query=read_query(text)) for text in ("0000000007", "words follow")
+        )
         scan = median(timed(lambda: search.search(rare)) for _ in range(3))
         filled = timed(lambda: filler.fill(rests=True))
         assert search.state() == ("ready", 0)

@@ -95,7 +95,7 @@ MODULES = (
     "sessions_app.http.request_schemas",
     "sessions_app.search.schemas",
     "sessions_app.search.snippets",
-    "sessions_app.search.wanted",
+    "sessions_app.search.search_request",
     "sessions_app.transfer.exporting",
     "sessions_app.transfer.uploaded",
     "structlog.dev",

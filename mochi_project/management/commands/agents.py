@@ -14,8 +14,8 @@ from agents_app.agent import AgentDefinition
 from agents_app.folders import left_out
 from agents_app.payloads import agent_detail, agents_payload, chats_payload
 from agents_app.sessions import agent_of
-from mochi_project.management.asking import ask
 from mochi_project.management.reports import ReportCommand
+from mochi_project.management.service_runner import ask
 from mochi_project.screen_text import printable
 
 

@@ -9,8 +9,8 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 from rich.table import Column, Table
 
-from mochi_project.management.asking import ask, start_servers
 from mochi_project.management.reports import ReportCommand
+from mochi_project.management.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from tools_app.errors import ToolServerNotFound

@@ -16,12 +16,12 @@ from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import StorageError
 from sessions_app.search.entries import FoundRole
+from sessions_app.search.index_state import IndexUnavailable
 from sessions_app.search.query import Query
 from sessions_app.search.schemas import SearchParams, results_to_json
+from sessions_app.search.search_request import Found, Results, SearchRequest
 from sessions_app.search.service import FEW, SessionSearch
 from sessions_app.search.snippets import snippet
-from sessions_app.search.standing import IndexUnavailable
-from sessions_app.search.wanted import Found, Results, Wanted
 
 _MOST_RESULTS = 100
 
@@ -84,7 +84,7 @@ class Command(ReportCommand):
             search.fill()
 
 
-def _wanted(words: Sequence[str], options: Mapping[str, Any]) -> Wanted:
+def _wanted(words: Sequence[str], options: Mapping[str, Any]) -> SearchRequest:
     names = ("role", "model", "from", "to", "limit")
     given = {name: options[name] for name in names if options[name] is not None}
     try:
@@ -94,7 +94,7 @@ def _wanted(words: Sequence[str], options: Mapping[str, Any]) -> Wanted:
         raise CommandError(f"{name}: {error.errors()[0]['msg']}.") from error
 
 
-def _results(search: SessionSearch, wanted: Wanted) -> Results:
+def _results(search: SessionSearch, wanted: SearchRequest) -> Results:
     """Return the results up to the limit, also where pages end early."""
     pages = list(_pages(search, wanted))
     found = [one for page in pages for one in page.found]
@@ -103,7 +103,7 @@ def _results(search: SessionSearch, wanted: Wanted) -> Results:
     )
 
 
-def _pages(search: SessionSearch, wanted: Wanted) -> Iterator[Results]:
+def _pages(search: SessionSearch, wanted: SearchRequest) -> Iterator[Results]:
     left = wanted.limit
     cursor = None
     while True:

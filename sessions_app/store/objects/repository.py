@@ -20,10 +20,10 @@ from sessions_app.ids_and_clock import is_session_id, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.objects.claim_hints import ClaimHints
 from sessions_app.store.objects.claims import ObjectClaims
+from sessions_app.store.objects.document_cache import Document
 from sessions_app.store.objects.envelope import is_tombstone
-from sessions_app.store.objects.known import Document
-from sessions_app.store.objects.patience import Patience
-from sessions_app.store.objects.seldom import Seldom
+from sessions_app.store.objects.listing_interval import ListingInterval
+from sessions_app.store.objects.retry_budget import RetryBudget
 from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.session_objects import SessionObjects
 from sessions_app.store.objects.store import (
@@ -51,7 +51,7 @@ class ObjectSessionRepository:
         now: Where the times of claims and deletions come from.
         is_over: Whether a turn has ended although its claim is there (session, turn): one that
             could not save what it left keeps its claim while its process lives on.
-        patience_seconds: For how long a running turn tries to save when the store says nothing.
+        retry_seconds: For how long a running turn tries to save when the store says nothing.
     """
 
     keeps_begun = True
@@ -66,15 +66,15 @@ class ObjectSessionRepository:
         index: SessionIndex,
         now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
-        patience_seconds: float = 30.0,
+        retry_seconds: float = 30.0,
     ) -> None:
         self.owners = owners
         self._index = index
         self._now = now
-        self._patience = Patience(patience_seconds)
+        self._retries = RetryBudget(retry_seconds)
         self._objects = SessionObjects(store, index)
         self._deleted = deleted
-        self._sweeps = Seldom()
+        self._sweeps = ListingInterval()
         self._claims = ObjectClaims(self._objects, owners=owners, hints=hints, is_over=is_over)
 
     # Reading
@@ -332,8 +332,8 @@ class ObjectSessionRepository:
         *,
         turn_id: str | None = None,
     ) -> Wanted[Result]:
-        with self._patience.spent_by(turn_id) as seconds:
-            return Swap[Result](self._objects, session_id, patience_seconds=seconds).change(step)
+        with self._retries.spent_by(turn_id) as seconds:
+            return Swap[Result](self._objects, session_id, retry_seconds=seconds).change(step)
 
     def _settled(
         self, session_id: str, recover: Recover | None, act: Callable[[], Wanted[Result]]

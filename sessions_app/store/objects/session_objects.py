@@ -10,8 +10,8 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFaile
 from sessions_app.format.layout import PIECE
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
+from sessions_app.store.objects.document_cache import Document, DocumentCache, WrittenDocument
 from sessions_app.store.objects.envelope import Envelope, enclosed, is_tombstone, opened, tombstone
-from sessions_app.store.objects.known import Document, KnownDocuments, WrittenDocument
 from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.store import (
     ObjectMissing,
@@ -39,7 +39,7 @@ class SessionObjects:
     def __init__(self, store: ObjectStore, index: SessionIndex) -> None:
         self._store = store
         self._index = index
-        self.known = KnownDocuments()
+        self.known = DocumentCache()
 
     def read(self, session_id: str) -> Document:
         """Return what the object holds just now.

@@ -15,8 +15,8 @@ import msgspec
 
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound, StorageUnavailable
 from sessions_app.session import Session
+from sessions_app.store.objects.document_cache import Document
 from sessions_app.store.objects.envelope import Envelope, buried_at, is_tombstone
-from sessions_app.store.objects.known import Document
 from sessions_app.store.objects.session_objects import SessionObjects
 from sessions_app.store.objects.store import ObjectChanged, ObjectExists, OutcomeUnclear, Tag
 from sessions_app.store.repository import Claim, Result
@@ -29,7 +29,7 @@ RETRY_SECONDS = 0.5
 DELETE_SECONDS = 300.0
 """A delete takes no longer, by clocks that differ a little: it died."""
 MOST_UNCLEAR = 2
-"""So many writes get no answer before that is the answer, where there is no patience."""
+"""So many writes get no answer before that is the answer, where nothing is retried."""
 _chance = random.Random()  # noqa: S311 - spreads writers
 os.register_at_fork(after_in_child=_chance.seed)
 
@@ -58,7 +58,7 @@ class Swap(Generic[Result]):
     Args:
         objects: The objects.
         session_id: The session.
-        patience_seconds: For how long a store that says nothing is asked again.
+        retry_seconds: For how long a store that says nothing is asked again.
         recovers: Whether the change may use the room that is kept for recoveries.
         announce: Called before a write with what is about to be written.
         pause: Waits between two tries.
@@ -73,7 +73,7 @@ class Swap(Generic[Result]):
         objects: SessionObjects,
         session_id: str,
         *,
-        patience_seconds: float = 0.0,
+        retry_seconds: float = 0.0,
         recovers: bool = False,
         announce: Callable[[Wanted[Result]], None] = lambda _wanted: None,
         pause: Callable[[float], object] = time.sleep,
@@ -81,7 +81,7 @@ class Swap(Generic[Result]):
     ) -> None:
         self._objects = objects
         self._session_id = session_id
-        self._deadline = time.monotonic() + patience_seconds
+        self._deadline = time.monotonic() + retry_seconds
         self._recovers = recovers
         self._announce = announce
         self._pause = pause

@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from sessions_app.store.arranged import ArrangedSessions, Found
 from sessions_app.store.objects.indexed import Indexed, from_entry
 from sessions_app.store.redis.index_entries import FIRST, IndexEntries, Look
 from sessions_app.store.repository import Listing
+from sessions_app.store.sorted_sessions import Found, SortedSessions
 
 
 class KnownSessions:
@@ -22,7 +22,7 @@ class KnownSessions:
         self._due_after_ms = due_after_ms
         self._lock = threading.Lock()
         self._indexed: dict[str, Indexed] = {}
-        self._sessions = ArrangedSessions()
+        self._sessions = SortedSessions()
         self._build: str | None = None
         self._last = FIRST
 

@@ -37,13 +37,13 @@ class IndexTimes(msgspec.Struct, frozen=True, kw_only=True):
         dirty_ms: The age of a mark at which nobody is expected to tell of its write any more.
         checked_ms: The age of the last comparison with the objects at which it is made again.
         lease_ms: The time that a step of a comparison may take before another process begins anew.
-        patience_seconds: The time that a listing waits for what is read for it.
+        wait_seconds: The time that a listing waits for what is read for it.
     """
 
     dirty_ms: int = 10_000
     checked_ms: int = 3_600_000
     lease_ms: int = 60_000
-    patience_seconds: float = 2.0
+    wait_seconds: float = 2.0
 
 
 TIMES = IndexTimes()
@@ -171,7 +171,7 @@ class RedisSessionIndex:
         thread = threading.Thread(target=quietly, name="session-index", daemon=True)
         thread.start()
         if waits:
-            thread.join(self._times.patience_seconds)
+            thread.join(self._times.wait_seconds)
 
     def _read_again(self, session_ids: Iterable[str]) -> None:
         """Read sessions of which a write was not told, or not to its end."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.allow_blocking  # the object store is a thread of this 
 async def make_house(data_dir, object_store):
     made = []
 
-    def make(*, patience_seconds):
+    def make(*, retry_seconds):
         def repository(_directory, *, is_over, **_how):
             return ObjectSessionRepository(
                 object_store.under("sessions"),
@@ -31,7 +31,7 @@ async def make_house(data_dir, object_store):
                 hints=MemoryClaimHints(),
                 index=MemorySessionIndex(),
                 is_over=is_over,
-                patience_seconds=patience_seconds,
+                retry_seconds=retry_seconds,
             )
 
         class ObjectHouse(House):
@@ -52,7 +52,7 @@ def away(request, serve):
 async def test_a_turn_is_two_writes_and_a_read_where_its_model_must_be_looked_up(
     make_house, object_server
 ):
-    house = make_house(patience_seconds=0)
+    house = make_house(retry_seconds=0)
     session_id = await house.new_session()
     house.model.say_text("Hello ", "there.")
     object_server.forget_requests()
@@ -73,7 +73,7 @@ async def test_an_answer_waits_for_a_store_that_is_away_for_a_moment(
     make_house, object_server, monkeypatch
 ):
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
-    house = make_house(patience_seconds=30)
+    house = make_house(retry_seconds=30)
     session_id = await house.new_session()
     house.model.say([TextDelta("Hello.")], WAIT, [Finished()])
     turn = await house.turns.start(session_id, HELLO)
@@ -94,7 +94,7 @@ async def test_an_answer_waits_for_a_store_that_is_away_for_a_moment(
 async def test_a_turn_whose_store_stays_away_leaves_its_claim_to_whoever_comes_next(
     make_house, object_server
 ):
-    house = make_house(patience_seconds=0)
+    house = make_house(retry_seconds=0)
     session_id = await house.new_session()
     house.model.say([TextDelta("Half an answer.")], WAIT, [Finished()])
     turn = await house.turns.start(session_id, HELLO)
@@ -124,7 +124,7 @@ async def test_a_turn_that_can_not_claim_its_session_leaves_it_to_the_next(
     make_house, object_server
 ):
     """The write of the claim was made, and nobody could be told."""
-    house = make_house(patience_seconds=0)
+    house = make_house(retry_seconds=0)
     session_id = await house.new_session()
 
     def write_and_say_nothing(request, serve):

@@ -11,8 +11,8 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.list_query import ListQuery, Order, Orders, SessionPage, Sort
 from sessions_app.list_query import page_of as page_in_orders
 from sessions_app.session import SessionMetadata
-from sessions_app.store.arranged import ArrangedSessions
 from sessions_app.store.repository import Listing
+from sessions_app.store.sorted_sessions import SortedSessions
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -24,7 +24,7 @@ def made(session_id: str, **fields: Any) -> SessionMetadata:
 
 
 def listing_of(*sessions: SessionMetadata) -> Listing:
-    arranged = ArrangedSessions()
+    arranged = SortedSessions()
     arranged.change({one.session_id: one for one in sessions})
     return arranged.listing()
 
@@ -142,7 +142,7 @@ def test_pages_show_every_session_once_whatever_goes_meanwhile(
 def test_orders_that_are_kept_are_those_of_what_is_listed_now(
     steps: list[tuple[bool, Sort, Order]],
 ) -> None:
-    arranged, orders = ArrangedSessions(), Orders()
+    arranged, orders = SortedSessions(), Orders()
     for number, (changes, sort, order) in enumerate(steps):
         if changes or not number:
             session_id = f"{number * 7 % 5}"

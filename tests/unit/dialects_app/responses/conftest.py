@@ -7,8 +7,8 @@ import pytest
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.openai.ids import response_id
-from dialects_app.responses.kept import KeptResponses
 from dialects_app.responses.store import ResponseStore
+from dialects_app.responses.stored_responses import StoredResponses
 from models_app.errors import ModelError
 from sessions_app.messages import ToolSpec
 from tests.unit.chat.conftest import House
@@ -59,7 +59,7 @@ def kept_in(house):
     async def conversations(_):
         return house.conversations
 
-    return KeptResponses(conversations=conversations, forget_session=house.sessions.delete)
+    return StoredResponses(conversations=conversations, forget_session=house.sessions.delete)
 
 
 async def run(house, session_id=None, request=HELLO, **session):

@@ -7,8 +7,8 @@ import pytest
 from dialects_app.openai.ids import conversation_id
 from dialects_app.responses.conversations import Conversations, ItemsIn
 from dialects_app.responses.errors import ResponseNotFound
-from dialects_app.responses.kept import KeptResponses
 from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.stored_responses import StoredResponses
 from tests.unit.dialects_app.responses.conftest import run
 
 
@@ -40,7 +40,7 @@ async def test_a_turn_that_comes_before_the_deletion_keeps_the_session(house, st
     async def conversations(_):
         return house.conversations
 
-    kept = KeptResponses(conversations=conversations, forget_session=a_moment_later)
+    kept = StoredResponses(conversations=conversations, forget_session=a_moment_later)
     await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
 
     assert (await kept.delete(name)).deleted

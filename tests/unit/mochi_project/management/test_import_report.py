@@ -2,9 +2,9 @@
 
 from mochi_project.management.import_report import SHOWN, ImportReport
 from sessions_app.messages import Attachment
+from sessions_app.transfer.archive_import import Taken
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.report import ImportSummary
-from sessions_app.transfer.taking import Taken
 
 CAT = Attachment(id="sha256:9f", name="cat.png", media_type="image/png", size=3)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.search.filling import IndexFiller
 from sessions_app.search.index import Connect, SearchIndex
+from sessions_app.search.index_updater import IndexFiller
 from sessions_app.search.query import read_query
+from sessions_app.search.search_request import Results, SearchRequest
 from sessions_app.search.service import SCAN_SECONDS, SessionSearch
 from sessions_app.search.source import SessionsInFiles, Source, StoredSessions
 from sessions_app.search.survey import Surveyor
-from sessions_app.search.wanted import Results, Wanted
 from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
@@ -65,7 +65,7 @@ class Archive:
         return session
 
     def results(self, text: str, **wanted: object) -> Results:
-        return self.search.search(Wanted(query=read_query(text), **wanted))  # type: ignore[arg-type]
+        return self.search.search(SearchRequest(query=read_query(text), **wanted))  # type: ignore[arg-type]
 
     def find(self, text: str, **wanted: object) -> list[tuple[str, int]]:
         """Return the sessions and places of what is found."""

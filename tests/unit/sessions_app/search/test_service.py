@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import AssistantMessage, Attachment, SystemMessage, UserMessage
+from sessions_app.search.index_state import IndexUnavailable
+from sessions_app.search.search_request import read_cursor
 from sessions_app.search.service import FEW
-from sessions_app.search.standing import IndexUnavailable
-from sessions_app.search.wanted import read_cursor
 from sessions_app.session import Session, with_metadata
 from tests.unit.sessions_app.search.conftest import FIRST_DAY, Archive, MakeArchive
 

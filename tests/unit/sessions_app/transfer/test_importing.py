@@ -19,11 +19,11 @@ from sessions_app.labels import with_labels
 from sessions_app.messages import SystemMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_messages
+from sessions_app.transfer.archive_import import Taken
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.export_file import ExportFile
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
-from sessions_app.transfer.taking import Taken
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.formats.exports import FOLDER, entries_of
 from tests.unit.sessions_app.transfer.stores import (

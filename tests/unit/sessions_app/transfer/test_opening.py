@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.transfer.archive_import import ArchiveImport
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.formats.sources import Source
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.opening import open_import
-from sessions_app.transfer.taking import ArchiveImport
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.formats.exports import FOLDER
 from tests.unit.sessions_app.transfer.stores import (

@@ -1,9 +1,9 @@
 """A report counts everything, and tells the first of it one by one."""
 
 from sessions_app.messages import Attachment
+from sessions_app.transfer.archive_import import Taken
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.report import MOST_TOLD, ImportSummary
-from sessions_app.transfer.taking import Taken
 
 CAT = Attachment(id="sha256:9f", name="cat.png", media_type="image/png", size=3)
 

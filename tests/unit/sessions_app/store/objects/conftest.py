@@ -51,7 +51,7 @@ def open_repository(
         owners=owners,
         hints=hints,
         index=index,
-        patience_seconds=0,
+        retry_seconds=0,
     )
 
 

@@ -298,7 +298,7 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
         owners=owners,
         hints=hints,
         index=index,
-        patience_seconds=0.05,
+        retry_seconds=0.05,
     )
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")

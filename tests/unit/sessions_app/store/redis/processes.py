@@ -16,9 +16,9 @@ from sessions_app.store.redis.session_index import IndexTimes, RedisSessionIndex
 from sessions_app.store.repository import Claim
 from tests.object_server import ObjectServer
 
-AT_ONCE = IndexTimes(dirty_ms=0, patience_seconds=60)
+AT_ONCE = IndexTimes(dirty_ms=0, wait_seconds=60)
 """Every mark counts as left over; what a listing waits for, it gets."""
-LATER = IndexTimes(dirty_ms=3_600_000, patience_seconds=60)
+LATER = IndexTimes(dirty_ms=3_600_000, wait_seconds=60)
 """No mark counts as left over."""
 
 

@@ -43,7 +43,7 @@ def test_an_index_that_is_missing_is_made_from_the_objects(
 def test_lists_are_served_with_what_is_known_while_the_index_is_made(
     redis_connection: RedisConnection, object_store: ObjectStore, object_server: ObjectServer
 ) -> None:
-    impatient = IndexTimes(patience_seconds=0)
+    impatient = IndexTimes(wait_seconds=0)
     process = Process(redis_connection, object_store, impatient)
     process.put(session(1))
     may_go_on = threading.Event()
@@ -70,7 +70,7 @@ def test_lists_are_served_with_what_is_known_while_the_index_is_made(
 def test_one_process_makes_the_index_for_all(
     redis_connection: RedisConnection, object_store: ObjectStore, object_server: ObjectServer
 ) -> None:
-    impatient = IndexTimes(patience_seconds=0)
+    impatient = IndexTimes(wait_seconds=0)
     processes = [Process(redis_connection, object_store, impatient) for _ in range(3)]
     may_go_on, is_asked = threading.Event(), threading.Event()
 
@@ -93,7 +93,7 @@ def test_one_process_makes_the_index_for_all(
 def test_what_redis_forgot_is_still_listed_and_found_again(
     redis_connection: RedisConnection, object_store: ObjectStore, object_server: ObjectServer
 ) -> None:
-    one = Process(redis_connection, object_store, IndexTimes(dirty_ms=0, patience_seconds=0))
+    one = Process(redis_connection, object_store, IndexTimes(dirty_ms=0, wait_seconds=0))
     one.index.compare()
     for number in range(3):
         one.write(session(number, second=number))
@@ -189,7 +189,7 @@ def test_a_comparison_is_due_once_in_a_while(
     object_server.forget_requests()
     Process(redis_connection, object_store).index.keep_up()
     assert lists_read(object_server) == 0
-    always = IndexTimes(checked_ms=-1, patience_seconds=60)
+    always = IndexTimes(checked_ms=-1, wait_seconds=60)
     looking = Process(redis_connection, object_store, always)
     looking.put(session(1))
     assert looking.listed() == shown(session(1))

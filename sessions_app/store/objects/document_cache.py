@@ -47,7 +47,7 @@ class WrittenDocument(msgspec.Struct, frozen=True, eq=False):
         return Document(msgspec.structs.replace(file, session=session), self.envelope, self.tag)
 
 
-class KnownDocuments:
+class DocumentCache:
     """The documents that were read or written last. They may be out of date: their tag tells.
 
     They are shared: they are values, which never change. Safe to use from several threads.

@@ -9,7 +9,7 @@ from sessions_app.store.repository import Listing, Unreadable
 Found = SessionMetadata | Unreadable
 
 
-class ArrangedSessions:
+class SortedSessions:
     """Holds what was found under each name: a session's metadata, or why it can't be read.
 
     Not safe to use from several threads at once.

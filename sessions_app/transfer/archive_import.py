@@ -68,7 +68,7 @@ class NoAttachments:
         raise AttachmentNotFound(attachment_id)
 
 
-class SessionTaking:
+class SessionImporter:
     """Takes sessions of this server's kind in, one by one. Calls block.
 
     Doing it twice is doing it once. A session comes after its attachments, so one that breaks off
@@ -190,7 +190,7 @@ class ArchiveImport:
     ) -> None:
         self._archive = archive
         self._done = 0
-        self._taking = SessionTaking(
+        self._taking = SessionImporter(
             sessions,
             store,
             archive,

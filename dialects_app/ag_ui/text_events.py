@@ -4,7 +4,7 @@ from chat.stream.encoding import without_leading_space
 from dialects_app.ag_ui.frames import TAIL, Frames, delta_head
 
 
-class Spoken:
+class TextEvents:
     """Shows the texts and the reasoning of a turn's answers.
 
     A text stays open while a model thinks in the middle of it; reasoning ends where text begins.

@@ -59,7 +59,7 @@ class _Place(NamedTuple):
     record: ResponseRecord | None
 
 
-class KeptResponses:
+class StoredResponses:
     """Finds the responses of all processes, running or not, by their ids.
 
     Args:

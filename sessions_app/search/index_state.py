@@ -23,7 +23,7 @@ class IndexUnavailable(Exception):
         self.is_broken = is_broken
 
 
-class Standing(msgspec.Struct, frozen=True):
+class IndexState(msgspec.Struct, frozen=True):
     """The state of an index, as numbers that tell whether it has changed.
 
     Attributes:
@@ -37,9 +37,9 @@ class Standing(msgspec.Struct, frozen=True):
     removals: int
 
 
-def standing_of(connection: sqlite3.Connection) -> Standing:
+def state_of(connection: sqlite3.Connection) -> IndexState:
     """Return how the index stands; ``IndexUnavailable`` if it is none of this version."""
     row = connection.execute("SELECT * FROM meta").fetchone()
     if row is None or row[0] != VERSION:
         raise IndexUnavailable("of another version", is_broken=True)
-    return Standing(*row[1:])
+    return IndexState(*row[1:])

@@ -12,9 +12,9 @@ from sessions_app.format.codec import encode
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings
 from sessions_app.store.repository import Listing
+from sessions_app.transfer.archive_import import ArchiveImport, Taken
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.reading import SessionArchive
-from sessions_app.transfer.taking import ArchiveImport, Taken
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,

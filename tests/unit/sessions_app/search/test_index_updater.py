@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sessions_app.search.entries import entries_of
-from sessions_app.search.filling import IndexFiller
+from sessions_app.search.index_state import IndexUnavailable
+from sessions_app.search.index_updater import IndexFiller
 from sessions_app.search.query import read_query
-from sessions_app.search.standing import IndexUnavailable
+from sessions_app.search.search_request import SearchRequest
 from sessions_app.search.survey import Surveyor
-from sessions_app.search.wanted import Wanted
 from sessions_app.search.writer import SessionRow
 from tests.unit.sessions_app.search.conftest import FIRST_DAY, Archive, MakeArchive
 
@@ -112,7 +112,7 @@ def test_what_is_gone_is_taken_out(archive: Archive) -> None:
     archive.search.fill()
     assert indexed(archive) == ["bbbbbbbbbb"]
     with archive.index.reading() as reader:
-        assert reader.count(Wanted(query=read_query("apfel"))) == 1
+        assert reader.count(SearchRequest(query=read_query("apfel"))) == 1
 
 
 def test_sessions_that_cannot_be_read_are_tried_once(archive: Archive, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_every_entry_is_a_step_between_which_the_work_may_rest(archive: Archive)
 _BUILD = """
 import os, signal, sys
 from pathlib import Path
-from sessions_app.search import filling
-from sessions_app.search.filling import IndexFiller
+from sessions_app.search import index_updater
+from sessions_app.search.index_updater import IndexFiller
 from sessions_app.search.index import SearchIndex
 from sessions_app.search.source import SessionsInFiles
 from sessions_app.search.survey import Surveyor

@@ -9,9 +9,9 @@ from contextlib import suppress
 from sessions_app.errors import StorageError
 from sessions_app.search.entries import entries_of
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.index_state import IndexUnavailable
 from sessions_app.search.pacing import Pace
 from sessions_app.search.source import Source
-from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Survey, Surveyor
 from sessions_app.search.writer import SessionRow
 from sessions_app.session import SessionMetadata

@@ -3,8 +3,8 @@
 import random
 
 from sessions_app.session import SessionMetadata
-from sessions_app.store.arranged import ArrangedSessions, Found
 from sessions_app.store.repository import Unreadable
+from sessions_app.store.sorted_sessions import Found, SortedSessions
 
 
 def metadata(number: int, second: int) -> SessionMetadata:
@@ -14,7 +14,7 @@ def metadata(number: int, second: int) -> SessionMetadata:
 
 def test_any_history_of_changes_leaves_the_order_of_sorting_anew() -> None:
     chance = random.Random(7)
-    arranged = ArrangedSessions()
+    arranged = SortedSessions()
     known: dict[str, Found] = {}
     for _ in range(200):
         found: dict[str, Found] = {}
@@ -37,7 +37,7 @@ def test_any_history_of_changes_leaves_the_order_of_sorting_anew() -> None:
 
 
 def test_nothing_is_arranged_again_while_nothing_changes() -> None:
-    arranged = ArrangedSessions()
+    arranged = SortedSessions()
     arranged.change({"a": metadata(1, 1)})
     assert arranged.listing() is arranged.listing()
     assert arranged.listing(complete=False).complete is False

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from sessions_app.errors import StorageUnavailable
 
 
-class Patience:
-    """The patience with the store of the turns of a process: spent once by each turn.
+class RetryBudget:
+    """Counts the time for which the turns of a process retry: each may spend it once.
 
     A turn that could not save its answer saves what it has of it, before it leaves its claim to be
     sealed; a second wait would double the first.
@@ -24,7 +24,7 @@ class Patience:
 
     @contextmanager
     def spent_by(self, turn_id: str | None) -> Iterator[float]:
-        """Yield the seconds that a turn may try now; whoever is no turn has no patience.
+        """Yield the seconds that a turn may try now; none for what is no turn.
 
         The second time that a turn gives up it leaves for good, and nothing is remembered of it.
         """

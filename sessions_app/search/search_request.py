@@ -57,7 +57,7 @@ def read_cursor(text: str) -> Cursor:
         ) from error
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A search: words, and the messages in which they are looked for.
 
     Attributes:

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from agents_app import missing
+from agents_app import missing_names
 from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentInvalid
-from agents_app.missing import missing_agents, missing_tools
+from agents_app.missing_names import missing_agents, missing_tools
 from sessions_app.session import AgentSettings, ToolSettings
 from tests.unit.agents_app.conftest import Folders
 from tools_app.toolset import ToolListing, ToolSelection
@@ -43,6 +43,6 @@ async def test_an_agent_that_is_there_and_broken_is_refused(
 async def test_tools_that_may_still_come_are_no_reason_to_wait_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(missing, "LISTING_SECONDS", 0.01)
+    monkeypatch.setattr(missing_names, "LISTING_SECONDS", 0.01)
     settings = ToolSettings(tools=("time__now",))
     assert await missing_tools(settings, SlowTools()) == ()  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from chat.summaries.holding import held
+from chat.summaries.task_lock import held
 from sessions_app.errors import StorageFull
 from tests.unit.chat.summaries.house import Queue
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 HOUR = 3600.0
 
 
-class Seldom:
+class ListingInterval:
     """Says when it is time to list objects for a chore, at first and once in a while.
 
     Args:
