@@ -5,10 +5,11 @@ import signal
 import socket
 import textwrap
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.functional.processes import MANAGE
@@ -70,11 +71,15 @@ def open_stream(streams, server, script, *, workers=1):
 
 
 def until_refused(server, session_id):
-    """Ask for a turn until the server, which was told to stop, refuses it; return that answer."""
+    """Ask for a turn until the server, which was told to stop, refuses it; return that answer.
+
+    A worker that has no turns ends at once, with the connections on which it has read no request.
+    """
     while True:
-        answer = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
-        if answer.status_code == 503:
-            return answer
+        with suppress(httpx.RemoteProtocolError, httpx.ReadError):
+            answer = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
+            if answer.status_code == 503:
+                return answer
 
 
 @pytest.mark.parametrize(
