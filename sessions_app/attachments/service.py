@@ -13,7 +13,12 @@ from sessions_app.attachments.base64_text import (
     id_of,
 )
 from sessions_app.attachments.names import checked_name
-from sessions_app.attachments.store import AttachmentStore, AttachmentWriter, StoredFile
+from sessions_app.attachments.store import (
+    AttachmentStore,
+    AttachmentWriter,
+    StoredFile,
+    write_pieces,
+)
 from sessions_app.errors import AttachmentNotFound, ValidationFailed
 from sessions_app.messages import Attachment
 from sessions_app.shielding import to_the_end
@@ -172,7 +177,7 @@ class AttachmentService:
 
 def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:
     """Keep bytes that are there as a whole, as ``AttachmentService.keep`` does. Blocks."""
-    return attachment_of(_written(store, [data], max_bytes), name)
+    return attachment_of(write_pieces(store, [data], max_bytes=max_bytes), name)
 
 
 def keep_pieces(
@@ -192,19 +197,8 @@ def keep_pieces(
     except AttachmentNotFound:
         stored = None
     if stored is None or stored.size != sum(map(len, pieces)):
-        stored = _written(store, pieces, max_bytes)
+        stored = write_pieces(store, pieces, max_bytes=max_bytes)
     return attachment_of(stored, name)
-
-
-def _written(store: AttachmentStore, pieces: Sequence[bytes], max_bytes: int) -> StoredFile:
-    writer = store.begin(max_bytes=max_bytes)
-    try:
-        for piece in pieces:
-            writer.write(piece)
-        return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 def _id_of(digest: "hashlib._Hash") -> str:

@@ -4,7 +4,7 @@ A file is written once and never changed. Who refers to it is said by sessions a
 and repeated uploads share one file, and a file that nobody refers to is removed some time later.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -100,3 +100,21 @@ class AttachmentStore(Protocol):
         Returns:
             How many were removed.
         """
+
+
+def write_pieces(store: AttachmentStore, pieces: Iterable[bytes], *, max_bytes: int) -> StoredFile:
+    """Keep a file that is read in pieces. Blocks.
+
+    Raises:
+        AttachmentTooLarge: It has more than ``max_bytes``.
+        ValidationFailed: It is broken, or of no type that is known.
+        StorageError: There is no room.
+    """
+    writer = store.begin(max_bytes=max_bytes)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise

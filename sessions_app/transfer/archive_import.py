@@ -1,11 +1,11 @@
 """Imports the sessions of an archive with their attachments. Nothing is overwritten."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
-from sessions_app.attachments.store import AttachmentStore, StoredFile
+from sessions_app.attachments.store import AttachmentStore, StoredFile, write_pieces
 from sessions_app.errors import (
     AttachmentNotFound,
     SessionCorrupt,
@@ -224,24 +224,6 @@ class ArchiveImport:
             taken = self._taking.take(self._archive.session(session_id))
             self._done += 1
             yield taken
-
-
-def write_pieces(store: AttachmentStore, pieces: Iterable[bytes], *, max_bytes: int) -> StoredFile:
-    """Keep a file that is read in pieces. Blocks.
-
-    Raises:
-        AttachmentTooLarge: It has more than ``max_bytes``.
-        ValidationFailed: It is broken, or of no type that is known.
-        StorageError: There is no room.
-    """
-    writer = store.begin(max_bytes=max_bytes)
-    try:
-        for piece in pieces:
-            writer.write(piece)
-        return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 def _taken(

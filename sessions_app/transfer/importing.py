@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from sessions_app.attachments.service import attachment_of
-from sessions_app.attachments.store import AttachmentStore
+from sessions_app.attachments.store import AttachmentStore, write_pieces
 from sessions_app.errors import (
     AttachmentTooLarge,
     SessionCorrupt,
@@ -29,7 +29,6 @@ from sessions_app.transfer.archive_import import (
     Outcome,
     SessionImporter,
     Taken,
-    write_pieces,
 )
 from sessions_app.transfer.conversion import (
     message_ids,
