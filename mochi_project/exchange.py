@@ -20,12 +20,17 @@ _KEY = "mochi.exchange"
 
 
 class Exchange:
-    """A request and its response on a connection of ``BoundedHttpToolsProtocol``."""
+    """A request and its response on a connection of ``BoundedHttpToolsProtocol``.
 
-    __slots__ = ("_cycle", "_on_disconnect")
+    Attributes:
+        server_stops: Whether the server had begun to stop when the request came.
+    """
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    __slots__ = ("_cycle", "_on_disconnect", "server_stops")
+
+    def __init__(self, cycle: RequestResponseCycle, *, server_stops: bool = False) -> None:
         self._cycle = cycle
+        self.server_stops = server_stops
         self._on_disconnect: Callable[[], None] | None = None
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         scope["extensions"] = {_KEY: self}

@@ -6,6 +6,7 @@ AUTHENTICATION_REQUIRED = (
 FOREIGN_PAGE = "Another site's page made this request; only its own pages may."
 JSON_REQUIRED = "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'."
 TOO_MANY_LARGE_BODIES = "Too many large requests are being read already. Try again shortly."
+SHUTTING_DOWN = "The server is shutting down."
 INTERNAL_ERROR = "Something went wrong in this server. Its log says what."
 
 

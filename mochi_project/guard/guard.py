@@ -18,6 +18,7 @@ from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.exchange import Exchange
 from mochi_project.guard import cors
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
@@ -154,6 +155,7 @@ class Guard:
                     return
                 extra = (*extra, *cors.response_headers(origin))
             self._check_token(scope, path, head)
+            _check_server(scope)
             if has_body or (path in UPLOADS and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, path, receive, head)
         except Refused as refusal:
@@ -277,6 +279,17 @@ def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
                 twice = name
             head[name] = value
     return head, twice, size
+
+
+def _check_server(scope: Scope) -> None:
+    """Refuse what comes while the server closes its connections.
+
+    Raises:
+        Refused: The request was not begun, and may be sent to another process.
+    """
+    exchange = Exchange.of(scope)
+    if exchange is not None and exchange.server_stops:
+        raise Refused("SHUTTING_DOWN", messages.SHUTTING_DOWN, retryable=True)
 
 
 def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import orjson
 from dialects_app.openai.errors import error_answer, speaks_openai
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
 
@@ -58,7 +58,8 @@ async def send_refusal(
     headers = [*own, *extra]
     if refusal.code == "UNAUTHENTICATED":
         headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
-    if has_body and scope.get("http_version", "1.1")[0] == "1":
+    closes = has_body or refusal.code == "SHUTTING_DOWN"
+    if closes and scope.get("http_version", "1.1")[0] == "1":
         headers.append((b"connection", b"close"))
     await send(
         {
@@ -93,6 +94,8 @@ def _answer(
     else:
         status = STATUS_OF_CODE[code]
         body = orjson.dumps(envelope(code, message, details=dict(details), retryable=retryable))
+        if code in RETRY_AFTER_OF_CODE:
+            headers.append((b"retry-after", b"%d" % RETRY_AFTER_OF_CODE[code]))
     headers.append((b"content-length", b"%d" % len(body)))
     return status, body, headers
 

@@ -29,8 +29,9 @@ MAX_OPEN_FILES = 65_536
 class WebServer(uvicorn.Server):
     """Calls back when it listens, and ends with exit code 0 on a stop signal."""
 
-    def __init__(self, config: uvicorn.Config, *, on_listening: Callable[[], None]) -> None:
+    def __init__(self, config: ServerConfig, *, on_listening: Callable[[], None]) -> None:
         super().__init__(config)
+        self._config = config
         self._on_listening = on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -47,6 +48,7 @@ class WebServer(uvicorn.Server):
 
         services = get_services()
         await services.end_turns(services.settings.shutdown_grace_seconds)
+        self._config.server_stops = True
         await super().shutdown(sockets=sockets)
 
     @contextlib.contextmanager

@@ -21,6 +21,9 @@ class ServerConfig(uvicorn.Config):
         most_waiting: Connections that may wait for a request, or the rest of one; by default what
             ``WaitingConnections`` takes.
         **options: uvicorn's own.
+
+    Attributes:
+        server_stops: Whether the server closes its connections, and those that come now.
     """
 
     def __init__(
@@ -37,3 +40,4 @@ class ServerConfig(uvicorn.Config):
         self.write_timeout = write_timeout
         self.waiting_connections = WaitingConnections(most_waiting)
         self.departures = Departures()
+        self.server_stops = False

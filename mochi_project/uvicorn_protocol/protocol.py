@@ -23,6 +23,11 @@ from mochi_project.guard.refusal import LINGER_SECONDS
 from mochi_project.uvicorn_protocol.upgrades import IgnoredUpgrades
 from mochi_project.uvicorn_protocol.write_deadline import WriteDeadline
 
+FIRST_REQUEST_SECONDS = 0.75
+"""From its beginning, for which a connection may send its first request though the server stops.
+
+Less than the second after which a stopping server drops what is left (``graceful_stop.py``)."""
+
 _VERSIONS = frozenset({"1.0", "1.1"})  # llhttp lets 0.9 and 2.0 pass
 
 
@@ -30,19 +35,37 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
 
     One whose head takes too long is refused with 408, and a connection that says nothing is closed.
+    When the server stops, the first request of a new connection is still answered, with 503.
     """
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
     _refused = False
+    _server_stops = False
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self._first_request_until = self.loop.time() + FIRST_REQUEST_SECONDS
         self._waiting = self.config.waiting_connections
         self._exchanges: deque[Exchange] = deque()  # the running one, then those pipelined behind
         self._waiting.add(transport)
         self._wait_for_head()
+        if self.config.server_stops:  # it was accepted before the listeners were closed
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """Close the connection when its request is answered, at once if it has none.
+
+        A client that has just connected, or has sent a part of its request's head, can't know that
+        the server stops: it gets a moment to send the request, which the guard refuses.
+        """
+        seconds = self._seconds_for_request()
+        if seconds <= 0 or self._refused:
+            super().shutdown()
+            return
+        self._server_stops = True
+        self.loop.call_later(seconds, super().shutdown)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
@@ -87,7 +110,10 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         cycle = self.cycle
         super().on_headers_complete()
         if self.cycle is not cycle:
-            self._exchanges.append(Exchange(self.cycle))
+            self._first_request_until = 0.0
+            self._exchanges.append(Exchange(self.cycle, server_stops=self._server_stops))
+            if self._server_stops:
+                super().shutdown()  # the connection ends with this request
         self.headers = []  # uvicorn would add trailers to the headers that it has handed out
 
     def on_body(self, body: bytes) -> None:
@@ -111,6 +137,14 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
         self._refuse("BAD_REQUEST", msg)
+
+    def _seconds_for_request(self) -> float:
+        """Return how long a connection that closes still waits for a request."""
+        if not getattr(self.cycle, "response_complete", True):
+            return 0
+        if self._unfinished:
+            return FIRST_REQUEST_SECONDS
+        return self._first_request_until - self.loop.time()
 
     def _wait_for_head(self) -> None:
         seconds = self.config.head_timeout

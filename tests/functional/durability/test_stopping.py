@@ -5,11 +5,10 @@ import signal
 import socket
 import textwrap
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from tests.functional.processes import MANAGE
@@ -71,15 +70,11 @@ def open_stream(streams, server, script, *, workers=1):
 
 
 def until_refused(server, session_id):
-    """Ask for a turn until the server, which was told to stop, refuses it; return that answer.
-
-    A worker that has no turns ends at once, with the connections on which it has read no request.
-    """
+    """Ask for a turn until the server, which was told to stop, refuses it; return that answer."""
     while True:
-        with suppress(httpx.RemoteProtocolError, httpx.ReadError):
-            answer = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
-            if answer.status_code == 503:
-                return answer
+        answer = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
+        if answer.status_code == 503:
+            return answer
 
 
 @pytest.mark.parametrize(
@@ -116,6 +111,31 @@ def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, 
         partial = server.session_file(session_id)["messages"][-1]
         assert (partial["content"], partial["interrupted"]) == ("Half an", True)
     assert server.process.returncode in {0, -number}
+
+
+@pytest.mark.parametrize(
+    "headers", ["", "GET /api/v1/health"], ids=["no byte", "half of its headers"]
+)
+@ways("one process")
+def test_a_client_that_connects_while_the_server_stops_is_told_to_come_back(start, headers, way):
+    server = start(**way)
+    address = urlsplit(server.url)
+    where = (address.hostname, address.port)
+    with socket.create_connection(where, 60) as idle, idle.makefile("rb") as answers:
+        idle.sendall(b"HEAD /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while answers.readline().strip():
+            pass
+        with socket.create_connection(where, 60) as new, new.makefile("rb") as refusal:
+            new.sendall(headers.encode())
+            stopping = Stopping(server)
+            assert answers.read() == b""  # the one that waited for its next request is closed
+            rest = "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            new.sendall(rest.removeprefix(headers).encode())
+            head, _, body = refusal.read().lower().partition(b"\r\n\r\n")
+    assert head.startswith(b"http/1.1 503 ")
+    assert {b"connection: close", b"retry-after: 5"} <= set(head.split(b"\r\n"))
+    assert b'"code":"shutting_down"' in body
+    stopping.wait()
 
 
 @ways("one process", "uvicorn")

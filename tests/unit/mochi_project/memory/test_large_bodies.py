@@ -63,17 +63,20 @@ async def finish(app: Reading, *asked: asyncio.Task[Reply]) -> list[int | None]:
     return [reply.status for reply in await asyncio.gather(*asked)]
 
 
+@pytest.mark.parametrize(
+    ("path", "field"), [("/v1/chat/completions", "mochi_code"), ("/api/v1/ui/chat", "code")]
+)
 async def test_one_more_waits_and_is_told_to_come_back(
-    app: Reading, guard: Guard, monkeypatch: pytest.MonkeyPatch
+    app: Reading, monkeypatch: pytest.MonkeyPatch, path: str, field: str
 ) -> None:
     monkeypatch.setattr(large_bodies, "WAIT_SECONDS", 0.01)
     impatient = Guard(app, settings(max_body_bytes=1024, max_history_bytes=4096))
     asked = await fill(app, impatient)
 
-    refused = await send(impatient, LARGE)
+    refused = await send(impatient, LARGE, path)
 
     error = json.loads(refused.body)["error"]
-    assert (refused.status, error["mochi_code"]) == (503, "TOO_MANY_LARGE_BODIES")
+    assert (refused.status, error[field]) == (503, "TOO_MANY_LARGE_BODIES")
     assert error["details"]["retryable"] is True
     assert refused.headers[b"retry-after"] == b"5"
     assert b"x-should-retry" not in refused.headers
