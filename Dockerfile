@@ -9,7 +9,7 @@ WORKDIR /src
 COPY . .
 ENV UV_PROJECT_ENVIRONMENT=/opt/mochi UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1
 # The constraints in pyproject.toml choose the versions that were tested, of the build's packages too.
-RUN uv sync --no-default-groups --no-editable --no-cache --extra cluster --extra otel
+RUN uv sync --no-default-groups --no-editable --no-cache --extra cluster --extra metrics --extra otel
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --create-home --uid 1000 mochi && install -d -o mochi -g mochi -m 0700 /data

@@ -119,8 +119,14 @@ def test_nginx_with_tls_passes_pages_of_its_own_origin_and_streams(
         stream = client.post(
             "/api/v1/chat/stream", headers=own, json={"model": "qwen3:14b", "message": "Hi"}
         )
+        models = client.get("/v1/models", headers=own)
+        upload = client.post(
+            "/api/v1/attachments?name=notes.txt", headers=own, content=b"a line\n" * 2**19
+        )
         stranger = client.get("/api/v1/sessions", headers={"Host": authority})
 
+    assert models.status_code == 200
+    assert upload.status_code == 201, upload.text
     assert page.status_code == 200
     assert "event: done" in stream.text
     assert stranger.status_code == 401
@@ -263,8 +269,28 @@ def test_what_lives_in_a_cluster_is_never_thrown_away() -> None:
     assert published == {"nginx"}
 
 
-def test_the_image_has_what_a_cluster_takes() -> None:
-    assert re.search(r"^RUN uv sync .*--extra cluster", DOCKERFILE, re.MULTILINE)
+def test_proxies_let_the_largest_body_through_that_the_server_takes() -> None:
+    largest = max(
+        field.default
+        for name, field in MochiSettings.model_fields.items()
+        if "max_" in name and name.endswith("_bytes")
+    )
+    sizes = [
+        int(size) * 2**20
+        for text in (*NGINX.values(), CLUSTER_NGINX)
+        for size in re.findall(r"client_max_body_size (\d+)m;", text)
+    ]
+
+    assert sizes == [largest] * 3
+
+
+def test_the_image_has_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    [sync] = re.findall(r"^RUN uv sync (.*)$", DOCKERFILE, re.MULTILINE)
+
+    assert set(re.findall(r"--extra (\w+)", sync)) == set(extras)
 
 
 def test_the_guides_name_commands_that_a_wheel_has() -> None:
