@@ -1,1 +1,1 @@
-"""Declares the ports of the stores that turns use; each storage engine has a folder."""
+"""Declares the storage ports that turns use; each storage engine has a folder."""

@@ -1,4 +1,4 @@
-"""Declares the port to the log of changes, which tells every process what others changed."""
+"""Declares the port of the change log, by which processes learn of changes made by others."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, get_args
@@ -10,17 +10,17 @@ ChangeKind = Literal["created", "changed", "deleted", "turn_started", "turn_wait
 KINDS: frozenset[str] = frozenset(get_args(ChangeKind))
 
 POSITION_PATTERN = "^([0-9a-f]{1,32}-[0-9]{1,20})?$"
-"""The ids of changes, and the empty one that a browser may send."""
+"""Matches ids of changes, and the empty id that a browser may send."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a session: it says what to look at, and not what is there now.
+    """A notice that a session changed, without its content.
 
     Attributes:
-        id: Its place in the log.
-        kind: One of ``ChangeKind``, or of a newer server.
+        id: The position in the log.
+        kind: One of ``ChangeKind``, or a kind of a newer server.
         session_id: The session.
-        turn_id: The turn, if it is about one.
+        turn_id: The turn concerned; empty if none.
     """
 
     id: str
@@ -30,37 +30,37 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeLog(Protocol):
-    """Keeps the newest changes, in one order for all processes, while somebody listens.
+    """Stores the newest changes, in one order for all processes, while there are listeners.
 
-    All calls but ``follow`` block for moments.
+    All calls but ``follow`` block briefly.
     """
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
-        """Add a change, after it was made; next to nothing where nobody listens.
+        """Append a change after it was made; almost free without listeners.
 
-        Raises nothing: what was changed was changed. A log that takes no more is given up, so that
-        whoever reads it hears of that.
+        Never raises, because the change itself has succeeded. A log that cannot be written to is
+        discarded, so that its readers notice the gap.
         """
 
     def open(self) -> str:
-        """Say that somebody listens, for ten minutes from now; return the id of the newest change.
+        """Keep the log for the next ten minutes; return the id of the newest change.
 
         Raises:
-            StorageError: The log can't be kept.
+            StorageError: The log can't be written to.
         """
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in any thread, when there may be more; return how to stop that."""
+        """Call ``changed``, in any thread, when there may be changes; return a stop function."""
 
     def read(self, after: str, most: int) -> Sequence[Change] | None:
         """Return the next changes after the one with this id.
 
         Returns:
-            The changes, ``most`` at most; None where what came after it is not known any more.
+            Up to ``most`` changes; None if the log no longer has all changes since that id.
 
         Raises:
-            StorageError: The log is out of reach just now.
+            StorageError: The log can't be read at the moment.
         """
 
     def sweep(self) -> None:
-        """Forget all changes if nothing has listened for long."""
+        """Delete the log if there have been no listeners for ten minutes."""

@@ -1,7 +1,7 @@
-"""Declares the port for idempotency keys: ``Idempotency-Key`` to turn.
+"""Declares the port of idempotency keys, which map ``Idempotency-Key`` to a turn.
 
-Of several equal requests exactly one starts a turn, the others find out which. A start that died is
-told from a slow one by its process, never by its age (docs/decisions/0037).
+Of several equal requests exactly one starts a turn; the others get that turn. A dead start is
+recognized by its process, never by its age (docs/decisions/0037).
 """
 
 import hashlib
@@ -13,13 +13,13 @@ VERSION = 2
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Says which turn a key stands for.
+    """Maps a key to its turn.
 
     Attributes:
-        version: Of the record: 2, or 1 for one of a server before keys were locked.
+        version: The format version: 2, or 1 if written before keys were locked.
         fingerprint: A hash of the request; the same key with another request is refused.
         turn_id: The turn; None while it is being started.
-        session_id: Its session; None likewise.
+        session_id: The turn's session; None while it is being started.
     """
 
     version: int = 1
@@ -34,60 +34,60 @@ def fingerprint_of(*parts: object) -> str:
 
 
 class HeldKey(Protocol):
-    """Holds a key for which this process is about to start a turn. All calls block.
+    """Holds a key while this process starts its turn. All calls block.
 
-    It must be ended once, by ``release`` or ``drop``.
+    Call exactly one of ``release`` and ``drop`` at the end.
     """
 
     @property
     def record(self) -> KeyRecord:
-        """Return the turn that the key stands for now."""
+        """Return the key's current record."""
 
     def keep(self, session_id: str, turn_id: str) -> None:
-        """Record the turn that the key stands for; it stays held."""
+        """Store the turn of the key, which stays held."""
 
     def release(self) -> None:
-        """Let go of the key: what it stands for shows by itself from now on."""
+        """Stop holding the key; from now on its turn's own state counts."""
 
     def drop(self) -> None:
-        """Free the key: nothing came of the request.
+        """Free the key, because no turn was started.
 
         Raises:
-            StorageReadOnly: It can't be removed; it is released all the same.
+            StorageReadOnly: The key can't be removed; it is released all the same.
         """
 
 
 class IdempotencyKeys(Protocol):
-    """Keeps the keys in use, for every web process. All calls block."""
+    """Stores the keys in use, shared by all web processes. All calls block."""
 
     def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
-        """Take the key for a turn, or return what it stands for already.
+        """Take a free key for a new turn, or return the record of one that is in use.
 
         Raises:
-            KeyReused: The key stands for another request.
-            KeyOfOtherVersion: Its record is one of a newer server.
+            KeyReused: The key was used with another request.
+            KeyOfOtherVersion: The record was written by a newer server.
             StorageFull: No space is left.
         """
 
     def find(self, key: str) -> KeyRecord | None:
-        """Return what the key stands for; None when it is free.
+        """Return the key's record, or None if it is free.
 
         Raises:
-            KeyOfOtherVersion: Its record is one of a newer server.
+            KeyOfOtherVersion: The record was written by a newer server.
         """
 
     def is_held(self, key: str, record: KeyRecord) -> bool:
-        """Return whether a living process starts the turn of this record."""
+        """Return whether a living process is starting the turn of this key."""
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and is not held.
+        """Free the key if it still has exactly this record and is not held.
 
         Raises:
-            StorageReadOnly: It can't be removed.
+            StorageReadOnly: The key can't be removed.
         """
 
     def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
-        """Free keys of that age whose turn is not among the known ones; return how many.
+        """Free keys older than that whose turn is not in ``known_turns``; return how many.
 
-        Keys that are held, and those of newer servers, stay.
+        Held keys and those written by newer servers stay.
         """

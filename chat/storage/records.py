@@ -1,60 +1,60 @@
-"""Declares the port for small records of sessions, in which approvals and responses are kept."""
+"""Declares the port of small per-session records, which store approvals and responses."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 TURN_NAMES = "[0-9a-f]{20}"
 TURN_KINDS = ("request", "end", "deleted")
-"""Records of turns that were asked for in another protocol, by their ids: what was asked for beyond
-what a session holds, how it ended, that it was deleted."""
+"""The kinds of records of a turn requested in another protocol: request fields that a session does
+not store, the outcome, and a deletion marker."""
 
 
 class Records(Protocol):
-    """Keeps records by session, name and kind; a name has at most one of each kind. All block."""
+    """Stores records by session, name and kind. All calls block."""
 
     def sessions(self, unchanged_since: float) -> Sequence[str]:
-        """Return the sessions that have records, and got none since then (seconds since 1970)."""
+        """Return the sessions with records whose last put was not after that time (Unix time)."""
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return the session's names, each with the kinds of records that it has."""
+        """Return the session's record names, each with its kinds."""
 
     def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        """Return a record, empty where it can't be read; None where there is none."""
+        """Return a record: empty if it can't be read, None if it does not exist."""
 
     def put(
         self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
     ) -> bool:
-        """Keep a record; it is durable when this returns, where records are made so.
+        """Store a record; it is durable when this returns, if the store is configured so.
 
         Args:
             session_id: The session.
             name: The subject of the record.
             kind: Its kind.
             data: Its content.
-            exclusive: Replace none: of several writers exactly one succeeds.
+            exclusive: Do not replace an existing record: of several writers exactly one succeeds.
 
         Returns:
-            False if ``exclusive`` and there is one already.
+            False if ``exclusive`` and the record exists already.
 
         Raises:
-            StorageError: It can't be kept.
+            StorageError: The record can't be stored.
         """
 
     def discard(self, session_id: str) -> None:
-        """Forget everything about a session."""
+        """Delete all records of a session."""
 
     def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
-        """Forget names of which no record has changed since then (seconds since 1970).
+        """Delete the records of names without a change since that time (Unix time).
 
-        A name with a foreign record (of a newer server) stays. Returns how many were forgotten.
+        Names with a foreign record (of a newer server) stay. Returns how many names were deleted.
         """
 
 
 class StampedRecords(Records, Protocol):
-    """Keeps records, and says cheaply which sessions have new ones."""
+    """Stores records, and tells cheaply which sessions have new ones."""
 
     def stamps(self) -> Mapping[str, Hashable]:
-        """Return the sessions that have records, each with a stamp that differs after each ``put``.
+        """Return a stamp for each session with records; it differs after each ``put``.
 
-        Sessions whose records all ended by themselves may be among them.
+        Sessions whose records have all expired may be included.
         """

@@ -1,4 +1,4 @@
-"""Delivers the signals of other processes to the turns of this one."""
+"""Delivers signals from other processes to the turns of this process."""
 
 import asyncio
 import logging
@@ -11,15 +11,15 @@ from sessions_app.errors import StorageError
 logger = logging.getLogger(__name__)
 
 REST_SECONDS = 10.0
-AGAIN_SECONDS = 1.0
-"""The pause before signals that could not be read are looked for again."""
+RETRY_SECONDS = 1.0
+"""The pause before reading signals is retried after an error."""
 
 
 class SignalInbox:
-    """Calls ``obey`` with each signal to a turn of this process, while there are such turns.
+    """Calls ``obey`` with each signal to a turn of this process.
 
-    A turn is expected from before others can see it until it has ended; a signal that comes before
-    the turn can obey is kept for it.
+    Call ``expect`` before other processes can see a turn, ``ready`` once it can handle signals and
+    ``forget`` when it has ended. Signals that arrive before ``ready`` are buffered.
     """
 
     def __init__(self, signals: Signals, obey: Callable[[str, str], None]) -> None:
@@ -36,10 +36,10 @@ class SignalInbox:
         self._reading: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Watch for signals, those that are there first; called on the loop.
+        """Watch for signals, including those already waiting; called on the loop.
 
-        Call it when a turn is expected. The watching ends some time after the last expected turn:
-        turns that follow each other shall not wake the watcher's thread at their beginning.
+        Call it when a turn is expected. Watching stops some time after the last expected turn, so
+        that successive turns do not have to restart the watcher's thread.
         """
         if self._loop is asyncio.get_running_loop():
             return
@@ -60,19 +60,19 @@ class SignalInbox:
             self.close()
 
     def close(self) -> None:
-        """Stop watching; ``open`` begins again."""
+        """Stop watching; ``open`` starts it again."""
         if self._stop_watching is not None:
             self._stop_watching()
         self._stop_watching = self._loop = None
 
     def expect(self, turn_id: str) -> None:
-        """Take the turn's signals from now on. May be called from a thread."""
+        """Accept signals to the turn from now on. May be called from a thread."""
         with self._lock:
             self._expected.add(turn_id)
             self._used = True
 
     def ready(self, turn_id: str) -> None:
-        """Let the turn obey, first what came before; called on the loop."""
+        """Deliver the turn's signals from now on, buffered ones first; called on the loop."""
         with self._lock:
             self._obeying.add(turn_id)
             if not self._early:
@@ -83,7 +83,7 @@ class SignalInbox:
             self._deliver(*signal)
 
     def forget(self, turn_id: str) -> None:
-        """Take no more signals to the turn. May be called from a thread."""
+        """Accept no more signals to the turn. May be called from a thread."""
         with self._lock:
             self._expected.discard(turn_id)
             self._obeying.discard(turn_id)
@@ -92,7 +92,7 @@ class SignalInbox:
 
     @property
     def is_reading(self) -> bool:
-        """Return whether it looks for signals just now."""
+        """Return whether signals are being read."""
         return self._reading is not None and not self._reading.done()
 
     def _look(self) -> None:
@@ -108,7 +108,7 @@ class SignalInbox:
                     signals = await asyncio.to_thread(self._signals.take, self._awaited())
                 except StorageError as error:
                     logger.warning("signals can't be read now", extra={"reason": error.message})
-                    await asyncio.sleep(AGAIN_SECONDS)
+                    await asyncio.sleep(RETRY_SECONDS)
                     self._changed = True
                     continue
                 for signal in signals:

@@ -1,39 +1,39 @@
-"""Declares the port for the queue of tasks that the background workers run."""
+"""Declares the port of the task queue of the background workers."""
 
 from typing import Protocol
 
 
 class TaskQueue(Protocol):
-    """Queues calls of functions. A task may get lost: its reason is kept elsewhere as well.
+    """Queues function calls. Tasks may get lost, so callers must be able to queue them again.
 
     Attributes:
-        is_shared: Whether several workers run its calls, which then are to be held.
+        is_shared: Whether several workers run the calls, which then have to ``hold`` them.
     """
 
     is_shared: bool
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
-        """Queue a function to be called with these arguments, all or none. Blocks.
+        """Queue calls of a function with these arguments, all or none. Blocks.
 
         Args:
-            function: Its dotted name; the worker imports it. It takes any number of arguments.
-            arguments: Each comes with one call, alone or with others. Names only, never texts of
-                people: a queue may be readable.
-            delay_seconds: The worker leaves the calls alone for so long.
+            function: The dotted name; the worker imports it. It takes any number of arguments.
+            arguments: Each is passed in one call, alone or with others. Identifiers only, never
+                users' text: a queue may be readable by others.
+            delay_seconds: The minimum delay before the worker runs the calls.
 
         Returns:
-            False when they can't be queued just now.
+            False if they can't be queued at the moment.
         """
 
     def hold(self, function: str, argument: str) -> bool:
-        """Keep a call to this process while it runs; False while another one has it. Blocks.
+        """Lease a call to this process while it runs; False if another one has it. Blocks.
 
-        A hold that is neither renewed nor released ends some seconds later, and the call is queued
-        again: its worker died. One worker alone needs no holds, and gets them all.
+        A lease that is neither renewed nor released expires after some seconds, and the call is
+        queued again, since its worker died. A queue of one worker grants every lease.
         """
 
     def renew(self, function: str, argument: str) -> None:
-        """Keep the call for some more seconds. Blocks."""
+        """Renew the lease of a call for some more seconds. Blocks."""
 
     def release(self, function: str, argument: str) -> None:
-        """End the hold; the call is not queued again for it. Blocks."""
+        """End the lease; the call is not queued again. Blocks."""

@@ -49,7 +49,7 @@ class TurnStream:
         "_failed",
         "_is_left",
         "_is_lost",
-        "_keeps_at_once",
+        "_is_synchronous",
         "_left",
         "_noted",
         "_numbered",
@@ -94,7 +94,7 @@ class TurnStream:
         self._is_lost = False
         self._failed: Callable[[MochiError], object] | None = None
         self._writer = writer
-        self._keeps_at_once = writer.keeps_at_once
+        self._is_synchronous = writer.is_synchronous
         self._read_journal = read_journal
         self._discard_journal = discard_journal
         self._subscriptions: tuple[Subscription, ...] = ()
@@ -102,7 +102,7 @@ class TurnStream:
         self._unkept: deque[Unkept] = deque()
         self._observer: Observe | None = None
         self._left: Callable[[], None] | None = None
-        writer.when_troubled(self._take_trouble)
+        writer.on_failure(self._take_trouble)
 
     @property
     def subscriber_count(self) -> int:
@@ -134,7 +134,7 @@ class TurnStream:
         if self.failure is not None or self._is_left:
             return False
         numbered, lines = self._number(events)
-        if not self._keeps_at_once:
+        if not self._is_synchronous:
             self._unkept.append((numbered, events, self.written))
             return self._write(lines, self._show_next)
         if not self._write(lines):
@@ -278,7 +278,7 @@ class TurnStream:
             self._fail(error)
             return False
         self.written = written = self.written + len(lines)
-        if not self._keeps_at_once or written > MAX_TURN_BYTES:
+        if not self._is_synchronous or written > MAX_TURN_BYTES:
             self._judge_room()
         return True
 

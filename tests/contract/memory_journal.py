@@ -36,7 +36,7 @@ class Lines:
 class MemoryWriter:
     """Keeps lines in a task, one append after the other; at once where no event loop runs."""
 
-    keeps_at_once = False
+    is_synchronous = False
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class MemoryWriter:
         if self._pump is None or self._pump.done():
             self._pump = loop.create_task(self._keep_all())
 
-    def when_troubled(self, call: Callable[[OSError], None]) -> None:
+    def on_failure(self, call: Callable[[OSError], None]) -> None:
         self.troubled = call
 
     async def flushed(self) -> None:

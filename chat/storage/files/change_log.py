@@ -1,13 +1,14 @@
-"""Keeps the log of changes in a file, to which every process appends (docs/decisions/0073).
+"""Stores the change log in a file that every process appends to (docs/decisions/0073).
 
 ::
 
-    {directory}/log        a line for each change, below one that names the log and the one before
-    {directory}/log.1      the log before
-    {directory}/listened   whose time says when somebody last listened
+    {directory}/log        a header line with the names of this log and the previous one, then
+                           one line per change
+    {directory}/log.1      the previous log
+    {directory}/listened   an empty file; its mtime is when ``open`` was last called
 
-Where there is no log, nobody listens: a change costs one look for it. The id of a change is the
-name of its log and the place where its line ends.
+The log exists only while there are listeners; without it, a change costs one failed open. The id of
+a change is the name of its log and the offset after its line.
 """
 
 import logging
@@ -30,7 +31,7 @@ from sessions_app.store.locks import FileLocks
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 20
-"""Of one log, some 15,000 changes."""
+"""The maximum size of a log, some 15,000 changes."""
 LISTENED_SECONDS = 600.0
 LOCK_SECONDS = 10.0
 
@@ -43,12 +44,12 @@ _LINE_BYTES = 160
 
 
 class FileChangeLog:
-    """Keeps the changes of one data directory; implements ``ChangeLog``.
+    """Stores changes in a directory; implements ``ChangeLog``.
 
     Args:
-        directory: Where the files are; made when somebody listens.
-        watcher: Watches the log for what other processes add, while somebody listens.
-        most_bytes: The size at which a new log is begun.
+        directory: The directory of the files; created by ``open``.
+        watcher: Watches the log for changes by other processes, while there are listeners.
+        most_bytes: The size at which the log is rotated.
     """
 
     def __init__(
@@ -65,24 +66,24 @@ class FileChangeLog:
         self._followers: set[_Follower] = set()
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
-        """Add a change, after it was made; next to nothing where nobody listens."""
+        """Append a change after it was made; almost free without listeners."""
         written: _Extent | None = None
         try:
             written = self._append(f"{kind} {session_id} {turn_id}\n".encode())
-        except FileNotFoundError:  # the usual case: nobody listens
+        except FileNotFoundError:  # the usual case: no listeners
             return
         except OSError:
-            logger.warning("the log of changes takes no more, and is begun anew", exc_info=True)
+            logger.warning("the change log can't be written to, starting a new one", exc_info=True)
             with suppress(OSError):
                 Path(self._path).unlink()
         with self._lock:
             followers = tuple(self._followers)
         for follower in followers:
             with suppress(RuntimeError):  # its event loop was closed just now
-                follower.tell(written)
+                follower.notify(written)
 
     def open(self) -> str:
-        """Say that somebody listens, for ten minutes; return the id of the newest change.
+        """Keep the log for the next ten minutes; return the id of the newest change.
 
         Raises:
             StorageError: The directory can't be written to.
@@ -100,12 +101,12 @@ class FileChangeLog:
             raise
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in any thread, when there may be more; return how to stop that."""
+        """Call ``changed``, in any thread, when there may be changes; return a stop function."""
         follower = _Follower(changed)
         with self._lock:
             self._followers.add(follower)
         unwatch = self._watcher.watch(
-            Path(self._path), lambda: follower.tell(_extent_at(self._path))
+            Path(self._path), lambda: follower.notify(_extent_at(self._path))
         )
 
         def stop() -> None:
@@ -116,7 +117,7 @@ class FileChangeLog:
         return stop
 
     def read(self, after: str, most: int) -> Sequence[Change] | None:
-        """Return the next changes after the one with this id; None where they are not known."""
+        """Return up to ``most`` changes after the one with this id; None if it is unknown."""
         wanted, _, digits = after.partition("-")
         try:
             with _opened(self._path) as log:
@@ -137,7 +138,7 @@ class FileChangeLog:
             return None
 
     def sweep(self) -> None:
-        """Forget everything where nobody has listened for ten minutes."""
+        """Delete the log if there have been no listeners for ten minutes."""
         with suppress(FileNotFoundError):
             if self._is_listened_to():
                 return
@@ -151,10 +152,10 @@ class FileChangeLog:
         return Path(self._listened).stat().st_mtime > time.time() - LISTENED_SECONDS
 
     def _append(self, line: bytes) -> "_Extent":
-        """Append a line to the log; once more if another one was begun meanwhile.
+        """Append a line to the log, and again to the new one if it was rotated meanwhile.
 
-        Without a lock, so that no process that is stopped here keeps others from a turn. A line
-        that came too late for a log, whose readers may have gone on, is in the next one again.
+        Uses no lock, so that a process suspended here cannot block turns of others. Readers may
+        have finished with the rotated log, hence the second append.
         """
         while True:
             descriptor = os.open(self._path, _APPEND)
@@ -168,10 +169,9 @@ class FileChangeLog:
                 return _extent(written_to)
 
     def _keep_bounded(self) -> None:
-        """Begin a log where there is none, or where it is full, or of a machine's earlier run.
+        """Start a new log if there is none, it is full, or the machine has been rebooted.
 
-        What was written last before a power cut may be lost, and its place be taken by something
-        else.
+        After a power cut the end of a log may be lost, so its offsets could be reused.
         """
         before = "-" * 16
         try:
@@ -180,7 +180,7 @@ class FileChangeLog:
                 size = os.fstat(log).st_size
             if name.startswith(_boot()) and size <= self._most_bytes:
                 return
-            with suppress(OSError):  # then who is behind begins anew
+            with suppress(OSError):  # then readers of the previous log have to start over
                 aside = Path(f"{self._directory}/.log.{new_file_tag()}.tmp")
                 aside.hardlink_to(self._path)
                 aside.replace(self._earlier)
@@ -192,23 +192,23 @@ class FileChangeLog:
 
 
 _Extent = tuple[int, int]
-"""A log and its size: what was added changes it."""
+"""The inode and size of a log, which differ after every append."""
 
 
 class _Follower:
-    """Somebody who is told that there is more, once for each writing.
+    """A callback for appends, called once for each.
 
-    This process's changes are told at once, and are seen by the watcher soon after, more than once.
+    Appends of this process are notified immediately; the watcher reports them again later.
     """
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed = changed
-        self._told: _Extent | None = None
+        self._notified: _Extent | None = None
 
-    def tell(self, extent: _Extent | None) -> None:
-        """Tell, unless it is known; None: the log may be another one."""
-        if extent is None or extent != self._told:
-            self._told = extent
+    def notify(self, extent: _Extent | None) -> None:
+        """Call back unless ``extent`` was notified already; None always calls back."""
+        if extent is None or extent != self._notified:
+            self._notified = extent
             self._changed()
 
 
@@ -224,7 +224,7 @@ def _extent_at(path: str) -> _Extent | None:
 
 
 class _NoLogError(Exception):
-    """Something else stands in the place of a log."""
+    """Raised when a file is not a log."""
 
 
 @contextmanager
@@ -237,7 +237,7 @@ def _opened(path: str) -> Iterator[int]:
 
 
 def _header(log: int) -> tuple[str, str]:
-    """Return the name of a log, and of the one before."""
+    """Return the names of the log and of the previous one."""
     header = _HEADER.fullmatch(os.pread(log, _HEADER_BYTES, 0))
     if header is None:
         raise _NoLogError
@@ -245,14 +245,14 @@ def _header(log: int) -> tuple[str, str]:
 
 
 def _end(log: int) -> int:
-    """Return where the last whole line ends."""
+    """Return the offset after the last whole line."""
     size = os.fstat(log).st_size
     start = max(0, size - _LINE_BYTES)
     return start + os.pread(log, _LINE_BYTES, start).rfind(b"\n") + 1
 
 
 def _changes(log: int, name: str, start: int, most: int) -> list[Change] | None:
-    """Return the changes of a log from a place on; None where no line begins there."""
+    """Return the changes of a log from an offset on; None if no line begins there."""
     data = os.pread(log, most * _LINE_BYTES, start - 1) if start >= _HEADER_BYTES else b""
     if not data.startswith(b"\n"):
         return None
@@ -272,7 +272,7 @@ def _changes(log: int, name: str, start: int, most: int) -> list[Change] | None:
 
 @cache
 def _boot() -> str:
-    """Return a name of this run of the machine, where it has one."""
+    """Return the first 8 digits of the kernel's boot id, or zeros without one."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii")[:8]
     return "0" * 8

@@ -1,9 +1,8 @@
-"""Keeps idempotency keys as one small file each, made exclusively.
+"""Stores each idempotency key as a small file, created exclusively.
 
-The process that starts a key's turn holds a ``flock`` on the file until the turn is there,
-however long that takes; the system drops the lock with the process. So a start that died is
-distinguished from a slow one by its process, never by its age. A key lives as long as its turn's
-journal (docs/decisions/0037).
+The process that starts a key's turn holds a ``flock`` on the file until the turn exists. The system
+drops the lock with the process, so a dead start is recognized by its process, never by its age. A
+key is kept as long as its turn's journal (docs/decisions/0037).
 """
 
 import fcntl
@@ -32,7 +31,7 @@ from sessions_app.store.locks import try_lock
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
 UNLOCKED_START_SECONDS = 10.0
-"""The time limit of a start by a server of version 1, which knew no locks on keys."""
+"""The time limit of a start by a server of version 1, which did not lock keys."""
 
 
 class _Version(msgspec.Struct):
@@ -40,9 +39,9 @@ class _Version(msgspec.Struct):
 
 
 class FileHeldKey:
-    """Holds a key by the lock on its file. All calls block.
+    """Holds a key by a lock on its file. All calls block.
 
-    It must be ended once, by ``release`` or ``drop``.
+    Call exactly one of ``release`` and ``drop`` at the end.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:
@@ -51,7 +50,7 @@ class FileHeldKey:
         self._descriptor = _put(path, self.record, exclusive=True)
 
     def keep(self, session_id: str, turn_id: str) -> None:
-        """Record the turn that the key stands for; it stays held."""
+        """Store the turn of the key, which stays held."""
         known = msgspec.structs.replace(self.record, session_id=session_id, turn_id=turn_id)
         descriptor = _put(self._path, known, exclusive=False)
         self.record = known
@@ -59,14 +58,14 @@ class FileHeldKey:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let go of the key: what it stands for shows by itself from now on."""
+        """Stop holding the key; from now on its turn's own state counts."""
         os.close(self._descriptor)
 
     def drop(self) -> None:
-        """Free the key: nothing came of the request.
+        """Free the key, because no turn was started.
 
         Raises:
-            StorageReadOnly: It can't be removed; it is released all the same.
+            StorageReadOnly: The file can't be removed; the key is released all the same.
         """
         try:
             _unlink(self._path)
@@ -75,17 +74,17 @@ class FileHeldKey:
 
 
 class FileIdempotencyKeys:
-    """Keeps the keys of one directory; implements ``IdempotencyKeys``. All calls block."""
+    """Stores keys in a directory; implements ``IdempotencyKeys``. All calls block."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def take(self, key: str, fingerprint: str) -> FileHeldKey | KeyRecord:
-        """Take the key for a turn, or return what it stands for already.
+        """Take a free key for a new turn, or return the record of one that is in use.
 
         Raises:
-            KeyReused: The key stands for another request.
-            KeyOfOtherVersion: Its record is one of a newer server.
+            KeyReused: The key was used with another request.
+            KeyOfOtherVersion: The record was written by a newer server.
             StorageFull: No space is left.
         """
         while True:
@@ -99,10 +98,10 @@ class FileIdempotencyKeys:
                 return found
 
     def find(self, key: str) -> KeyRecord | None:
-        """Return what the key stands for; None when it is free.
+        """Return the key's record, or None if it is free.
 
         Raises:
-            KeyOfOtherVersion: Its record is one of a newer server.
+            KeyOfOtherVersion: The record was written by a newer server.
         """
         path = self._path(key)
         try:
@@ -110,11 +109,11 @@ class FileIdempotencyKeys:
         except FileNotFoundError:
             return None
         except (UnreadableFileError, msgspec.MsgspecError):
-            _unlink(path)  # torn by a crash of the machine
+            _unlink(path)  # incomplete after a crash of the machine
             return None
 
     def is_held(self, key: str, record: KeyRecord) -> bool:
-        """Return whether a living process starts the turn of this record."""
+        """Return whether a living process is starting the turn of this key."""
         path = self._path(key)
         if record.version < VERSION:
             with suppress(FileNotFoundError):
@@ -124,21 +123,21 @@ class FileIdempotencyKeys:
             return is_free is False
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and is not held.
+        """Free the key if it still has exactly this record and is not held.
 
         Raises:
-            StorageReadOnly: It can't be removed.
+            StorageReadOnly: The file can't be removed.
         """
         path = self._path(key)
         with _lock_to_free(path) as is_free:
-            # While its lock is held, no other process replaces or frees it.
+            # While this process has the lock, no other one replaces or frees the key.
             if is_free and self.find(key) == record:
                 _unlink(path)
 
     def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
-        """Free keys of that age whose turn is not among the known ones; return how many.
+        """Free keys older than that whose turn is not in ``known_turns``; return how many.
 
-        Keys that are held, and those of newer servers, stay.
+        Held keys and those written by newer servers stay.
         """
         swept = 0
         newest = time.time() - older_than_seconds
@@ -166,12 +165,12 @@ def _read(path: Path) -> KeyRecord:
 
 
 def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
-    """Put the record at ``path``, whole, and return a descriptor that holds its lock.
+    """Write the record to ``path`` atomically and return a descriptor that holds its lock.
 
-    A key ends with the machine that would answer for it, so it need not be durable.
+    It is not synced: a key matters only until the machine restarts.
 
     Raises:
-        FileExistsError: ``exclusive``, and something stands there already.
+        FileExistsError: ``exclusive``, and the path exists already.
         StorageFull: No space is left.
     """
     temporary = path.with_name(f".{path.name}.{new_file_tag()}.tmp")
@@ -209,7 +208,7 @@ def _unlink(path: Path) -> None:
 
 @contextmanager
 def _lock_to_free(path: Path) -> Iterator[bool | None]:
-    """Lock a key that may be freed; yield whether it was free. Raises ``StorageReadOnly``."""
+    """Try to lock a key to free it; yield whether that succeeded. Raises ``StorageReadOnly``."""
     try:
         with try_lock(path, exclusive=True) as is_free:
             yield is_free

@@ -1,4 +1,4 @@
-"""Reads and writes the file of one journal, its header first."""
+"""Reads and writes the file of one journal and its header line."""
 
 import errno
 import fcntl
@@ -18,7 +18,7 @@ from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
 from sessions_app.store.locks import try_lock
 
 VERSION = 1
-"""Of the format. Version 0 had no header; the version changes when older servers can't read it."""
+"""The format version, raised when older servers can't read it. Version 0 had no header."""
 HEADER_LENGTH = 256
 
 
@@ -26,8 +26,8 @@ class Header(msgspec.Struct, frozen=True):
     """Represents the first line of a journal.
 
     Attributes:
-        journal: The version of the format.
-        sessions: The directory of its session; empty where no directory is meant.
+        journal: The format version.
+        sessions: The ``mark_of`` the sessions directory; empty if not bound to a directory.
     """
 
     journal: int
@@ -35,12 +35,12 @@ class Header(msgspec.Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Return whether journals of its version can be read."""
+        """Return whether this server can read the journal's version."""
         return self.journal <= VERSION
 
     @property
     def line(self) -> str:
-        """Return the header as it is written."""
+        """Format the header as a line."""
         return f'{{"journal":{self.journal},"sessions":"{self.sessions}"}}\n'
 
 
@@ -48,7 +48,7 @@ _decode = decoder_of(Header).decode
 
 
 def header_of(path: str) -> Header | None:
-    """Return the journal's header; None where there is none."""
+    """Return the journal's header, or None if it has none."""
     try:
         descriptor, _ = open_journal(path)
     except FileNotFoundError:
@@ -73,26 +73,26 @@ def is_header(line: bytes) -> bool:
 
 
 def mark_of(sessions_dir: Path, root: Path) -> str:
-    """Return the mark of a directory of sessions, relative to that of their journals.
+    """Return a hash of the path of a sessions directory relative to the journals' directory.
 
-    It stays the same when both are moved together, as a data directory is.
+    It does not change when both are moved together, as when a data directory is moved.
     """
-    way = os.path.relpath(os.path.realpath(sessions_dir), os.path.realpath(root))
-    return hashlib.sha256(os.fsencode(way)).hexdigest()[:16]
+    relative = os.path.relpath(os.path.realpath(sessions_dir), os.path.realpath(root))
+    return hashlib.sha256(os.fsencode(relative)).hexdigest()[:16]
 
 
 class FileJournalWriter:
-    """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole.
+    """Appends to one file. ``O_APPEND`` and one ``write`` per call keep lines whole.
 
     Args:
         path: The file.
-        header: The first line of a new file; empty for one that is there.
+        header: The first line of a new file; empty for an existing file.
         closed: Called before the file is closed.
     """
 
-    __slots__ = ("_closed", "_fd", "_is_known", "_path")
+    __slots__ = ("_closed", "_fd", "_is_name_durable", "_path")
 
-    keeps_at_once = True
+    is_synchronous = True
 
     def __init__(
         self, path: str, *, header: str = "", closed: Callable[[], object] = do_nothing
@@ -103,7 +103,7 @@ class FileJournalWriter:
             flags |= os.O_CREAT | os.O_EXCL
         self._fd = os.open(path, flags, PRIVATE_FILE)
         self._path = path
-        self._is_known = False  # by its directory, after a power cut
+        self._is_name_durable = False
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         if header:
             try:
@@ -115,13 +115,13 @@ class FileJournalWriter:
 
     @property
     def is_removed(self) -> bool:
-        """Return whether the file was removed as a dead writer's before it was locked."""
+        """Return whether another process removed the new file before it was locked."""
         return not os.fstat(self._fd).st_nlink
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
-        """Write whole lines, which are kept at once: the system has them.
+        """Write whole lines; they are stored, in the page cache, when this returns.
 
-        Inline: a page-cache write costs less than a thread hop.
+        Runs on the event loop: a page-cache write costs less than a thread hop.
         """
         data = lines.encode("ascii")
         written = os.write(self._fd, data)
@@ -131,30 +131,30 @@ class FileJournalWriter:
             kept()
 
     def _append_rest(self, data: bytes, written: int) -> None:
-        """Write what one call did not take; a full disk raises, and takes back what it took."""
+        """Write the rest after a short write; if that fails, truncate to the old size and raise."""
         size = os.fstat(self._fd).st_size - written
         try:
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError:
-            with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
+            with suppress(OSError):  # readers skip an incomplete line, and a takeover removes it
                 os.ftruncate(self._fd, size)
             raise
 
-    def when_troubled(self, call: Callable[[OSError], None]) -> None:
-        """Ignore the call: ``append`` itself raises what is wrong with a file."""
+    def on_failure(self, call: Callable[[OSError], None]) -> None:
+        """Ignore the callback: ``append`` raises errors itself."""
 
     async def flushed(self) -> None:
-        """Return at once: what was appended is kept."""
+        """Return immediately: appended lines are stored already."""
 
     def sync(self) -> None:
-        """Put what was written on disk; the first time its name too, and its directory's."""
+        """Sync the file to disk; the first time also the entries of the file and its directory."""
         sync_data(self._fd)
-        if not self._is_known:
+        if not self._is_name_durable:
             directory = os.path.dirname(self._path)  # noqa: PTH120 - the path is text
             sync_directory(directory)
             sync_directory(os.path.dirname(directory))  # noqa: PTH120
-            self._is_known = True
+            self._is_name_durable = True
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
@@ -165,12 +165,12 @@ class FileJournalWriter:
 
 
 class TakenOverJournal:
-    """Appends to a file whose writer died, after cutting off what that left half-written.
+    """Appends to a file whose writer died, after removing an incomplete last line.
 
-    A dead process writes nothing more, so the file needs no other fence.
+    No fencing is needed: the lock shows that the writer's process is dead.
     """
 
-    keeps_at_once = True
+    is_synchronous = True
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -186,14 +186,14 @@ class TakenOverJournal:
             self._writer = FileJournalWriter(self._path)
         self._writer.append(lines, kept)
 
-    def when_troubled(self, call: Callable[[OSError], None]) -> None:
-        """Ignore the call: ``append`` itself raises what is wrong with a file."""
+    def on_failure(self, call: Callable[[OSError], None]) -> None:
+        """Ignore the callback: ``append`` raises errors itself."""
 
     async def flushed(self) -> None:
-        """Return at once: what was appended is kept."""
+        """Return immediately: appended lines are stored already."""
 
     def sync(self) -> None:
-        """Put what was written on disk."""
+        """Sync the file to disk."""
         if self._writer is not None:
             self._writer.sync()
 
@@ -204,18 +204,18 @@ class TakenOverJournal:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open a journal to read it as a file; raises as ``open_journal``."""
+    """Open a journal for reading as a file object; raises as ``open_journal``."""
     return os.fdopen(open_journal(path)[0], "rb")
 
 
 def open_journal(path: str) -> tuple[int, int]:
-    """Open a journal to read it; never through a link, and never waiting for a pipe's writer.
+    """Open a journal for reading, without following links or blocking on a pipe.
 
     Returns:
         The descriptor, and the file's size in bytes.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: There is no regular file at the path.
     """
     descriptor = _open(path)
     status = os.fstat(descriptor)
@@ -226,7 +226,7 @@ def open_journal(path: str) -> tuple[int, int]:
 
 
 def is_locked(path: str) -> bool | None:
-    """Return whether a writer holds a journal's lock; None where there is no journal."""
+    """Return whether a writer holds a journal's lock; None if there is no journal."""
     try:
         descriptor = _open(path)
     except FileNotFoundError:
@@ -250,8 +250,8 @@ def _open(path: str) -> int:
 
 
 def remove_unless_locked(path: str) -> bool:
-    """Remove the file unless its lock is held; return whether it is gone."""
-    # A writer that has just made the file waits for its lock, and then sees that it is gone.
+    """Remove the file unless its lock is held; return whether it does not exist any more."""
+    # A writer that has just created the file waits for its lock, then checks `is_removed`.
     with try_lock(path, exclusive=True) as is_free:
         if is_free:
             os.unlink(path)  # noqa: PTH108 - the path is text

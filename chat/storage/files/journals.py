@@ -1,14 +1,14 @@
-"""Keeps journals as files ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
+"""Stores journals as files ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
 
-Whatever else lies there (other names, links, pipes, directories) is no journal and left alone. A
-line that is no entry, as a crash of the machine may leave one, is passed over.
+Anything else in the directory (other names, links, pipes, directories) is left alone. Invalid
+lines, as after a crash of the machine, are skipped.
 
-A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
-an abandoned journal is distinguished from one that is being written.
+A writer holds a ``flock`` on its file. The system drops it with the process, so an abandoned
+journal is distinguished from one that is being written.
 
-The first line is a header, with the version of the format and the directory of sessions that the
-journal belongs to: servers that share a data directory need not share their sessions. Journals of
-older servers have none, and belong to the server that has their session (docs/decisions/0026).
+The first line is a header with the format version and a hash of the sessions directory, because
+servers that share a data directory need not share their sessions. Journals of older servers have no
+header and belong to the server that has their session (docs/decisions/0026).
 """
 
 import json
@@ -56,20 +56,20 @@ _decode = decoder_of(Entry).decode
 
 
 class FileTurnJournal:
-    """Keeps the journals of one directory, shared by all processes of a machine.
+    """Stores journals in a directory, shared by all processes of a machine.
 
     Args:
         root: The directory.
-        sessions_dir: Where the sessions are to which the journals belong; journals of other
-            sessions are left alone. None makes no difference between them.
-        watcher: Watches journals; one of its own if None.
+        sessions_dir: The sessions directory of the journals; journals of other directories are
+            left alone. None accepts all journals.
+        watcher: Watches journals; created if None.
     """
 
     def __init__(
         self, root: Path, sessions_dir: Path | None = None, *, watcher: PathWatcher | None = None
     ) -> None:
         self._root = root
-        self._prefix = f"{root}{os.sep}"  # putting a Path together costs more than opening it
+        self._prefix = f"{root}{os.sep}"  # joining a Path costs more than opening the file
         self._sessions_dir = sessions_dir
         self._watcher = watcher or PathWatcher()
         self._known: dict[str, bool] = {}
@@ -84,15 +84,15 @@ class FileTurnJournal:
         return Header(journal=VERSION, sessions=self._sessions).line
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:  # noqa: ARG002
-        """Begin the journal of a new turn; its lock stands for its owner."""
+        """Create and lock the journal of a new turn; the lock identifies the owner."""
         path = self._path(session_id, turn_id)
         try:
             while True:
                 try:
                     closed = partial(self._written.discard, turn_id)
                     writer = FileJournalWriter(path, header=self._header, closed=closed)
-                except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
-                    # Its writer syncs the names of both when a line must survive a power cut.
+                except FileNotFoundError:  # the first turn, or a sweep removed the empty directory
+                    # The writer's `sync` makes both directory entries durable.
                     make_private_directory(self._prefix + session_id, durable=False)
                     continue
                 if not writer.is_removed:
@@ -109,7 +109,7 @@ class FileTurnJournal:
         return [turn for turn in self._turns(session_id) if self._is_ours(session_id, turn)]
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
-        """Return the next passage of whole entries; positions are bytes."""
+        """Return the next passage of whole entries; positions are offsets in bytes."""
         entries: list[Entry] = []
         try:
             with opened(self._path(session_id, turn_id)) as file:
@@ -139,13 +139,14 @@ class FileTurnJournal:
         return tail.endswith(b"\n") and bool(_LAST_ENTRY.match(tail.rsplit(b"\n", 2)[-2]))
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
-        """Return whether the journal's writer is open, in this or another process."""
+        """Return whether a writer of this or another process has the journal open."""
         return is_locked(self._path(session_id, turn_id)) is True
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Return whether there is a journal whose writer is gone: nothing more comes of it.
+        """Return whether the journal exists and nothing writes it any more.
 
-        Each list of sessions asks that of every turn that runs: of those of this process, no file.
+        Called for every running turn when sessions are listed, so turns of this process are
+        answered from memory.
         """
         if turn_id in self._written:
             return False
@@ -156,7 +157,7 @@ class FileTurnJournal:
         return {turn_id for _, turn_id in self._all()}
 
     def unended_sessions(self) -> Sequence[str]:
-        """Return the sessions with a journal without an end, whose writer is gone."""
+        """Return the sessions with a journal that has neither an end nor a writer."""
         return sorted(
             {
                 session_id
@@ -168,7 +169,7 @@ class FileTurnJournal:
         )
 
     def adopt(self, session_id: str, turn_id: str) -> None:
-        """Make a journal ours that a claim of ours names, unless it is being written."""
+        """Rewrite the header to this server's sessions directory, unless it is being written."""
         path = self._path(session_id, turn_id)
         header = header_of(path)
         if header is None or not header.is_known or header.sessions == self._sessions:
@@ -181,39 +182,39 @@ class FileTurnJournal:
             self._know(turn_id, ours=True)
 
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Go on with a dead writer's journal; the session's lock keeps others from doing so."""
+        """Continue a dead writer's journal; the caller holds the session's lock."""
         return TakenOverJournal(self._path(session_id, turn_id))
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
-        """Put lines that can't be read where nothing reads them; return whether there were any."""
+        """Move unreadable lines to a ``.broken`` file; return whether there were any."""
         path = Path(self._path(session_id, turn_id))
         with suppress(FileNotFoundError):
             return set_lines_aside(path, self._header, partial(_is_broken, is_sound))
         return False
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Keep a copy of a journal that nothing removes."""
+        """Copy a journal to a ``.broken`` file."""
         copy_aside(Path(self._path(session_id, turn_id)))
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Put a whole journal where nothing reads or removes it."""
+        """Move a whole journal to a ``.broken`` file."""
         move_aside(Path(self._path(session_id, turn_id)))
 
     def broken(self) -> Sequence[str]:
-        """Return where what was set aside is, in words for people."""
+        """Return the paths of all ``.broken`` files."""
         return sorted(str(path) for path in self._root.glob(f"*/*{aside.SUFFIX}"))
 
     def discard(self, session_id: str, turn_id: str) -> None:
-        """Forget one turn's journal, and the session's directory with its last one."""
+        """Delete one turn's journal, and the session's directory with its last one."""
         path = self._path(session_id, turn_id)
         while not remove_unless_locked(path):
             if self.is_being_written(session_id, turn_id):
                 return
-        with suppress(OSError):  # other turns' journals are still there
+        with suppress(OSError):  # not empty: there are journals of other turns
             (self._root / session_id).rmdir()
 
     def discard_session(self, session_id: str) -> None:
-        """Forget all journals of a session."""
+        """Delete all journals of a session."""
         if not is_session_id(session_id):
             return
         for path in (self._root / session_id).glob(f"*{aside.SUFFIX}"):
@@ -224,7 +225,7 @@ class FileTurnJournal:
             self.discard(session_id, turn_id)
 
     def sweep(self, older_than_seconds: float) -> int:
-        """Forget journals that ended longer ago than that; return how many."""
+        """Delete journals that ended longer ago than that; return how many."""
         swept = 0
         newest = time.time() - older_than_seconds
         for session_id, turn_id in self._all():
@@ -235,14 +236,14 @@ class FileTurnJournal:
                     swept += 1
             except FileNotFoundError:
                 pass  # another process sweeps too
-            except OSError:  # one that can't be looked at does not keep the others
+            except OSError:  # one unreadable journal must not stop the sweep
                 logger.exception("a journal could not be swept", extra={"turn_id": turn_id})
         return swept
 
     def watch(
         self, session_id: str, turn_id: str, changed: Callable[[], object]
     ) -> Callable[[], None]:
-        """Call ``changed``, in another thread, now and after changes; return how to stop."""
+        """Call ``changed``, in another thread, now and after changes; return a stop function."""
         return self._watcher.watch(Path(self._path(session_id, turn_id)), changed)
 
     def _all(self) -> Iterator[tuple[str, str]]:
@@ -253,9 +254,9 @@ class FileTurnJournal:
                     yield directory.name, turn_id
 
     def _turns(self, session_id: str) -> list[str]:
-        """Return the session's turns that have a journal, other servers' included, oldest first."""
+        """Return the session's turns with a journal of any server, oldest first."""
         if not is_session_id(session_id):
-            return []  # it must not become a path
+            return []  # it must not be used as a path
         try:
             with os.scandir(self._prefix + session_id) as entries:
                 return sorted(
@@ -265,9 +266,9 @@ class FileTurnJournal:
             return []
 
     def _is_ours(self, session_id: str, turn_id: str) -> bool:
-        """Return whether the journal belongs to our sessions and can be read.
+        """Return whether the journal belongs to this server's sessions and can be read.
 
-        One without a header may: it is an older server's, or its writer has not come to it yet.
+        A journal without a header counts: an older server wrote it, or it is just being created.
         """
         if (known := self._known.get(turn_id)) is not None:
             return known
@@ -285,11 +286,11 @@ class FileTurnJournal:
 
     def _know(self, turn_id: str, *, ours: bool) -> None:
         if len(self._known) >= MOST_KNOWN:
-            self._known.clear()  # they are read again
+            self._known.clear()  # headers are read again when needed
         self._known[turn_id] = ours
 
     def _is_over(self, session_id: str, turn_id: str) -> bool:
-        """Return whether the journal has ended; the end of a newer format is not known."""
+        """Return whether the journal has ended; False for a newer format."""
         header = header_of(self._path(session_id, turn_id))
         return (header is None or header.is_known) and self.has_ended(session_id, turn_id)
 
@@ -302,7 +303,7 @@ def _is_journal(entry: "os.DirEntry[str]") -> bool:
 
 
 def _whole_lines(file: BinaryIO) -> bytes:
-    """Return the next lines that are whole: as many as a passage holds, or one that is longer."""
+    """Return the next whole lines: up to the size of a passage, or one longer line."""
     content = file.read(PASSAGE_BYTES)
     end = content.rfind(b"\n") + 1
     if end or len(content) < PASSAGE_BYTES:
@@ -325,7 +326,7 @@ def _entry_of(line: bytes) -> Entry | None:
 
 
 def _entry_with_halves(line: bytes) -> Entry | None:
-    """Return an entry with half a character in it, as older servers wrote them down."""
+    """Decode an entry with a lone surrogate in its text, as older servers wrote it."""
     if b"\\u" not in line:
         return None
     try:

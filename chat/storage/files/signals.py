@@ -1,8 +1,8 @@
-"""Keeps signals to turns as small files in one directory, which the turns' processes watch.
+"""Stores signals to turns as small files in one directory, which the turns' processes watch.
 
-``{directory}/{turn_id}.{kind}``, which holds the version. Its owner removes it when it has acted,
-so the directory is empty as a rule and the cost of watching it does not depend on how many turns
-run (docs/decisions/0002). Signals of other kinds and of newer versions are left alone.
+The file ``{directory}/{turn_id}.{kind}`` contains the format version. The turn's owner removes it
+when it takes the signal, so the directory is usually empty and the cost of watching does not depend
+on the number of turns (docs/decisions/0002). Unknown kinds and newer versions are left alone.
 """
 
 import os
@@ -23,7 +23,7 @@ from sessions_app.store.atomic import (
 )
 
 VERSION = 1
-"""Of signals. Those of version 0 were empty; it changes when one of a kind means something else."""
+"""The format version, raised when the meaning of a kind changes. Version 0 was an empty file."""
 VERSION_LIMIT = 16
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -31,10 +31,10 @@ _OURS = re.compile(rf"[0-9a-f]{{20}}\.(?:{'|'.join(KINDS)})", re.ASCII)
 
 
 class FileSignals:
-    """Keeps the signals of one data directory; implements ``Signals``.
+    """Stores signals in a directory; implements ``Signals``.
 
     Args:
-        directory: Where the files are; made with the first.
+        directory: The directory of the files; created with the first signal.
         watcher: Watches the directory while this process has turns.
     """
 
@@ -43,17 +43,17 @@ class FileSignals:
         self._watcher = watcher
 
     def send(self, turn_id: str, kind: SignalKind) -> None:
-        """Leave a signal for the turn's owner; sending it twice is sending it once. Blocks.
+        """Send a signal to the turn's owner; sending it again has no effect. Blocks.
 
         Raises:
-            StorageError: The disk takes no signal.
+            StorageError: The file can't be written.
         """
         path = self._directory / f"{turn_id}.{kind}"
         try:
             make_private_directory(self._directory, durable=False)
             descriptor = os.open(path, _OPEN, PRIVATE_FILE)
             try:
-                with suppress(OSError):  # on a full disk it stays empty, which says the same
+                with suppress(OSError):  # on a full disk it stays empty, which is valid too
                     os.write(descriptor, b"%d\n" % VERSION)
             finally:
                 os.close(descriptor)
@@ -62,7 +62,7 @@ class FileSignals:
             raise
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
-        """Take back a signal that its owner has not taken. Blocks."""
+        """Delete a signal that its owner has not taken. Blocks."""
         _forget(self._directory / f"{turn_id}.{kind}")
 
     def is_waiting(self, turn_id: str, kind: SignalKind) -> bool:
@@ -70,16 +70,16 @@ class FileSignals:
         return (self._directory / f"{turn_id}.{kind}").exists()
 
     def sweep(self, older_than_seconds: float) -> None:
-        """Remove signals to turns that died before they took them. Blocks.
+        """Delete signals whose turns died before taking them. Blocks.
 
-        Whatever else lies there is left alone: the directory may be a link to another one.
+        Other files are left alone: the directory may be a link to another one.
         """
         newest = time.time() - older_than_seconds
         with suppress(FileNotFoundError, NotADirectoryError):
             for path in self._directory.iterdir():
                 if not _OURS.fullmatch(path.name):
                     continue
-                with suppress(FileNotFoundError):  # taken just now
+                with suppress(FileNotFoundError):  # taken meanwhile
                     status = path.lstat()
                     if not stat.S_ISREG(status.st_mode) or status.st_mtime > newest:
                         continue
@@ -98,21 +98,21 @@ class FileSignals:
         return taken
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in another thread, when there may be signals; return how to stop."""
+        """Call ``changed`` in another thread when there may be signals; return a stop function."""
         return self._watcher.watch(self._directory, changed)
 
 
 def _forget(path: Path) -> None:
-    """Remove a signal that was obeyed or is not needed; a read-only disk keeps it until a sweep.
+    """Remove a signal that was taken or withdrawn; on a read-only disk leave it to a later sweep.
 
-    Its turn must not wait for the disk: obeying a signal again changes nothing.
+    The error must not reach the turn: signals are idempotent, so taking one again is harmless.
     """
     with suppress(OSError):
         path.unlink(missing_ok=True)
 
 
 def _is_known(path: Path) -> bool:
-    """Return whether the signal is understood here; an empty one is an older server's."""
+    """Return whether this server knows the signal's version; older servers wrote empty files."""
     if path.suffix[1:] not in KINDS:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Moves lines and journals that can't be read to ``.broken`` files, which nothing removes."""
+"""Moves unreadable lines and journals to ``.broken`` files, which nothing removes."""
 
 import os
 import stat
@@ -14,15 +14,18 @@ _PIECE = 1 << 20
 
 
 def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool]) -> bool:
-    """Move lines of a journal whose writer died to a file beside it; return whether there were any.
+    """Move broken lines of a dead writer's journal to a file beside it.
 
-    They are overwritten with blanks, so that positions in the journal stay what they are. Doing it
-    twice, or dying half-way, loses none of them.
+    In the journal they are overwritten with blanks, so that positions do not change. The operation
+    is idempotent and loses no line if the process dies in between.
 
     Args:
         path: The journal.
         header: The first line of the new file.
-        is_broken: Whether a line, without its end, is to be moved.
+        is_broken: Returns whether a line, without its line end, is to be moved.
+
+    Returns:
+        Whether lines were added to the file.
     """
     broken = [
         (offset, line)
@@ -36,7 +39,7 @@ def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool])
     known = set(kept.splitlines(keepends=True))
     added = b"".join(line for _, line in broken if line not in known)
     write_atomically(target, kept + added, durable=False)
-    with suppress(PermissionError):  # readers pass them over where they stand
+    with suppress(PermissionError):  # then the lines stay, and readers skip them
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             for offset, line in broken:
@@ -56,7 +59,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _content_of(path: Path) -> bytes | None:
-    """Return what was put aside before; None where nothing was, or something else lies there."""
+    """Return the content of an earlier ``.broken`` file; None if there is no regular file."""
     with suppress(FileNotFoundError):
         if stat.S_ISREG(path.lstat().st_mode):
             return path.read_bytes()
@@ -64,14 +67,14 @@ def _content_of(path: Path) -> bytes | None:
 
 
 def copy_aside(path: Path) -> None:
-    """Keep a copy of a journal beside it."""
+    """Copy a journal to a file beside it."""
     with path.open("rb") as file:
-        # Not by shutil: a link in the place of a temporary file would be written through.
+        # Not with shutil, which would write through a link planted at the temporary path.
         write_atomically(_whole(path), iter(partial(file.read, _PIECE), b""))
 
 
 def move_aside(path: Path) -> None:
-    """Put a journal beside where it was, if it is there."""
+    """Rename a journal to a file beside it, if it exists."""
     with suppress(FileNotFoundError):
         path.rename(_whole(path))
 

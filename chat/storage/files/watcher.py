@@ -1,8 +1,7 @@
-"""Watches files for changes, for all turns of a process, in one thread.
+"""Watches files for changes by other processes, with one thread for all turns of a process.
 
-Other processes write journals and signals. Asking the system for a file's size 40 times a second
-works on every file system and costs 1 % of a core, most of it for waking the thread; while nothing
-is watched, the thread sleeps.
+Polling with ``stat`` 40 times a second works on every file system and costs 1 % of a core, most of
+it for waking the thread. The thread sleeps while nothing is watched.
 """
 
 import os
@@ -13,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 INTERVAL_SECONDS = 0.025
-# The system's clock for files ticks every few milliseconds, some file systems' every two seconds:
-# what changed twice within a tick looks as if it had changed once.
+# File timestamps have a resolution of a few milliseconds, on some file systems of two seconds: two
+# changes within it have the same timestamp.
 TICK_NANOSECONDS = 50_000_000
 
 Mark = tuple[int, int] | None
@@ -32,10 +31,10 @@ class PathWatcher:
         self._lock = threading.Lock()
 
     def watch(self, path: Path, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed`` now and after every change; return how to stop that.
+        """Call ``changed`` now and after every change; return a stop function.
 
-        ``changed`` runs in the watcher's thread and must return at once
-        (``loop.call_soon_threadsafe``).
+        ``changed`` runs in the watcher's thread and must return immediately, as
+        ``loop.call_soon_threadsafe`` does.
         """
         key = object()
         with self._lock:
@@ -79,11 +78,11 @@ class PathWatcher:
 def _mark(path: Path) -> Mark:
     try:
         status = os.stat(path)  # noqa: PTH116 - forty times a second
-    except OSError:  # not there, or not to be looked at: neither may end the thread for everybody
+    except OSError:  # missing or unreadable, which must not end the thread
         return None
     return status.st_mtime_ns, status.st_size
 
 
 def _is_settled(mark: Mark) -> bool:
-    """Return whether a further change would show: it would not within a tick of the last one."""
+    """Return whether a further change would alter the mark, being more than a tick later."""
     return mark is None or abs(time.time_ns() - mark[0]) > TICK_NANOSECONDS

@@ -1,7 +1,6 @@
-"""Keeps the log of changes as a Redis stream, which expires while nobody listens.
+"""Stores the change log as a Redis stream, ``{prefix}changes``, which expires without listeners.
 
-``{prefix}changes`` is made by whoever listens; those who note a change add to it only if it is
-there.
+Listeners create it; writers append only if it exists.
 """
 
 import logging
@@ -21,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 MOST_CHANGES = 20_000
 LISTENED_MS = 600_000
-MEND_SECONDS = 1.0
-"""After which pause Redis is asked again, where it was away: nobody's change waits for it twice."""
+RETRY_SECONDS = 1.0
+"""The pause after a failure before Redis is tried again, so that not every change waits for it."""
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}", re.ASCII)
 
 _OPEN = """
@@ -33,11 +32,11 @@ return redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1]
 
 
 class RedisChangeLog:
-    """Keeps the changes of one storage; implements ``ChangeLog``.
+    """Stores changes in Redis; implements ``ChangeLog``.
 
     Args:
-        connection: Where the stream is.
-        hub: Follows it for this process, while somebody listens.
+        connection: The Redis connection.
+        hub: Follows the stream for this process's listeners.
     """
 
     def __init__(self, connection: RedisConnection, hub: Hub) -> None:
@@ -46,13 +45,13 @@ class RedisChangeLog:
         self._key = connection.key("changes")
         self._lock = threading.Lock()
         self._has_gap = False
-        self._mend_at = 0.0
+        self._retry_at = 0.0
         self._followers: dict[object, Callable[[], object]] = {}
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
-        """Add a change, after it was made; one question to Redis where nobody listens."""
-        if self._has_gap:  # which is told instead
-            self._mend()
+        """Append a change after it was made; one round trip, a no-op without listeners."""
+        if self._has_gap:  # readers get the gap instead
+            self._restart_if_incomplete()
             return
         fields: Any = {"k": kind, "s": session_id, "t": turn_id}
         try:
@@ -61,25 +60,25 @@ class RedisChangeLog:
                     self._key, fields, maxlen=MOST_CHANGES, approximate=True, nomkstream=True
                 )
         except StorageError:
-            logger.warning("the log of changes was not told of one, and is begun anew later")
-            self._mend_at = time.monotonic() + MEND_SECONDS
+            logger.warning("a change could not be logged; the change log will be restarted")
+            self._retry_at = time.monotonic() + RETRY_SECONDS
             self._has_gap = True
         else:
-            self._tell()
+            self._notify()
 
     def open(self) -> str:
-        """Say that somebody listens, for ten minutes; return the id of the newest change.
+        """Create the log or renew its TTL of ten minutes; return the id of the newest change.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
-        self._mend()
+        self._restart_if_incomplete()
         with self._connection.translated():
             newest: Any = self._connection.script(_OPEN)(keys=[self._key], args=[LISTENED_MS])
         return str(newest.decode("ascii"))
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in any thread, when there may be more; return how to stop that."""
+        """Call ``changed``, in any thread, when there may be changes; return a stop function."""
         key = object()
 
         def received(_: Entries) -> None:
@@ -97,10 +96,10 @@ class RedisChangeLog:
         return stop
 
     def read(self, after: str, most: int) -> Sequence[Change] | None:
-        """Return the next changes after the one with this id; None where they are not known.
+        """Return up to ``most`` changes after the one with this id; None if it is unknown.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
         if not _ID.fullmatch(after):
             return None
@@ -114,26 +113,26 @@ class RedisChangeLog:
         return [_change(entry_id, fields) for entry_id, fields in entries]
 
     def sweep(self) -> None:
-        """Tell of changes that could not be noted; the stream ends by itself."""
-        self._mend()
+        """Restart a log that lacks changes; the stream itself expires in Redis."""
+        self._restart_if_incomplete()
 
-    def _mend(self) -> None:
-        """Give a log up that lacks changes, once Redis is there: whoever reads it begins anew."""
+    def _restart_if_incomplete(self) -> None:
+        """Delete a log that lacks changes, if Redis can be reached, so that readers start over."""
         with self._lock:
-            if not self._has_gap or time.monotonic() < self._mend_at:
+            if not self._has_gap or time.monotonic() < self._retry_at:
                 return
-            # Before the log is gone: what is noted from here on is in the next one, if there is.
+            # Before the deletion: changes noted from now on belong to the next log, if any.
             self._has_gap = False
-            self._mend_at = time.monotonic() + MEND_SECONDS
+            self._retry_at = time.monotonic() + RETRY_SECONDS
         try:
             with self._connection.translated():
                 self._connection.client.delete(self._key)
         except StorageError:
             self._has_gap = True
         else:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             followers = tuple(self._followers.values())
         for changed in followers:

@@ -1,4 +1,4 @@
-"""Reads the clock of Redis, which is the same for every machine."""
+"""Reads the clock of the Redis server, which all machines share."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,23 +6,23 @@ from sessions_app.store.redis.connection import RedisConnection
 
 
 class RedisClock:
-    """Returns the time, with a time zone; no machine's wall clock is asked. Calls block.
+    """Returns the Redis server's time, with a time zone. Calls block.
 
-    Each call asks Redis. So whoever has read a record, and asks then, gets a later time than the
-    one who asked before putting it, however long either of them took.
+    Each call queries Redis, so times are ordered across machines: a time read after reading a
+    record is later than one read before writing that record.
 
     Args:
-        connection: Whose time it is.
+        connection: The Redis connection.
     """
 
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
 
     def __call__(self) -> datetime:
-        """Return the time.
+        """Return the current time.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
         with self._connection.translated():
             seconds, microseconds = self._connection.client.time()

@@ -1,8 +1,8 @@
-"""Follows streams of Redis for all turns of a process, in one thread and on one connection.
+"""Follows Redis streams for all turns of a process, with one thread and one connection.
 
-One ``XREAD BLOCK`` asks for news of everything that is followed, with a pause between two of them:
-1,000 followers of 4,000 events a second cost a third of what they do without it, and a fifth of
-what a connection for each would. While nothing is followed there is no thread.
+One ``XREAD BLOCK`` covers all followed streams. The pause between two reads cuts the cost of 1,000
+followers of 4,000 events a second to a third, and to a fifth of that of a connection each. The
+thread exists only while a stream is followed.
 """
 
 import itertools
@@ -18,7 +18,7 @@ import redis
 logger = logging.getLogger(__name__)
 
 BLOCK_MILLISECONDS = 100
-"""For so long a stream may be followed before the hub asks for it, while no other one has news."""
+"""The longest XREAD, and so the longest delay until a newly followed stream is read."""
 PAUSE_SECONDS = 0.02
 MOST_ENTRIES = 512  # of one stream at a time
 RETRY_SECONDS = 0.25
@@ -30,41 +30,41 @@ Received = Callable[[Entries], object]
 
 
 class HasClient(Protocol):
-    """Declares an object that is connected to Redis."""
+    """Declares an object with a Redis client."""
 
     @property
     def client(self) -> redis.Redis:
-        """The client, for threads."""
+        """The blocking client."""
 
 
 class _Follower:
-    """One who follows a stream, from behind an entry on; from its end on if that is None."""
+    """A callback for the entries of a stream after an id, or after its end if that is None."""
 
     def __init__(self, received: Received, after: Id | None) -> None:
         self.received = received
         self.after = after
-        self.is_told = False
+        self.is_notified = False
 
 
 class _Stream:
-    """A stream, who follows it, and up to where it was read."""
+    """A stream's followers, and the id up to which it was read; None before its end is known."""
 
     def __init__(self) -> None:
         self.followers: dict[int, _Follower] = {}
         self.position: Id | None = None
 
     def add(self, number: int, follower: _Follower) -> None:
-        """Let somebody follow, who may want to begin further back than all others."""
+        """Add a follower; move the position back if it starts earlier than all others."""
         self.followers[number] = follower
         if follower.after is not None and (self.position is None or follower.after < self.position):
             self.position = follower.after
 
 
 class Hub:
-    """Calls back, from its own thread, with the new entries of followed streams.
+    """Calls back, from its own thread, with new entries of followed streams.
 
     Args:
-        connection: Where the streams are.
+        connection: The Redis connection.
     """
 
     def __init__(self, connection: HasClient) -> None:
@@ -74,22 +74,22 @@ class Hub:
 
     @property
     def is_running(self) -> bool:
-        """Return whether anything is followed in this process, or was until just now."""
+        """Return whether the thread runs in this process."""
         return self._process == os.getpid() and self._thread is not None
 
     def follow(self, stream_key: str, last_id: str, received: Received) -> Callable[[], None]:
-        """Call ``received`` with entries behind ``last_id`` as they come; return how to stop.
+        """Call ``received`` with new entries after ``last_id``; return a stop function.
 
-        ``received`` runs in the hub's thread and must return at once. It is called without entries
-        when the following has begun, and again when Redis was away: look for yourself then. Returns
-        at once, whether or not Redis is there.
+        ``received`` runs in the hub's thread and must return immediately. It is called with no
+        entries once the stream is followed, and again after Redis was unreachable: entries may have
+        been missed, so read the stream then. Does not block, even if Redis is unreachable.
 
         Args:
-            stream_key: The whole key of the stream, which need not be there.
-            last_id: The last entry that is known; "0" for none, "$" for all that are there by now.
-            received: What to call.
+            stream_key: The full key of the stream, which may not exist yet.
+            last_id: The last known entry; "0" for none, "$" for the newest one.
+            received: The callback.
         """
-        if self._process != os.getpid():  # the first in this process; a fork's parent has another
+        if self._process != os.getpid():  # first use in this process; a forked hub starts afresh
             self._process = os.getpid()
             self._lock = threading.Lock()
             self._streams: dict[bytes, _Stream] = {}
@@ -117,7 +117,7 @@ class Hub:
         return stop
 
     def _run(self) -> None:
-        """Read while anything is followed, and again after every time that Redis was away."""
+        """Read while anything is followed; reconnect after errors."""
         pause = threading.Event()
         while self._is_needed():
             try:
@@ -125,11 +125,11 @@ class Hub:
             except (redis.RedisError, OSError) as error:
                 if not self._is_away:
                     logger.warning(
-                        "redis is away, turns of other processes can't be followed",
+                        "redis is unreachable, turns of other processes can't be followed",
                         extra={"reason": type(error).__name__},
                     )
                 self._is_away = True
-                self._tell_again()
+                self._notify_again()
                 pause.wait(RETRY_SECONDS)
 
     def _serve(self, pause: threading.Event) -> None:
@@ -140,17 +140,17 @@ class Hub:
             while self._is_needed():
                 self._read(connection)
                 if self._is_away:
-                    logger.info("redis is there again, turns are followed")
+                    logger.info("redis is reachable again, turns are followed")
                     self._is_away = False
                 pause.wait(PAUSE_SECONDS)
         except BaseException:
-            connection.disconnect()  # nobody knows what is on its way
+            connection.disconnect()  # replies may still be in flight
             raise
         finally:
             pool.release(connection)
 
     def _is_needed(self) -> bool:
-        """Return whether anything is followed; if not, the next follower starts a thread."""
+        """Return whether anything is followed; if not, the next ``follow`` starts a new thread."""
         with self._lock:
             if self._thread is not threading.current_thread():
                 return False
@@ -159,14 +159,14 @@ class Hub:
             return bool(self._streams)
 
     def _read(self, connection: Any) -> None:
-        """Wait for entries for a moment and hand them out."""
+        """Wait up to ``BLOCK_MILLISECONDS`` for entries and dispatch them."""
         with self._lock:
             streams = dict(self._streams)
         self._find_ends(connection, streams)
         for stream in streams.values():
             for follower in self._followers(stream):
-                if not follower.is_told:
-                    follower.is_told = True
+                if not follower.is_notified:
+                    follower.is_notified = True
                     _call(follower.received, ())
         asked = {key: stream.position or (0, 0) for key, stream in streams.items()}
         positions = [b"%d-%d" % position for position in asked.values()]
@@ -174,10 +174,10 @@ class Hub:
         connection.send_command(*ask, *streams, *positions)
         news = connection.read_response(disable_decoding=True) or []
         for key, entries in news.items() if isinstance(news, Mapping) else news:
-            self._hand_out(streams[key], entries, asked[key])
+            self._dispatch(streams[key], entries, asked[key])
 
     def _find_ends(self, connection: Any, streams: Mapping[bytes, _Stream]) -> None:
-        """Find out where streams end now that are followed from there on."""
+        """Look up the newest id of streams that are followed from their end."""
         unknown = [(key, stream) for key, stream in streams.items() if stream.position is None]
         for key, _ in unknown:
             connection.send_command(b"XREVRANGE", key, b"+", b"-", b"COUNT", 1)
@@ -187,11 +187,11 @@ class Hub:
                 if stream.position is None:
                     stream.position = _id_of(newest[0][0]) if newest else (0, 0)
 
-    def _hand_out(self, stream: _Stream, entries: Entries, asked: Id) -> None:
+    def _dispatch(self, stream: _Stream, entries: Entries, asked: Id) -> None:
         first, last = _id_of(entries[0][0]), _id_of(entries[-1][0])
         with self._lock:
             if stream.position != asked:
-                return  # somebody wants to begin further back meanwhile
+                return  # a new follower moved the position back meanwhile
             stream.position = last
         for follower in self._followers(stream):
             after = follower.after
@@ -207,19 +207,19 @@ class Hub:
         with self._lock:
             return list(stream.followers.values())
 
-    def _tell_again(self) -> None:
+    def _notify_again(self) -> None:
         with self._lock:
             for stream in self._streams.values():
                 for follower in stream.followers.values():
-                    follower.is_told = False
+                    follower.is_notified = False
 
 
 def _call(received: Received, entries: Entries) -> None:
     try:
         with suppress(RuntimeError):  # its event loop was closed just now
             received(entries)
-    except Exception:  # one follower's defect must not cost all others their streams
-        logger.exception("a follower could not take what it follows")
+    except Exception:  # one follower's defect must not stop the others
+        logger.exception("a follower of a redis stream failed")
 
 
 def _id_of(text: bytes) -> Id:

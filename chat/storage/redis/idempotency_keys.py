@@ -1,8 +1,8 @@
-"""Keeps idempotency keys in Redis, each as one value that is taken exclusively.
+"""Stores idempotency keys in Redis, one value per key, set only if the key is free.
 
-A key is held as long as the process lives that starts its turn, which ``Owners`` knows; so a start
-that died is told from a slow one by its process, as with files (docs/decisions/0037). A value ends
-by itself once the longest turn and its journal are gone.
+A key is held while the process that starts its turn is alive according to ``Owners``: a dead start
+is recognized by its process, never by its age (docs/decisions/0037). The TTL of a value covers the
+longest turn and the retention of its journal.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from sessions_app.store.redis.connection import RedisConnection
 logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.5
-"""The time after which a process tries again to let go of what it could not."""
+"""The interval between attempts to release keys that could not be released."""
 
 _GIVEN_UP_SECONDS = 600
-"""The time for which a given-up start is refused: Redis may carry out late what it asked for."""
+"""The time for which an abandoned start is blocked: Redis may still run its delayed commands."""
 
 _TAKE = """
 if redis.call('EXISTS', KEYS[2]) == 1 then return '' end
@@ -57,18 +57,18 @@ class _Version(msgspec.Struct):
 
 
 class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
-    """A record as it is kept.
+    """A record as stored in Redis.
 
     Attributes:
-        holder: The process that starts the turn; None once it is there.
-        start: Random, for each time that the key is taken.
+        holder: The owner id of the process that starts the turn; None once it was started.
+        start: A random id for each time the key is taken.
     """
 
     holder: str | None = None
     start: str = ""
 
     def record(self) -> KeyRecord:
-        """Return the record as other processes see it."""
+        """Return the record without the fields about its holder."""
         return KeyRecord(
             version=self.version,
             fingerprint=self.fingerprint,
@@ -78,9 +78,9 @@ class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RedisHeldKey:
-    """Holds a key by the name of this process in its value. All calls block.
+    """Holds a key by storing this process's owner id in its value. All calls block.
 
-    It must be ended once, by ``release`` or ``drop``.
+    Call exactly one of ``release`` and ``drop`` at the end.
     """
 
     def __init__(self, keys: "RedisIdempotencyKeys", name: str, value: _Value) -> None:
@@ -90,20 +90,20 @@ class RedisHeldKey:
 
     @property
     def record(self) -> KeyRecord:
-        """Return the turn that the key stands for now."""
+        """Return the key's current record."""
         return self._value.record()
 
     def keep(self, session_id: str, turn_id: str) -> None:
-        """Record the turn that the key stands for; it stays held.
+        """Store the turn of the key, which stays held.
 
         Raises:
-            StorageUnavailable: It can't be kept, or others took this process for dead and the key
-                for free. The turn must not begin.
+            StorageUnavailable: It can't be stored, or other processes considered this one dead and
+                freed the key. The turn must not begin.
         """
         known = msgspec.structs.replace(self._value, session_id=session_id, turn_id=turn_id)
         try:
             is_ours = self._keys.replace(self._name, self._value, known)
-        except StorageError:  # it may have been recorded all the same
+        except StorageError:  # Redis may have stored it all the same
             self._keys.settle_later(self._name, known, None)
             raise
         if not is_ours:
@@ -111,25 +111,25 @@ class RedisHeldKey:
         self._value = known
 
     def release(self) -> None:
-        """Let go of the key: what it stands for shows by itself from now on.
+        """Stop holding the key; from now on its turn's own state counts.
 
-        While Redis is away it is held on, until Redis is back or this process ends.
+        While Redis is unreachable, the key stays held until Redis is back or this process ends.
         """
         known = msgspec.structs.replace(self._value, holder=None)
         self._keys.settle(self._name, self._value, known)
 
     def drop(self) -> None:
-        """Free the key: nothing came of the request; while Redis is away as ``release``."""
+        """Free the key, because no turn was started; deferred like ``release`` if need be."""
         self._keys.settle(self._name, self._value, None)
 
 
 class RedisIdempotencyKeys:
-    """Keeps the keys of one storage; implements ``IdempotencyKeys``. All calls block.
+    """Stores idempotency keys in Redis; implements ``IdempotencyKeys``. All calls block.
 
     Args:
-        connection: Where they are.
-        owners: The processes that may hold keys.
-        seconds: How long a key is kept: as long as a turn may run and its journal is kept.
+        connection: The Redis connection.
+        owners: Tells which processes are alive.
+        seconds: The TTL of a key: the longest turn plus the retention of its journal.
     """
 
     def __init__(self, connection: RedisConnection, *, owners: Owners, seconds: float) -> None:
@@ -140,20 +140,20 @@ class RedisIdempotencyKeys:
         self._keep = connection.script(_KEEP)
         self._give_up = connection.script(_GIVE_UP)
         self._drop = connection.script(_DROP)
-        self._unsettled: list[tuple[str, _Value, _Value | None]] = []
+        self._pending: list[tuple[str, _Value, _Value | None]] = []
         self._is_settling = False
         self._lock = threading.Lock()
 
     def take(self, key: str, fingerprint: str) -> RedisHeldKey | KeyRecord:
-        """Take the key for a turn, or return what it stands for already.
+        """Take a free key for a new turn, or return the record of one that is in use.
 
         Raises:
-            KeyReused: The key stands for another request.
-            KeyOfOtherVersion: Its record is one of a newer server.
-            StorageUnavailable: Redis is away.
-            StorageFull: It has no memory left.
+            KeyReused: The key was used with another request.
+            KeyOfOtherVersion: The record was written by a newer server.
+            StorageUnavailable: Redis cannot be reached.
+            StorageFull: Redis is out of memory.
         """
-        self._catch_up()
+        self._retry_pending()
         name = self._name(key)
         while True:
             value = _Value(
@@ -166,40 +166,40 @@ class RedisIdempotencyKeys:
             try:
                 with self._connection.translated():
                     found = bytes(
-                        self._take(keys=self._places(name, value), args=[mine, self._seconds])
+                        self._take(keys=self._redis_keys(name, value), args=[mine, self._seconds])
                     )
-            except StorageError:  # it may have been taken all the same
+            except StorageError:  # Redis may have stored it all the same
                 self.settle_later(name, value, None)
                 raise
             if found == mine:
                 return RedisHeldKey(self, name, value)
             known = self._decoded(name, found)
-            if known is not None:  # else it is free by now
+            if known is not None:  # else it was unreadable and is free now
                 if known.fingerprint != fingerprint:
                     raise KeyReused
                 return known.record()
 
     def find(self, key: str) -> KeyRecord | None:
-        """Return what the key stands for; None when it is free.
+        """Return the key's record, or None if it is free.
 
         Raises:
-            KeyOfOtherVersion: Its record is one of a newer server.
-            StorageUnavailable: Redis is away.
+            KeyOfOtherVersion: The record was written by a newer server.
+            StorageUnavailable: Redis cannot be reached.
         """
-        self._catch_up()
+        self._retry_pending()
         found = self._read(self._name(key))
         return found.record() if found is not None else None
 
-    def is_held(self, key: str, record: KeyRecord) -> bool:  # noqa: ARG002 - the value tells
-        """Return whether a living process starts the turn of this record."""
+    def is_held(self, key: str, record: KeyRecord) -> bool:  # noqa: ARG002 - the value has the holder
+        """Return whether a living process is starting the turn of this key."""
         found = self._read(self._name(key))
         return found is not None and self._is_held(found)
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and is not held.
+        """Free the key if it still has exactly this record and is not held.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
         name = self._name(key)
         found = self._get(name)
@@ -209,30 +209,33 @@ class RedisIdempotencyKeys:
                 self._drop(keys=[name], args=[found])
 
     def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:  # noqa: ARG002
-        """Do nothing: Redis forgets keys by itself, some later than their turns."""
+        """Do nothing: keys expire in Redis, some later than their turns."""
         return 0
 
     def replace(self, name: str, seen: _Value, new: _Value) -> bool:
-        """Replace a value that is still the same, or was forgotten; return whether it was."""
+        """Replace a value if it is unchanged or expired; return whether it was replaced."""
         args = [_encoded(seen), _encoded(new), self._seconds]
         with self._connection.translated():
-            return bool(self._keep(keys=self._places(name, seen), args=args))
+            return bool(self._keep(keys=self._redis_keys(name, seen), args=args))
 
     def settle(self, name: str, seen: _Value, new: _Value | None) -> None:
-        """Replace a value or free its key, now or once Redis is back."""
+        """Replace a value, or free its key if ``new`` is None; now or once Redis is back."""
         try:
             self._settle(name, seen, new)
         except StorageError as error:
-            logger.warning("a key could not be let go of yet", extra={"reason": error.message})
+            logger.warning(
+                "an idempotency key cannot be released yet, retrying",
+                extra={"reason": error.message},
+            )
             self.settle_later(name, seen, new)
 
     def settle_later(self, name: str, seen: _Value, new: _Value | None) -> None:
-        """Replace a value or free its key once Redis is back, whether keys are used here or not.
+        """Replace a value or free its key in the background, once Redis is back.
 
-        Until then others wait for a start that this process, which lives, has given up.
+        Until then other processes wait for this start, since its holder is alive.
         """
         with self._lock:
-            self._unsettled.append((name, seen, new))
+            self._pending.append((name, seen, new))
         self._start_settling()
 
     def _start_settling(self) -> None:
@@ -242,21 +245,21 @@ class RedisIdempotencyKeys:
             settler = threading.Thread(
                 target=self._settle_until_done, name="key-settler", daemon=True
             )
-            settler.start()  # first: one that there is no room for leaves no flag
+            settler.start()  # before the flag is set: it may fail for lack of threads
             self._is_settling = True
 
     def _settle_until_done(self) -> None:
         try:
             while True:
                 time.sleep(SETTLE_SECONDS)
-                with suppress(StorageError):  # it is tried again
-                    self._settle_rest()
+                with suppress(StorageError):  # retried in the next round
+                    self._settle_pending()
                 with self._lock:
-                    if not self._unsettled:
+                    if not self._pending:
                         self._is_settling = False
                         return
         except Exception:
-            logger.exception("keys could not be let go of; the next request with a key tries again")
+            logger.exception("idempotency keys not released; the next request with a key retries")
             with self._lock:
                 self._is_settling = False
 
@@ -266,37 +269,37 @@ class RedisIdempotencyKeys:
             return
         args = [_encoded(seen), _GIVEN_UP_SECONDS]
         with self._connection.translated():
-            self._give_up(keys=self._places(name, seen), args=args)
+            self._give_up(keys=self._redis_keys(name, seen), args=args)
 
-    def _catch_up(self) -> None:
-        """Make up for what could not be done; what Redis refuses is not this key's fault.
+    def _retry_pending(self) -> None:
+        """Release pending keys; only log commands that Redis rejects, they concern other keys.
 
         Raises:
-            StorageUnavailable: Redis is away still.
+            StorageUnavailable: Redis is still unreachable.
         """
         try:
-            self._settle_rest()
+            self._settle_pending()
         except RedisError:
-            logger.exception("a key could not be let go of")
+            logger.exception("an idempotency key could not be released")
             self._start_settling()
 
-    def _settle_rest(self) -> None:
-        """Make up for what could not be done while Redis was away.
+    def _settle_pending(self) -> None:
+        """Release the keys that could not be released while Redis was unreachable.
 
         Raises:
-            StorageUnavailable: It is away still.
-            RedisError: It refuses one, which comes last from now on.
+            StorageUnavailable: Redis is still unreachable.
+            RedisError: Redis rejected one, which is retried after all others.
         """
-        while self._unsettled:
-            with suppress(IndexError):  # another thread does it
-                rest = self._unsettled.pop()
+        while self._pending:
+            with suppress(IndexError):  # another thread took the last one
+                rest = self._pending.pop()
                 try:
                     self._settle(*rest)
                 except StorageError:
                     self.settle_later(*rest)
                     raise
                 except BaseException:
-                    self._unsettled.insert(0, rest)
+                    self._pending.insert(0, rest)
                     raise
 
     def _is_held(self, value: _Value) -> bool:
@@ -311,7 +314,7 @@ class RedisIdempotencyKeys:
         return None if found is None else bytes(found)
 
     def _decoded(self, name: str, found: bytes | None) -> _Value | None:
-        """Return a value; one that makes no sense frees its key."""
+        """Decode a value; free the key of one that is invalid."""
         if found is None:
             return None
         try:
@@ -323,8 +326,8 @@ class RedisIdempotencyKeys:
                 self._drop(keys=[name], args=[found])
             return None
 
-    def _places(self, name: str, value: _Value) -> list[str]:
-        """Return the keys of a value, and of the mark that its start was given up."""
+    def _redis_keys(self, name: str, value: _Value) -> list[str]:
+        """Return the Redis keys of the value and of the marker of its abandoned start."""
         return [name, f"{name}:{value.start}"]
 
     def _name(self, key: str) -> str:

@@ -1,8 +1,8 @@
-"""Declares the atomic Redis scripts of journals, and the keys of a journal.
+"""Defines the Lua scripts of journals in Redis, and a journal's keys.
 
-A journal is a stream whose entries have the ids ``<epoch>-<number>``. Its writer has the epoch 1;
-who takes a journal over adds an entry of the next epoch, and Redis refuses whatever a writer of an
-earlier one still sends.
+A journal is a stream with entry ids ``<epoch>-<number>``. Its first writer has epoch 1. Taking a
+journal over adds an entry with the next epoch, so that Redis rejects later entries of the earlier
+writer, whose ids are smaller.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[2]))
 return 1
 """
 )
-"""Let an ended journal go when its time is over. Keys: all four. Arguments: member, seconds."""
+"""Set the TTL of an ended journal. Keys: all four. Arguments: member, seconds."""
 
 TOP = (
     _TOP
@@ -58,7 +58,7 @@ TOP = (
 return top(KEYS[1]) or false
 """
 )
-"""Return the newest entry's id, nothing without a journal. Keys: the stream."""
+"""Return the newest entry's id, or nil without a journal. Keys: the stream."""
 
 OPEN = """
 if redis.call('EXISTS', KEYS[5]) == 1 then return -1 end
@@ -71,9 +71,9 @@ redis.call('PERSIST', KEYS[3])
 redis.call('SADD', KEYS[4], ARGV[4])
 return 1
 """
-"""Begin a journal. Keys: all four, the owner's tombstone. Arguments: owner, session, turn, member.
+"""Create a journal. Keys: all four, the owner's tombstone. Arguments: owner, session, turn, member.
 
-Returns -1 for a condemned owner, and 0 where there is a journal already, or shall be none.
+Returns -1 if the owner was declared dead, 0 if the journal exists or FORESTALL forbade it, else 1.
 """
 
 FORESTALL = """
@@ -83,7 +83,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
 end
 return 1
 """
-"""Note that nobody writes a journal that may have been begun, or be begun later.
+"""Mark a journal as left whose OPEN failed: Redis may have executed it, or may do so later.
 
 Keys: stream, mark. Arguments: seconds.
 """
@@ -94,7 +94,7 @@ if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
 end
 return 1
 """
-"""Note that a living owner writes no more. Keys: the mark. Arguments: owner."""
+"""Mark that a living owner stopped writing. Keys: the mark. Arguments: owner."""
 
 TAKE = (
     _TOP
@@ -107,7 +107,7 @@ redis.call('HDEL', KEYS[2], 'worker')
 return epoch
 """
 )
-"""Fence off whoever writes. Keys: stream, mark. Arguments: who takes it. Returns the new epoch."""
+"""Fence off the writer. Keys: stream, mark. Arguments: the new owner. Returns the new epoch."""
 
 APPEND = (
     _TOP
@@ -125,9 +125,9 @@ end
 return 1
 """
 )
-"""Append lines. Keys: all four. Arguments: id, lines, whether they end it, member, seconds.
+"""Append lines. Keys: all four. Arguments: id, lines, "1" if they end it, member, seconds.
 
-Returns -1 when the journal was taken over, 0 when it is gone.
+Returns -1 if the journal was taken over, 0 if it does not exist, else 1.
 """
 
 READ = """
@@ -146,7 +146,7 @@ repeat
 until #part < 100
 return lines
 """
-"""Return ids and lines. Keys: stream. Arguments: the id before them, bytes at most."""
+"""Return ids and lines by turns. Keys: stream. Arguments: the id before them, maximum bytes."""
 
 HAS_ENDED = (
     _FINISH
@@ -171,7 +171,7 @@ end
 return 1
 """
 )
-"""Return whether the last line is an end; its writer may have died before it said so.
+"""Return whether the last line is the end; set the TTL if the writer died before doing so.
 
 Keys: all four. Arguments: member, seconds.
 """
@@ -187,7 +187,7 @@ for _, turn in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
 end
 return there
 """
-"""Return the turns with a journal, oldest first. Keys: turns. Arguments: their keys' beginning."""
+"""Return the turns with a journal, oldest first. Keys: turns. Arguments: prefix of streams."""
 
 UNENDED = """
 local turns = {}
@@ -198,7 +198,8 @@ for _, member in ipairs(redis.call('SMEMBERS', KEYS[1])) do
 end
 return turns
 """
-"""Return sessions, turns, owners and marks without an end. Keys: unended. Arguments: as TURNS."""
+"""Return (session, turn, owner, left) per unended journal. Keys: unended. Arguments: marks' prefix.
+"""
 
 DISCARD = (
     _TOP
@@ -216,21 +217,22 @@ redis.call('SREM', KEYS[4], ARGV[2])
 return 1
 """
 )
-"""Forget a journal, but not that it was taken over: its writer may come back, and must fail.
+"""Delete a journal. One that was taken over stays as an empty stream, to fence its first writer.
 
 Keys: all four. Arguments: turn, member, seconds.
 """
 
 
 class TurnKeys(NamedTuple):
-    """The keys of one turn.
+    """The Redis keys of one turn.
 
     Attributes:
-        stream: Its journal.
-        mark: Who writes it, for senders of signals too, who know the turn alone.
-        turns: The session's turns with a journal.
-        unended: All turns whose journal has no end, as ``member`` names them.
-        member: The session and the turn.
+        stream: The journal's stream.
+        mark: A hash with the journal's owner and state; its name has the turn id only, so that
+            senders of signals find it.
+        turns: The sorted set of the session's turns with a journal.
+        unended: The set of ``member`` of all journals without an end.
+        member: The session and turn ids, separated by a blank.
     """
 
     stream: str
@@ -241,7 +243,7 @@ class TurnKeys(NamedTuple):
 
     @property
     def all(self) -> tuple[str, str, str, str]:
-        """The keys in the order in which scripts take them."""
+        """The four keys in the order that scripts expect."""
         return self.stream, self.mark, self.turns, self.unended
 
 
@@ -257,7 +259,7 @@ def keys_of(connection: RedisConnection, session_id: str, turn_id: str) -> TurnK
 
 
 class Script:
-    """Runs one script; its errors are ours. Blocks."""
+    """Runs one Lua script and translates its errors. Blocks."""
 
     def __init__(self, connection: RedisConnection, lua: str) -> None:
         self._connection = connection
@@ -268,10 +270,10 @@ class Script:
         return self._connection.script(self._lua)
 
     def __call__(self, *keys: str, args: tuple[object, ...] = ()) -> Any:
-        """Run it.
+        """Run the script.
 
         Raises:
-            StorageFull, StorageUnavailable: Redis does not do it now.
+            StorageFull, StorageUnavailable: Redis could not run it.
         """
         with self._connection.translated():
             return self._function(keys=keys, args=args)

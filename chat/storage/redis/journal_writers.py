@@ -1,4 +1,4 @@
-"""Writes the journal of a turn of this process into a stream of Redis, by a pump."""
+"""Writes the journal of a turn of this process to a Redis stream, through a pump."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ from chat.storage.journal import (
     JournalAway,
     JournalLost,
     do_nothing,
-    ignore_trouble,
+    ignore_error,
 )
 from chat.storage.redis.journal_scripts import FINISH, LEAVE, TOP, Script, TurnKeys
 from chat.storage.redis.pump import Pump, pack
@@ -22,36 +22,36 @@ from sessions_app.errors import StorageError
 logger = logging.getLogger(__name__)
 
 TAIL_BYTES = 64 * 1024
-"""Of what is kept already, to be sent again when a replica took over that did not have it."""
-AGAIN_SECONDS = 1.0
+"""The size of the acknowledged entries kept in memory, to resend those a failover lost."""
+RETRY_SECONDS = 1.0
 
-_TAKEN = "equal or smaller"
-_PASSING = ("LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "NOSCRIPT")
+_ID_TAKEN = "equal or smaller"
 
 closing: set[str] = set()
-"""The turns of this process that are written no more, which Redis may not know yet."""
+"""The turns of this process whose writer is closed, which Redis may not know yet."""
 
-Unkept = tuple[int, bytes, Callable[[], None]]
-"""The number of an entry, the command that adds it, and what to call then."""
+Unacknowledged = tuple[int, bytes, Callable[[], None]]
+"""The number of an entry, the command that adds it, and the callback once it is stored."""
 
 
 class PumpedWriter:
     """Writes the journal of a turn of this process, on its event loop.
 
-    Lines are sent and kept in order. What is not kept yet stays at hand, and the newest of what is:
-    when Redis was away, its newest entry tells what has to be sent (again, docs/decisions/0065).
+    Lines are sent and stored in order. Unacknowledged entries stay in memory, and so do the newest
+    acknowledged ones. After a reconnect, the newest entry in Redis tells which of them have to be
+    sent again (docs/decisions/0065).
 
     Args:
-        context: What it shares with others.
+        context: What the writers of the storage share.
         turn_id: The turn.
-        keys: Its keys.
-        owner: The process that owns the turn.
+        keys: The turn's Redis keys.
+        owner: The owner id of the process that runs the turn.
 
     Attributes:
-        pump: What it sends by, from the first lines on.
+        pump: Sends the commands; None before the first lines.
     """
 
-    keeps_at_once = False
+    is_synchronous = False
 
     def __init__(self, context: WriterContext, turn_id: str, keys: TurnKeys, owner: str) -> None:
         self._context = context
@@ -61,110 +61,110 @@ class PumpedWriter:
         self._stream = keys.stream.encode()
         self._number = 0
         self._last = ""
-        self._unkept: deque[Unkept] = deque()
-        self._tail: deque[Unkept] = deque()
+        self._unacknowledged: deque[Unacknowledged] = deque()
+        self._tail: deque[Unacknowledged] = deque()
         self._tail_bytes = 0
-        self._beyond_tail = 0  # the newest entry that is kept and not at hand any more
-        self._trouble: OSError | None = None
-        self._troubled: Callable[[OSError], None] = ignore_trouble
+        self._newest_dropped = 0  # the newest acknowledged entry that is not in memory any more
+        self._error: OSError | None = None
+        self._on_failure: Callable[[OSError], None] = ignore_error
         self.pump: Pump | None = None
-        self._at_once: SealingWriter | None = None
-        self._is_settled = True  # whether it is known what Redis has
+        self._sync_writer: SealingWriter | None = None
+        self._is_in_sync = True  # whether it is known which entries Redis has
         self._is_closed = False
         self._flushing: list[asyncio.Future[None]] = []
         self._oldest = 0
         self._waited = 0.0
-        self._pause: float | None = None  # before it is said again that we have let go
+        self._pause: float | None = None  # before the end is sent again
         self._answered = self._take_answer
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
-        """Send whole lines; ``kept`` is called on the loop once Redis has them.
+        """Send whole lines; ``kept`` is called on the loop once Redis has stored them.
 
         Raises:
-            OSError: Nothing can be kept any more.
+            OSError: The writer has failed; nothing more can be stored.
         """
         pump = self.pump
-        if pump is None or self._trouble is not None:
-            pump = self._ready(lines, kept)
+        if pump is None or self._error is not None:
+            pump = self._begin_or_divert(lines, kept)
             if pump is None:
                 return
         self._last = lines
         self._number = number = self._number + 1
         command = pack((b"XADD", self._stream, b"NOMKSTREAM", b"1-%d" % number, b"l", lines))
-        self._unkept.append((number, command, kept))
-        if self._is_settled:
+        self._unacknowledged.append((number, command, kept))
+        if self._is_in_sync:
             pump.send(command, self._answered)
 
-    def when_troubled(self, call: Callable[[OSError], None]) -> None:
-        """Have ``call`` called once it turns out that nothing can be kept any more."""
-        self._troubled = call
+    def on_failure(self, call: Callable[[OSError], None]) -> None:
+        """Register a callback for the error after which nothing more can be stored."""
+        self._on_failure = call
 
     async def flushed(self) -> None:
-        """Wait until all lines are kept.
+        """Wait until all lines are stored.
 
         Raises:
-            OSError: They can't be.
+            OSError: The writer has failed.
         """
-        if self._unkept:
+        if self._unacknowledged:
             done = asyncio.get_running_loop().create_future()
             self._flushing.append(done)
             await done
-        if self._trouble is not None and not isinstance(self._trouble, JournalLost):
-            raise self._trouble
+        if self._error is not None and not isinstance(self._error, JournalLost):
+            raise self._error
 
     def sync(self) -> None:
-        """Do nothing: what is kept is kept as safely as Redis does that."""
+        """Do nothing: durability is up to the persistence settings of Redis."""
 
     def close(self) -> None:
-        """Stop writing. A journal without an end is marked as left: its turn is over all the same.
+        """Stop writing; mark a journal without an end as left, since its turn is over.
 
-        That is sent for as long as Redis is away.
+        The mark is retried until Redis has it.
         """
         if self._is_closed:
             return
         self._is_closed = True
-        if not self._unkept:
-            self._let_go()
+        if not self._unacknowledged:
+            self._send_end()
 
     # Beginning
 
-    def _ready(self, lines: str, kept: Callable[[], None]) -> Pump | None:
-        """Return the pump to send by; None when the lines have been dealt with."""
-        if isinstance(self._trouble, JournalLost):
+    def _begin_or_divert(self, lines: str, kept: Callable[[], None]) -> Pump | None:
+        """Return the pump to send with, or None if the lines were handled without one."""
+        if isinstance(self._error, JournalLost):
             kept()
             return None
-        if self._trouble is not None:
-            raise self._trouble
-        if self._at_once is None:
+        if self._error is not None:
+            raise self._error
+        if self._sync_writer is None:
             self._begin()
-        if self._at_once is not None:
+        if self._sync_writer is not None:
             self._last = lines
-            self._at_once.append(lines, kept)
+            self._sync_writer.append(lines, kept)
         return self.pump
 
     def _begin(self) -> None:
-        """Find out whether an event loop runs here."""
+        """Use the pump of the running event loop, or a synchronous writer if none runs."""
         try:
             self.pump = self._context.pumps.here()
         except RuntimeError:
-            self._at_once = SealingWriter(self._context, self._keys, 1)
+            self._sync_writer = SealingWriter(self._context, self._keys, 1)
         else:
             self.pump.add(self)
 
-    # What Redis answers
+    # Replies
 
     def _take_answer(self, answer: Any) -> None:
-        """Take the answer to the oldest lines that are not kept."""
-        if not self._is_settled:
-            return  # what Redis has is being found out
+        """Handle the reply to the oldest unacknowledged lines."""
+        if not self._is_in_sync:
+            return  # the newest entry is being queried
         if answer.__class__ is bytes:
-            self._keep()
+            self._acknowledge()
         else:
             self._take_refusal(answer)
 
-    def _keep(self) -> None:
-        """Take the oldest lines for kept."""
-        item = self._unkept.popleft()
+    def _acknowledge(self) -> None:
+        """Move the oldest unacknowledged entry to the tail and call its callback."""
+        item = self._unacknowledged.popleft()
         self._tail.append(item)
         self._tail_bytes += len(item[1])
         if self._tail_bytes > TAIL_BYTES:
@@ -172,66 +172,66 @@ class PumpedWriter:
         try:
             item[2]()
         except Exception:
-            logger.exception("what follows from keeping an event failed")
-        if not self._unkept and (self._flushing or self._is_closed):
+            logger.exception("the callback of a stored event failed")
+        if not self._unacknowledged and (self._flushing or self._is_closed):
             self._drained()
 
     def _shorten_tail(self) -> None:
-        """Let go of what was kept first."""
+        """Drop the oldest acknowledged entries from memory."""
         while self._tail_bytes > TAIL_BYTES:
-            self._beyond_tail, old, _ = self._tail.popleft()
+            self._newest_dropped, old, _ = self._tail.popleft()
             self._tail_bytes -= len(old)
 
     def _drained(self) -> None:
-        """Tell whoever waits that nothing is left to keep."""
+        """Wake the waiting ``flushed`` calls; send the end if the writer is closed."""
         flushing, self._flushing = self._flushing, []
         for done in flushing:
             if not done.done():
                 done.set_result(None)
         if self._is_closed:
-            self._let_go()
+            self._send_end()
 
     def _take_refusal(self, answer: Any) -> None:
-        """Deal with what is not the id of a new entry."""
+        """Handle a reply that is not the id of a new entry."""
         text = str(answer)
         if answer is None or text.startswith("WRONGTYPE"):
             self._lose()
-        elif _TAKEN in text:  # by us, a connection ago, or by who took the journal over
-            self._ask_for_top()
+        elif _ID_TAKEN in text:  # by an earlier connection of ours, or by a takeover
+            self._query_newest()
         elif text.startswith("OOM"):
             self._fail(OSError(errno.ENOSPC, "redis is full"))
         elif "exhausted" in text:
             self._fail(Fenced(errno.EPERM, "the journal was closed"))
         elif self.pump is not None:
-            self._is_settled = False
+            self._is_in_sync = False
             self.pump.drop(text.partition(" ")[0])
 
-    def _take_answer_again(self, answer: Any) -> None:
-        """Take the answer to lines that were kept once before."""
-        if self._is_settled and answer.__class__ is not bytes:
+    def _take_resent_answer(self, answer: Any) -> None:
+        """Handle the reply to lines that had been acknowledged before."""
+        if self._is_in_sync and answer.__class__ is not bytes:
             self._take_refusal(answer)
 
-    # What is sent again
+    # Sending again
 
-    def lost(self) -> None:
-        """Send nothing until it is known what Redis has."""
-        self._is_settled = False
+    def disconnected(self) -> None:
+        """Send nothing until it is known which entries Redis has."""
+        self._is_in_sync = False
 
-    def found(self) -> None:
-        """Ask what Redis has."""
-        if self._is_closed and not self._unkept:
-            self._let_go()
-        elif self._trouble is None:
-            self._ask_for_top()
+    def connected(self) -> None:
+        """Query the newest entry in Redis, or send the end of a closed journal."""
+        if self._is_closed and not self._unacknowledged:
+            self._send_end()
+        elif self._error is None:
+            self._query_newest()
 
-    def _ask_for_top(self) -> None:
-        self._is_settled = False
+    def _query_newest(self) -> None:
+        self._is_in_sync = False
         if self.pump is not None:
-            self.pump.send(pack(("EVAL", TOP, 1, self._stream)), self._take_top)
+            self.pump.send(pack(("EVAL", TOP, 1, self._stream)), self._take_newest)
 
-    def _take_top(self, answer: Any) -> None:
-        """Learn of the newest entry: what it does not cover is sent again."""
-        if self._trouble is not None or self.pump is None:
+    def _take_newest(self, answer: Any) -> None:
+        """Acknowledge entries up to the newest one in Redis and send the later ones again."""
+        if self._error is not None or self.pump is None:
             return
         if isinstance(answer, Exception):
             self.pump.drop(str(answer).partition(" ")[0])
@@ -243,98 +243,99 @@ class PumpedWriter:
         newest = int(number)
         if int(epoch) != 1:
             self._fail(Fenced(errno.EPERM, "the journal was taken over"))
-        elif newest < self._beyond_tail:
-            self._lose()  # what is missing is not at hand, and nobody must see a gap
+        elif newest < self._newest_dropped:
+            self._lose()  # the missing entries are not in memory, and readers must not see a gap
         else:
-            while self._unkept and self._unkept[0][0] <= newest:
-                self._keep()
-            self._is_settled = True
+            while self._unacknowledged and self._unacknowledged[0][0] <= newest:
+                self._acknowledge()
+            self._is_in_sync = True
             for number, command, _ in self._tail:
                 if number > newest:
-                    self.pump.send(command, self._take_answer_again)
-            for _, command, _ in self._unkept:
+                    self.pump.send(command, self._take_resent_answer)
+            for _, command, _ in self._unacknowledged:
                 self.pump.send(command, self._answered)
 
-    # Trouble
+    # Failures
 
-    def aged(self, seconds: float) -> None:
-        """Give up lines that have waited for too long, and say again that we have let go."""
+    def tick(self, seconds: float) -> None:
+        """Fail if the oldest lines were not stored in time; retry sending the end."""
         if self._pause is not None:
             self._pause -= seconds
             if self._pause <= 0:
-                self._let_go()
-        if not self._unkept:
+                self._send_end()
+        if not self._unacknowledged:
             self._oldest = 0
-        elif self._unkept[0][0] != self._oldest:
-            self._oldest, self._waited = self._unkept[0][0], 0.0
+        elif self._unacknowledged[0][0] != self._oldest:
+            self._oldest, self._waited = self._unacknowledged[0][0], 0.0
         else:
             self._waited += seconds
             if self._waited >= self._context.timeout_seconds:
-                self._fail(JournalAway(errno.ETIMEDOUT, "redis does not keep what is sent"))
+                self._fail(JournalAway(errno.ETIMEDOUT, "redis did not store lines in time"))
 
     def _fail(self, error: OSError) -> None:
-        """Keep nothing more."""
+        """Drop unacknowledged lines and store nothing more."""
         self._stop_sending(error)
-        self._unkept.clear()
-        self._troubled(error)
+        self._unacknowledged.clear()
+        self._on_failure(error)
         self._drained()
 
     def _lose(self) -> None:
-        """Go on without a journal, for those who listen in this process."""
+        """Go on without a journal, for the listeners in this process."""
         logger.warning("journal_lost", extra={"turn_id": self._turn_id})
         self._stop_sending(JournalLost(errno.ENOENT, "redis has lost the journal"))
-        self._troubled(JournalLost(errno.ENOENT, "redis has lost the journal"))
-        unkept = list(self._unkept)
-        self._unkept.clear()
-        for _, _, kept in unkept:
+        self._on_failure(JournalLost(errno.ENOENT, "redis has lost the journal"))
+        unacknowledged = list(self._unacknowledged)
+        self._unacknowledged.clear()
+        for _, _, kept in unacknowledged:
             kept()
         self._drained()
 
     def _stop_sending(self, error: OSError) -> None:
-        self._trouble = error
-        self._is_settled = False
+        self._error = error
+        self._is_in_sync = False
         self._tail.clear()
         self._tail_bytes = 0
 
     # The end
 
-    def _let_go(self) -> None:
-        """Say that nothing more comes."""
+    def _send_end(self) -> None:
+        """Tell Redis that nothing more is written: the journal has ended, or was left."""
         closing.add(self._turn_id)
         self._pause = None
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            self._let_go_at_once()
+            self._send_end_synchronously()
             return
         if self.pump is None:
             self._begin()
         if self.pump is not None and self.pump.is_connected:
-            self.pump.send(pack(("EVAL", *self._last_words())), self._take_end)
+            self.pump.send(pack(("EVAL", *self._end_command())), self._take_end)
 
-    def _last_words(self) -> tuple[str | int, ...]:
-        if self._trouble is None and ends(self._last):
+    def _end_command(self) -> tuple[str | int, ...]:
+        if self._error is None and ends(self._last):
             seconds = self._context.retention_seconds
             return (FINISH, 4, *self._keys.all, self._keys.member, seconds)
         return (LEAVE, 1, self._keys.mark, self._owner)
 
     def _take_end(self, answer: Any) -> None:
-        if isinstance(answer, Exception):  # it has no memory for it, say
-            self._pause = AGAIN_SECONDS
+        if isinstance(answer, Exception):  # such as being out of memory
+            self._pause = RETRY_SECONDS
         elif self.pump is not None:
             self.pump.remove(self)
             closing.discard(self._turn_id)
 
-    def _let_go_at_once(self) -> None:
-        """Say it from a thread."""
-        script, count, *rest = self._last_words()
+    def _send_end_synchronously(self) -> None:
+        """Send the end from a thread without an event loop; defer it if Redis is unreachable."""
+        script, count, *rest = self._end_command()
         keys, args = rest[: int(count)], rest[int(count) :]
         try:
             Script(self._context.connection, str(script))(*map(str, keys), args=tuple(args))
         except StorageError:
             logger.warning(
-                "a journal can't be marked as left, redis is away", extra={"turn_id": self._turn_id}
+                "redis is unreachable, a journal will be marked as left later",
+                extra={"turn_id": self._turn_id},
             )
-            self._context.unsaid.append(self._let_go_at_once)
+            self._context.deferred.append(self._send_end_synchronously)
         else:
             closing.discard(self._turn_id)

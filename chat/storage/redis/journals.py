@@ -1,7 +1,7 @@
-"""Keeps journals as Redis streams, which any machine can read and which expire after their end.
+"""Stores journals as Redis streams, which any machine can read and which expire after their end.
 
-Whether a journal is being written depends on the lease of the process that owns its turn, and on a
-mark of the turn's own: a living process may have let go of it.
+A journal is being written if the process that owns its turn has a lease and has not marked the
+journal as left: a living process may have stopped writing it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,20 +27,20 @@ _decode = decoder_of(Entry).decode
 
 
 class RedisTurnJournal:
-    """Keeps the journals of one storage, shared by all its processes.
+    """Stores journals in Redis, shared by all processes of a storage.
 
-    What was appended at once is read at once: passages hold whole appends.
+    Lines of one append are never split: a passage holds whole appends.
 
     Args:
-        connection: Where they are, under the storage's prefix.
-        owners: Which processes live.
+        connection: The Redis connection, with the storage's key prefix.
+        owners: Tells which processes are alive.
         hub: Follows streams for this process.
-        pumps: Send lines from event loops; of its own if None.
-        retention_seconds: For how long a journal stays after its end.
-        timeout_seconds: For how long a turn bears that nothing is kept.
+        pumps: Send lines from event loops; created if None.
+        retention_seconds: The TTL of a journal after its end.
+        timeout_seconds: How long appended lines may stay unacknowledged before the turn fails.
 
     Attributes:
-        connection: Where they are.
+        connection: The Redis connection.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RedisTurnJournal:
             pumps=pumps or Pumps(connection.address, replicas=connection.replicas),
             retention_seconds=self._seconds,
             timeout_seconds=timeout_seconds,
-            unsaid=[],
+            deferred=[],
         )
         self._open = Script(connection, lua.OPEN)
         self._forestall = Script(connection, lua.FORESTALL)
@@ -74,12 +74,12 @@ class RedisTurnJournal:
         self._discard = Script(connection, lua.DISCARD)
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
-        """Begin the journal of a new turn, of the process that owns its claim.
+        """Create the journal of a new turn for the process that owns its claim.
 
         Raises:
-            OwnerCondemned: Others took the owner for dead; it has a new id by now.
-            FileExistsError: The turn has a journal.
-            StorageFull, StorageUnavailable: Redis does not take it now.
+            OwnerCondemned: Other processes declared the owner dead; it has a new id by now.
+            FileExistsError: The turn has a journal already.
+            StorageFull, StorageUnavailable: Redis could not create it.
         """
         keys = self._keys(session_id, turn_id)
         tombstone = self.connection.root_key("dead", owner)
@@ -87,8 +87,8 @@ class RedisTurnJournal:
         try:
             opened = self._open(*keys.all, tombstone, args=args)
         except StorageUnavailable:
-            # Redis may have done it, or do it once it can: a journal that nobody would end.
-            self._context.unsaid.append(partial(self._say_that_none_writes, keys))
+            # Redis may have created it, or may do so later: a journal that nothing would end.
+            self._context.deferred.append(partial(self._mark_as_left, keys))
             raise
         match opened:
             case lua.CONDEMNED:
@@ -98,13 +98,13 @@ class RedisTurnJournal:
         return PumpedWriter(self._context, turn_id, keys, owner)
 
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Go on with a journal whose writer died; Redis refuses that writer from now on."""
+        """Continue a journal whose writer died; Redis rejects that writer's appends from now on."""
         keys = self._keys(session_id, turn_id)
         epoch = self._take(keys.stream, keys.mark, args=(self._owners.mine(),))
         return SealingWriter(self._context, keys, epoch)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
-        """Return the next passage of whole entries; positions are ids of the stream."""
+        """Return the next passage of whole entries; a position is a packed stream id."""
         keys, behind = self._keys(session_id, turn_id), position
         entries: list[Entry] = []
         while not entries:
@@ -119,7 +119,7 @@ class RedisTurnJournal:
     def watch(
         self, session_id: str, turn_id: str, changed: Callable[[], object]
     ) -> Callable[[], None]:
-        """Call ``changed``, in another thread, now and after changes; return how to stop."""
+        """Call ``changed``, in another thread, now and after changes; return a stop function."""
         return self._hub.follow(self._keys(session_id, turn_id).stream, "$", lambda _: changed())
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
@@ -128,11 +128,11 @@ class RedisTurnJournal:
         return bool(self._has_ended(*keys.all, args=(keys.member, self._seconds)))
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
-        """Return whether its writer is open still, in a process that lives."""
+        """Return whether the journal's writer is open in a living process."""
         return self._state_of(session_id, turn_id)[1]
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Return whether there is a journal whose writer is gone: nothing more comes of it."""
+        """Return whether the journal exists and nothing writes it any more."""
         exists, is_written = self._state_of(session_id, turn_id)
         return exists and not is_written
 
@@ -147,8 +147,8 @@ class RedisTurnJournal:
         return {turn_id for _, turn_id in self._all()}
 
     def unended_sessions(self) -> Sequence[str]:
-        """Return the sessions with a journal without an end, whose writer is gone."""
-        self._say_what_is_unsaid()
+        """Return the sessions with a journal that has neither an end nor a writer."""
+        self._run_deferred()
         lives: dict[str, bool] = {}
         found: set[str] = set()
         beginning = self.connection.root_key("m", "")
@@ -163,20 +163,20 @@ class RedisTurnJournal:
         return sorted(found)
 
     def discard(self, session_id: str, turn_id: str) -> None:
-        """Forget one turn's journal, unless it is being written."""
+        """Delete one turn's journal, unless it is being written."""
         if not self.is_being_written(session_id, turn_id):
             keys = self._keys(session_id, turn_id)
             self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
 
     def discard_session(self, session_id: str) -> None:
-        """Forget all journals of a session but those that are being written."""
+        """Delete all journals of a session except those being written."""
         for turn_id in self.turns(session_id):
             self.discard(session_id, turn_id)
 
     def sweep(self, older_than_seconds: float) -> int:
-        """Forget journals that ended longer ago than that; return how many.
+        """Delete journals that ended longer ago than that; return how many.
 
-        Redis itself does so when their time is over: only a shorter time is work.
+        Redis expires journals after the retention itself; only a shorter age needs work.
         """
         if older_than_seconds >= self._seconds:
             return 0
@@ -192,16 +192,16 @@ class RedisTurnJournal:
         return swept
 
     def close(self) -> None:
-        """End what the running event loop sends by; what is written on it now goes nowhere."""
+        """Close the pump of the running event loop; lines appended later are dropped."""
         self._context.pumps.close()
 
-    # What can't be read
+    # Unreadable journals
 
     def adopt(self, session_id: str, turn_id: str) -> None:
-        """Do nothing: a storage's journals have its prefix."""
+        """Do nothing: the key prefix tells which journals belong to the storage."""
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
-        """Put appends with lines that can't be read where nothing reads them.
+        """Move appends with unreadable lines to a key that nothing reads.
 
         Returns:
             Whether there were any.
@@ -219,7 +219,7 @@ class RedisTurnJournal:
         return found
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Keep a copy of a journal that nothing removes."""
+        """Copy a journal to a key without a TTL, which nothing deletes."""
         stream = self._keys(session_id, turn_id).stream
         aside = self.connection.key("broken", session_id, turn_id, "copy")
         with self.connection.translated():
@@ -227,13 +227,13 @@ class RedisTurnJournal:
             self.connection.client.persist(aside)
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Put a whole journal where nothing reads or removes it."""
+        """Move a whole journal to a key that nothing reads or deletes."""
         self.copy_aside(session_id, turn_id)
         keys = self._keys(session_id, turn_id)
         self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
 
     def broken(self) -> Sequence[str]:
-        """Return the keys of what was set aside."""
+        """Return the keys of journals and lines that were set aside."""
         pattern = self.connection.key("broken", "*")
         with self.connection.translated():
             keys = list(self.connection.client.scan_iter(match=pattern, count=SCAN_COUNT))
@@ -265,21 +265,21 @@ class RedisTurnJournal:
                 session_id, _, turn_id = key.decode().removeprefix(beginning).partition(":")
                 yield session_id, turn_id
 
-    def _say_that_none_writes(self, keys: TurnKeys) -> None:
+    def _mark_as_left(self, keys: TurnKeys) -> None:
         try:
             self._forestall(keys.stream, keys.mark, args=(self._seconds,))
         except StorageError:
-            self._context.unsaid.append(partial(self._say_that_none_writes, keys))
+            self._context.deferred.append(partial(self._mark_as_left, keys))
 
-    def _say_what_is_unsaid(self) -> None:
-        """Mark journals as left that could not be marked because Redis was away."""
-        unsaid = self._context.unsaid
-        for _ in range(len(unsaid)):
+    def _run_deferred(self) -> None:
+        """Mark journals as left that could not be marked while Redis was unreachable."""
+        deferred = self._context.deferred
+        for _ in range(len(deferred)):
             try:
-                say = unsaid.pop(0)
-            except IndexError:  # another chore, in its thread, says the rest
+                call = deferred.pop(0)
+            except IndexError:  # another thread ran the rest
                 return
-            say()
+            call()
 
 
 def _id_of(position: int) -> str:
@@ -292,7 +292,7 @@ def _position_of(entry_id: bytes) -> int:
 
 
 def _entries_of(lines: bytes) -> list[Entry]:
-    """Return the lines that are entries."""
+    """Return the entries among the lines, without invalid ones."""
     entries: list[Entry] = []
     for line in lines.split(b"\n"):
         try:

@@ -1,12 +1,12 @@
 """Sends commands to Redis from an event loop, in pipelined batches.
 
-One pipeline is on its way at a time, and everything that came meanwhile goes with the next one: so
-commands are sent at once while there are few, and in batches while there are many, without a timer.
-The connection is the loop's own and the codec is hiredis': a client library's commands cost several
-times as much, and there is one for every token.
+One pipeline is in flight at a time; commands that arrive meanwhile go into the next one. So a few
+commands are sent immediately and many are batched, without a timer. Each loop has a connection of
+its own, coded with hiredis: a client library's commands cost several times as much, and there is
+one command for every token.
 
-While Redis is away commands are dropped, all of them: who sent them is told when it is there again,
-and knows what is still to be sent.
+While Redis is unreachable all commands are dropped. Senders are notified of each new connection and
+send again what was not acknowledged.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from sessions_app.store.redis.url import RedisUrl
 logger = logging.getLogger(__name__)
 
 REPLY_SECONDS = 3.0
-"""A connection that is silent for so long while an answer is due is given up."""
+"""The reply timeout: a connection without a due reply for so long is closed."""
 CONNECT_SECONDS = 2.0
 TICK_SECONDS = 0.25
 FIRST_PAUSE_SECONDS = 0.05
@@ -38,15 +38,15 @@ pack: Callable[[Any], bytes] = hiredis.pack_command
 _NOTHING = object()
 
 
-def greeting_to(server: RedisUrl) -> list[Command]:
-    """Return what has to be said first. The last answer tells whether it is the primary."""
-    said: list[Command] = []
+def handshake_for(server: RedisUrl) -> list[Command]:
+    """Return the first commands of a connection; the last one's reply has the server's role."""
+    commands: list[Command] = []
     if server.password is not None:
         user = () if server.username is None else (server.username,)
-        said.append(("AUTH", *user, server.password))
+        commands.append(("AUTH", *user, server.password))
     if server.database:
-        said.append(("SELECT", server.database))
-    return [*said, ("CLIENT", "SETNAME", "mochi-journal"), ("ROLE",)]
+        commands.append(("SELECT", server.database))
+    return [*commands, ("CLIENT", "SETNAME", "mochi-journal"), ("ROLE",)]
 
 
 async def connected(
@@ -61,29 +61,30 @@ async def connected(
     return (await loop.create_connection(protocol, host, port, ssl=tls))[0]
 
 
-class NotTheServer(OSError):
-    """Raised when who answers is not a primary that lets us in."""
+class NotPrimary(OSError):
+    """Raised when the server refuses the handshake or is not a primary."""
 
 
 class PumpUser(Protocol):
-    """Declares a sender: it sends commands by a pump, and sends lost ones again."""
+    """Declares a sender: it sends commands through a pump and resends lost ones."""
 
-    def lost(self) -> None:
-        """Learn that Redis went away: nothing that was sent will be answered any more."""
+    def disconnected(self) -> None:
+        """Handle the loss of the connection: commands in flight get no reply any more."""
 
-    def found(self) -> None:
-        """Learn that Redis is there again; what is sent now is sent first."""
+    def connected(self) -> None:
+        """Handle a new connection; commands sent now are the first on it."""
 
-    def aged(self, seconds: float) -> None:
-        """Learn, some times a second, that time went by; not while the process was frozen."""
+    def tick(self, seconds: float) -> None:
+        """Count elapsed time, a few times a second; time with the process frozen is left out."""
 
 
 class Pump:
     """Sends the commands of one event loop to Redis.
 
     Args:
-        dial: Finds the primary; called in a thread, before every attempt to connect.
-        replicas: How many replicas must have what is sent before it is answered.
+        dial: Returns the address of the primary; called in a thread before each connection attempt.
+        replicas: The number of replicas that must acknowledge commands before replies are passed
+            on.
     """
 
     def __init__(self, dial: Callable[[], RedisUrl], *, replicas: int = 0) -> None:
@@ -91,7 +92,7 @@ class Pump:
         self._dial = dial
         self._users: set[PumpUser] = set()
         self._waiting: list[bytes] = []
-        self._waiting_for: list[Answered] = []
+        self._waiting_callbacks: list[Answered] = []
         self._sent: list[Answered] = []
         self._sent_at = 0.0
         self._answers = 0
@@ -100,12 +101,11 @@ class Pump:
         self._connecting: asyncio.Task[None] | None = None
         self._ticking: asyncio.TimerHandle | None = None
         self._replicas = replicas
-        self._held: list[tuple[Answered, Any]] = []
-        self._gets: Callable[[], Any] = lambda: _NOTHING
+        self._unreplicated: list[tuple[Answered, Any]] = []
 
     @property
     def is_connected(self) -> bool:
-        """Return whether Redis is there, as far as is known."""
+        """Return whether there is a connection to Redis."""
         return self._transport is not None
 
     @property
@@ -114,36 +114,36 @@ class Pump:
         return self._loop
 
     def add(self, user: PumpUser) -> None:
-        """Let somebody send; who is told so at once where Redis is not there yet."""
+        """Register a sender; call its ``disconnected`` if there is no connection yet."""
         self._users.add(user)
         if self._ticking is None:
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick)
         if self._transport is None:
-            user.lost()
+            user.disconnected()
             self._connect()
 
     def remove(self, user: PumpUser) -> None:
-        """Remove a sender that sends nothing any more."""
+        """Unregister a sender."""
         self._users.discard(user)
 
     def send(self, command: bytes, answered: Answered) -> None:
-        """Send a command and have its answer told; both only as long as Redis is there."""
+        """Send a packed command and call ``answered`` with its reply; drop it if disconnected."""
         if self._transport is None:
             return
         self._waiting.append(command)
-        self._waiting_for.append(answered)
+        self._waiting_callbacks.append(answered)
         if not self._is_busy:
             self._is_busy = True
-            self._loop.call_soon(self._flush)  # with all that comes in this round of the loop
+            self._loop.call_soon(self._flush)  # batched with all sent in this loop iteration
 
     def drop(self, why: str) -> None:
-        """Give up the connection and make another one."""
+        """Close the connection and open another one."""
         if self._transport is not None:
-            logger.warning("the connection of the journals was given up", extra={"reason": why})
+            logger.warning("the journals' connection to redis was dropped", extra={"reason": why})
             self._abort()
 
     def close(self) -> None:
-        """End the connection; whoever still wants to send does so in vain."""
+        """Close the connection for good; commands sent afterwards are dropped."""
         self._users.clear()
         if self._ticking is not None:
             self._ticking.cancel()
@@ -156,48 +156,48 @@ class Pump:
     # A pipeline
 
     def _flush(self) -> None:
-        if self._transport is None or not (self._waiting_for or self._held):
+        if self._transport is None or not (self._waiting_callbacks or self._unreplicated):
             self._is_busy = False
             return
         if self._replicas:
             self._waiting.append(pack(("WAIT", self._replicas, REPLICA_MILLISECONDS)))
-        self._sent, self._waiting_for = self._waiting_for, []
+        self._sent, self._waiting_callbacks = self._waiting_callbacks, []
         self._answers = 0
         data, self._waiting = b"".join(self._waiting), []
         self._sent_at = self._loop.time()
         self._transport.write(data)
 
     def received(self, link: "_Link", gets: Callable[[], Any]) -> None:
-        """Take answers in; called by the connection."""
+        """Dispatch replies to their callbacks; called by the connection."""
         if link.transport is not self._transport:
             return
         sent, answers = self._sent, self._answers
         try:
             if self._replicas:
-                answers = self._take_held(link, gets)
+                answers = self._take_replicated(link, gets)
             else:
                 while (reply := gets()) is not _NOTHING:
                     answers += 1
                     sent[answers - 1](reply)
         except Exception:
-            logger.exception("an answer of redis could not be understood")
-            self.drop("an answer that can't be understood")
+            logger.exception("a reply of redis could not be processed")
+            self.drop("a reply that can't be processed")
         if link.transport is not self._transport:
-            return  # it was given up on the way
+            return  # a callback dropped the connection
         self._answers = answers
         if answers >= len(sent) + bool(self._replicas):
             self._flush()
 
-    def _take_held(self, link: "_Link", gets: Callable[[], Any]) -> int:
-        """Tell answers only when as many replicas have everything as shall have it."""
+    def _take_replicated(self, link: "_Link", gets: Callable[[], Any]) -> int:
+        """Pass replies on only once WAIT reports enough replicas; return the replies received."""
         answers = self._answers
         while link.transport is self._transport and (reply := gets()) is not _NOTHING:
             answers += 1
             if answers <= len(self._sent):
-                self._held.append((self._sent[answers - 1], reply))
+                self._unreplicated.append((self._sent[answers - 1], reply))
             elif isinstance(reply, int) and reply >= self._replicas:
-                held, self._held = self._held, []
-                for answered, answer in held:
+                replicated, self._unreplicated = self._unreplicated, []
+                for answered, answer in replicated:
                     answered(answer)
         return answers
 
@@ -205,43 +205,43 @@ class Pump:
 
     def _connect(self) -> None:
         if self._connecting is None or self._connecting.done():
-            self._connecting = self._loop.create_task(self._connect_at_last())
+            self._connecting = self._loop.create_task(self._connect_with_retries())
 
-    async def _connect_at_last(self) -> None:
-        """Connect, however often that takes, while anybody wants to send."""
+    async def _connect_with_retries(self) -> None:
+        """Try to connect, with a backoff, as long as there are senders."""
         pause, is_noted = FIRST_PAUSE_SECONDS, False
         while self._users:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     server = await asyncio.to_thread(self._dial)
                     transport = await self._open(server)
-            except Exception as error:  # noqa: BLE001 - a dialer's may be of any kind
+            except Exception as error:  # noqa: BLE001 - dial may raise anything
                 if not is_noted:
-                    logger.warning("redis is away", extra={"reason": type(error).__name__})
+                    logger.warning("redis is unreachable", extra={"reason": type(error).__name__})
                     is_noted = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
                 continue
             if is_noted:
-                logger.info("redis is there again")
+                logger.info("redis is reachable again")
             self._transport = transport
             self._is_busy = False
             for user in list(self._users):
-                user.found()
+                user.connected()
             return
 
     async def _open(self, server: RedisUrl) -> asyncio.WriteTransport:
-        """Return a connection to a primary that lets us in.
+        """Connect to a primary and complete the handshake.
 
         Raises:
-            OSError: There is none.
+            OSError: The connection or the handshake failed.
         """
-        greeting = greeting_to(server)
-        link = _Link(self, len(greeting))
+        handshake = handshake_for(server)
+        link = _Link(self, len(handshake))
         transport = await connected(server, lambda: link)
         try:
-            transport.write(b"".join(map(pack, greeting)))
-            await link.greeted
+            transport.write(b"".join(map(pack, handshake)))
+            await link.ready
         except BaseException:
             transport.abort()
             raise
@@ -253,84 +253,85 @@ class Pump:
         if transport is not None:
             transport.abort()
         self._is_busy = False
-        self._sent, self._waiting, self._waiting_for, self._held = [], [], [], []
+        self._sent, self._waiting = [], []
+        self._waiting_callbacks, self._unreplicated = [], []
         for user in list(self._users):
-            user.lost()
+            user.disconnected()
         if self._users:
             self._connect()
 
     def closed(self, link: "_Link") -> None:
-        """Learn that a connection is gone; called by it."""
+        """Handle a closed connection; called by it."""
         if link.transport is self._transport:
             self._abort()
 
     def _tick(self) -> None:
         self._ticking = None
         now = self._loop.time()
-        if self._is_busy and self._transport is not None and self._waits_for_answers(now):
-            self.drop("no answer")
+        if self._is_busy and self._transport is not None and self._is_reply_overdue(now):
+            self.drop("no reply in time")
         for user in list(self._users):
-            user.aged(TICK_SECONDS)
+            user.tick(TICK_SECONDS)
         if self._users:
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick)
 
-    def _waits_for_answers(self, now: float) -> bool:
+    def _is_reply_overdue(self, now: float) -> bool:
         due = len(self._sent) + bool(self._replicas)
         return self._answers < due and now - self._sent_at > REPLY_SECONDS
 
 
 class _Link(asyncio.Protocol):
-    """One connection: the answers to its greeting, then those to the pump."""
+    """One connection: parses replies, first to the handshake, then to the pump's commands."""
 
-    def __init__(self, pump: Pump, greetings: int) -> None:
+    def __init__(self, pump: Pump, handshake_commands: int) -> None:
         self.transport: asyncio.BaseTransport | None = None
-        self.greeted: asyncio.Future[None] = pump.loop.create_future()
+        self.ready: asyncio.Future[None] = pump.loop.create_future()
         self._pump = pump
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
-        self._greetings = greetings
+        self._handshake_left = handshake_commands
         self._answers: list[Any] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take answers in."""
+        """Parse replies."""
         self._reader.feed(data)
-        if self._greetings:
-            self._take_greetings()
+        if self._handshake_left:
+            self._continue_handshake()
         else:
             self._pump.received(self, self._reader.gets)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
-        if not self.greeted.done():
-            self.greeted.set_exception(exc or ConnectionResetError("no greeting"))
-            self.greeted.exception()  # whoever waited may have given up
+        """Fail a pending handshake and notify the pump."""
+        if not self.ready.done():
+            self.ready.set_exception(exc or ConnectionResetError("closed during the handshake"))
+            self.ready.exception()  # mark it as retrieved: nobody may be awaiting it any more
         self._pump.closed(self)
 
-    def _take_greetings(self) -> None:
-        while self._greetings and (reply := self._reader.gets()) is not _NOTHING:
-            self._greetings -= 1
+    def _continue_handshake(self) -> None:
+        while self._handshake_left and (reply := self._reader.gets()) is not _NOTHING:
+            self._handshake_left -= 1
             self._answers.append(reply)
         refused = next((each for each in self._answers if isinstance(each, Exception)), None)
-        if self.greeted.done():
+        if self.ready.done():
             return
-        if refused is None and not self._greetings and self._answers[-1][0] != b"master":
-            refused = NotTheServer("not a primary")
+        if refused is None and not self._handshake_left and self._answers[-1][0] != b"master":
+            refused = NotPrimary("not a primary")
         if refused is not None:
-            self.greeted.set_exception(refused)
-            self.greeted.exception()  # whoever waits may have given up
-        elif not self._greetings:
-            self.greeted.set_result(None)
+            self.ready.set_exception(refused)
+            self.ready.exception()  # mark it as retrieved: nobody may be awaiting it any more
+        elif not self._handshake_left:
+            self.ready.set_result(None)
 
 
 class Pumps:
     """Makes one pump for each event loop of this process.
 
     Args:
-        dial: Finds the primary; blocks.
-        replicas: How many replicas must have what is sent before it is answered.
+        dial: Returns the address of the primary; blocks.
+        replicas: The number of replicas that must acknowledge commands.
     """
 
     def __init__(self, dial: Callable[[], RedisUrl], *, replicas: int = 0) -> None:
@@ -353,6 +354,6 @@ class Pumps:
         return pump
 
     def close(self) -> None:
-        """End the connection of the running event loop."""
+        """Close the pump of the running event loop."""
         with suppress(KeyError):
             self._pumps.pop(id(asyncio.get_running_loop())).close()

@@ -1,7 +1,7 @@
-"""Keeps the records of a session as one hash of Redis, whose fields are ``{name}.{kind}``.
+"""Stores the records of a session as one Redis hash with the fields ``{name}.{kind}``.
 
-A hash ends by itself when nothing has been put into it for long enough. Beside the hashes a sorted
-set has their sessions, by the time of the last put in microseconds.
+Every put renews the TTL of the hash. A sorted set indexes the session ids by the time of their last
+put, in microseconds.
 """
 
 import secrets
@@ -14,8 +14,8 @@ from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.redis.connection import RedisConnection
 
 TAG_BYTES = 16
-"""The length of what is put before each record, so that a writer knows its own."""
-PASSAGE = 500  # keys that Redis looks at before it lets others go on
+"""The length of the random prefix of each value, by which a writer recognizes its own."""
+PASSAGE = 500  # the COUNT of a SCAN: keys that Redis examines without serving other clients
 
 _STAMP = """
 local time = redis.call('TIME')
@@ -37,20 +37,20 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 {_STAMP}
 return 1
 """
-_TAKE_BACK = f"""
+_UNDO_PUT = f"""
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
 {_STAMP}
 """
 
 
 class RedisRecords:
-    """Keeps the records of one storage; implements ``StampedRecords``.
+    """Stores records in Redis; implements ``StampedRecords``.
 
     Args:
-        connection: Where they are.
-        folder: What they are about: the beginning of their keys.
-        kinds: The kinds; fields of others are no records.
-        seconds: How long a session's records are kept after the last one was put.
+        connection: The Redis connection.
+        folder: The first part of their keys.
+        kinds: The valid kinds; fields of other kinds are ignored.
+        seconds: The TTL of a session's records, renewed by each put.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class RedisRecords:
         self._milliseconds = max(1, round(seconds * 1000))
         self._put = connection.script(_PUT)
         self._put_new = connection.script(_PUT_NEW)
-        self._take_back = connection.script(_TAKE_BACK)
+        self._undo_put = connection.script(_UNDO_PUT)
 
     def sessions(self, unchanged_since: float) -> list[str]:
-        """Return the sessions that have records, and got none since then.
+        """Return the sessions with records whose last put was not after that time.
 
-        Their age is what is gone of the time that they have.
+        The age of a hash is computed from its remaining TTL.
         """
         prefix = self._connection.key(self._folder, "")
         with self._connection.translated():
@@ -89,14 +89,14 @@ class RedisRecords:
         return found
 
     def stamps(self) -> dict[str, Hashable]:
-        """Return the sessions that have records, each with a stamp that differs after each put."""
+        """Return a stamp for each session with records; it differs after each put."""
         with self._connection.translated():
             client = self._connection.client
             found: Any = client.zrange(self._stamps, 0, -1, withscores=True)
         return {session_id.decode("utf-8", "replace"): score for session_id, score in found}
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return the session's names, each with the kinds of records that it has."""
+        """Return the session's record names, each with its kinds."""
         found: dict[str, set[str]] = {}
         if not is_session_id(session_id):
             return found
@@ -109,7 +109,7 @@ class RedisRecords:
         return found
 
     def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        """Return a record; None where there is none."""
+        """Return a record, or None if it does not exist."""
         if not is_session_id(session_id):
             return None
         with self._connection.translated():
@@ -119,30 +119,30 @@ class RedisRecords:
     def put(
         self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
     ) -> bool:
-        """Keep a record; False if ``exclusive`` and there is one already.
+        """Store a record; return False if ``exclusive`` and it exists already.
 
-        When it returns True, as many replicas have it as events need before they are shown.
+        When this returns True, the configured number of replicas has acknowledged the record.
 
         Raises:
-            StorageUnavailable: Redis or the replicas are away. What is exclusive is taken back, as
-                far as that can be known.
-            StorageFull: It has no memory left.
+            StorageUnavailable: Redis or too many replicas are unreachable. An exclusive put is
+                undone, if Redis can be reached for that.
+            StorageFull: Redis is out of memory.
         """
         value = secrets.token_hex(TAG_BYTES // 2).encode() + data
         put = self._put_new if exclusive else self._put
         try:
-            is_there = self._call(put, session_id, name, kind, value, self._milliseconds)
-            if is_there:
+            is_stored = self._call(put, session_id, name, kind, value, self._milliseconds)
+            if is_stored:
                 self._connection.confirm()
         except StorageError:
             if exclusive:
-                with suppress(StorageError):  # the first error says it all
-                    self._call(self._take_back, session_id, name, kind, value, self._milliseconds)
+                with suppress(StorageError):  # the first error is the one to report
+                    self._call(self._undo_put, session_id, name, kind, value, self._milliseconds)
             raise
-        return bool(is_there)
+        return bool(is_stored)
 
     def discard(self, session_id: str) -> None:
-        """Forget everything about a session."""
+        """Delete all records of a session."""
         if is_session_id(session_id):
             with self._connection.translated():
                 client = self._connection.client
@@ -150,7 +150,7 @@ class RedisRecords:
                 client.zrem(self._stamps, session_id)
 
     def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:  # noqa: ARG002
-        """Do nothing: Redis forgets a session's records by itself."""
+        """Do nothing: records expire in Redis."""
         return 0
 
     def _call(

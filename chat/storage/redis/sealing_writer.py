@@ -1,4 +1,4 @@
-"""Writes journals to Redis synchronously: for dead turns, and where no event loop runs."""
+"""Writes journals to Redis synchronously: to seal dead turns, or without an event loop."""
 
 import errno
 import re
@@ -14,32 +14,32 @@ _END = re.compile(r'\{"n":\d+,"event":"done",')
 
 
 def ends(lines: str) -> bool:
-    """Return whether the last line is a journal's end."""
+    """Return whether the last line is the ``done`` event that ends a journal."""
     return bool(_END.match(lines, lines.rfind("\n", 0, -1) + 1))
 
 
 class WriterContext(NamedTuple):
-    """Holds all that the writers of one storage share.
+    """Holds what all journal writers of one storage share.
 
     Attributes:
-        connection: Where the journals are.
-        pumps: Send what is appended on an event loop.
-        retention_seconds: For how long a journal stays after its end.
-        timeout_seconds: For how long a turn bears that nothing is kept.
-        unsaid: What could not be said in a thread, because Redis was away.
+        connection: The Redis connection.
+        pumps: Send appended lines from event loops.
+        retention_seconds: The TTL of a journal after its end.
+        timeout_seconds: How long appended lines may stay unacknowledged before the turn fails.
+        deferred: Calls that failed in a thread while Redis was unreachable, to be retried.
     """
 
     connection: RedisConnection
     pumps: Pumps
     retention_seconds: int
     timeout_seconds: float
-    unsaid: list[Callable[[], None]]
+    deferred: list[Callable[[], None]]
 
 
 class SealingWriter:
-    """Appends to a journal that was taken over, or where no event loop runs: at once. Blocks."""
+    """Appends synchronously to a journal: one taken over, or without an event loop. Blocks."""
 
-    keeps_at_once = True
+    is_synchronous = True
 
     def __init__(self, context: WriterContext, keys: TurnKeys, epoch: int) -> None:
         self._append = Script(context.connection, APPEND)
@@ -49,11 +49,13 @@ class SealingWriter:
         self._seconds = context.retention_seconds
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
-        """Write whole lines, which are kept when this returns. A journal that is gone stays so.
+        """Append whole lines; they are stored when this returns.
+
+        A deleted or expired journal is not created again.
 
         Raises:
-            Fenced: The journal was taken over.
-            StorageFull, StorageUnavailable: Redis does not take them now.
+            Fenced: Another process took the journal over.
+            StorageFull, StorageUnavailable: Redis did not store the lines.
         """
         if self._epoch:
             self._number += 1
@@ -64,14 +66,14 @@ class SealingWriter:
                 raise Fenced(errno.EPERM, "the journal was taken over")
         kept()
 
-    def when_troubled(self, call: Callable[[OSError], None]) -> None:
-        """Ignore the call: ``append`` raises what is wrong."""
+    def on_failure(self, call: Callable[[OSError], None]) -> None:
+        """Ignore the callback: ``append`` raises errors itself."""
 
     async def flushed(self) -> None:
-        """Return at once: what was appended is kept."""
+        """Return immediately: appended lines are stored already."""
 
     def sync(self) -> None:
-        """Do nothing: what is kept is kept as safely as Redis does that."""
+        """Do nothing: durability is up to the persistence settings of Redis."""
 
     def close(self) -> None:
         """Stop writing."""

@@ -1,8 +1,8 @@
-"""Keeps signals to turns in Redis: one stream for each process that runs turns.
+"""Sends signals to turns through Redis: one stream for each process that runs turns.
 
-Who sends a signal finds the process by the turn, in ``m:{turn}``, which the journal keeps. The
-process follows its stream with those of the turns that it follows, and takes from it what is meant
-for its turns; so streams are empty as a rule. What nobody takes is gone after an hour.
+The sender looks the process up in ``m:{turn}``, a hash that the journal maintains. The process
+reads its stream through the hub and deletes the entries that it takes, so streams are usually
+empty. Entries that nobody takes are trimmed after an hour.
 """
 
 import logging
@@ -19,12 +19,12 @@ from sessions_app.store.redis.connection import RedisConnection
 logger = logging.getLogger(__name__)
 
 VERSION = b"1"
-"""Of signals; it changes when one of a kind means something else."""
+"""The format version of signals; raised when the meaning of a kind changes."""
 LIFETIME_SECONDS = 3600
-AGAIN_SECONDS = 0.25
-"""The pause before a process that has no name asks for one again."""
+RETRY_SECONDS = 0.25
+"""The pause before a process without an owner id tries again to get one."""
 
-# Finds the stream and the signal in it. ARGV: how keys of streams begin, turn, kind, version.
+# Finds the stream and the signal in it. ARGV: key prefix of streams, turn, kind, version.
 _FIND = """
 local worker = redis.call('HGET', KEYS[1], 'worker')
 if not worker then return 0 end
@@ -54,10 +54,10 @@ _IS_WAITING = _FIND + "if found then return 1 end return 0"
 
 
 class _Watch:
-    """Calls one who wants to know of signals, as long as it is not stopped."""
+    """Calls a callback when the followed stream has new signals, until it is stopped."""
 
     def __init__(self, hub: Hub, changed: Callable[[], object]) -> None:
-        self.is_over = threading.Event()
+        self.is_stopped = threading.Event()
         self._hub = hub
         self._changed = changed
         self._stream = ""
@@ -65,9 +65,9 @@ class _Watch:
         self._lock = threading.Lock()
 
     def follow(self, stream: str) -> bool:
-        """Follow this stream and no other; False when that is done already, or not wanted."""
+        """Follow only this stream; return False if it is followed already or after ``stop``."""
         with self._lock:
-            if self.is_over.is_set() or stream == self._stream:
+            if self.is_stopped.is_set() or stream == self._stream:
                 return False
             if self._unfollow is not None:
                 self._unfollow()
@@ -76,14 +76,14 @@ class _Watch:
             return True
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following for good."""
         with self._lock:
-            self.is_over.set()
+            self.is_stopped.set()
             if self._unfollow is not None:
                 self._unfollow()
 
     def _received(self, _entries: Entries) -> None:
-        """Tell of entries; the hub tells of none when it begins, and when Redis is back."""
+        """Notify, also without entries: the hub calls so at first and after a reconnect."""
         self._changed()
 
 
@@ -91,8 +91,8 @@ class RedisSignals:
     """Sends signals to turns of any process; implements ``Signals``.
 
     Args:
-        connection: Where they are.
-        owners: Knows the name of this process.
+        connection: The Redis connection.
+        owners: Has the owner id of this process.
         hub: Follows the stream of this process.
     """
 
@@ -104,22 +104,22 @@ class RedisSignals:
         self._withdraw = connection.script(_WITHDRAW)
         self._is_waiting = connection.script(_IS_WAITING)
         self._watches: list[_Watch] = []
-        self._is_told_of_names = False
+        self._is_subscribed = False
         self._lock = threading.Lock()
 
     def send(self, turn_id: str, kind: SignalKind) -> None:
-        """Leave a signal for the turn's owner; for a turn that has none any more, none is left.
+        """Send a signal to the turn's owner; do nothing if the turn has no owner any more.
 
         Raises:
-            StorageUnavailable: Redis is away.
-            StorageFull: It has no memory left.
+            StorageUnavailable: Redis cannot be reached.
+            StorageFull: Redis is out of memory.
         """
         self._call(self._send, turn_id, kind, LIFETIME_SECONDS)
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
-        """Take back a signal that its owner has not taken; while Redis is away it waits on.
+        """Delete a signal that its owner has not taken; only log it if Redis is unreachable.
 
-        Obeying it changes nothing any more.
+        A signal that remains is harmless: by now, handling it has no effect.
         """
         try:
             self._call(self._withdraw, turn_id, kind)
@@ -130,15 +130,15 @@ class RedisSignals:
         """Return whether the owner has not taken the signal yet.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
         return bool(self._call(self._is_waiting, turn_id, kind))
 
     def take(self, turn_ids: set[str]) -> list[tuple[str, str]]:
-        """Return and remove the signals to these turns, which this process runs.
+        """Return and delete the signals to these turns, which this process runs.
 
         Raises:
-            StorageUnavailable: Redis is away.
+            StorageUnavailable: Redis cannot be reached.
         """
         stream = self._stream(self._owners.mine())
         with self._connection.translated():
@@ -159,17 +159,17 @@ class RedisSignals:
         return [signal for (_, signal), ours in zip(wanted, removed, strict=True) if ours]
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in the hub's thread, when there may be signals; return how to stop.
+        """Call ``changed`` in the hub's thread when there may be signals; return a stop function.
 
-        Follows the stream of the process under whichever name it has.
+        Switches to another stream whenever this process gets a new owner id.
         """
         watch = _Watch(self._hub, changed)
         with self._lock:
-            if not self._is_told_of_names:
+            if not self._is_subscribed:
                 self._owners.when_condemned(self._follow_again)
-                self._is_told_of_names = True
+                self._is_subscribed = True
             self._watches.append(watch)
-        self._begin_to_follow(watch)
+        self._follow_in_thread(watch)
 
         def stop() -> None:
             with self._lock:
@@ -179,27 +179,27 @@ class RedisSignals:
         return stop
 
     def sweep(self, older_than_seconds: float) -> None:
-        """Do nothing: Redis forgets by itself what nobody takes."""
+        """Do nothing: signals that nobody takes expire in Redis."""
 
     def _follow_again(self, _lost: str) -> None:
-        """Follow the stream of this process's new name: its next turns are found there."""
+        """Follow the stream of this process's new owner id, which its next turns have."""
         for watch in list(self._watches):
-            self._begin_to_follow(watch)
+            self._follow_in_thread(watch)
 
-    def _begin_to_follow(self, watch: _Watch) -> None:
-        """Follow in a thread: the name may have to be asked for, and this is a loop's thread."""
+    def _follow_in_thread(self, watch: _Watch) -> None:
+        """Follow in a thread: the owner id may have to be read from Redis, which blocks."""
         threading.Thread(
             target=self._follow, args=(watch,), name="signals-follow", daemon=True
         ).start()
 
     def _follow(self, watch: _Watch) -> None:
-        """Follow the stream of the name that the process has, until it has that name still."""
-        while not watch.is_over.is_set():
+        """Follow the stream of the current owner id; repeat if the id changed meanwhile."""
+        while not watch.is_stopped.is_set():
             try:
                 if not watch.follow(self._stream(self._owners.mine())):
                     return
-            except StorageError:  # it has none while Redis is away, and runs no turn either
-                watch.is_over.wait(AGAIN_SECONDS)
+            except StorageError:  # without Redis it has no owner id, and runs no turns either
+                watch.is_stopped.wait(RETRY_SECONDS)
 
     def _stream(self, worker: str) -> str:
         return self._connection.root_key("sig", worker)

@@ -23,7 +23,7 @@ class AwayAtFirst(MemorySignals):
 
 
 async def test_signals_that_can_not_be_read_now_are_read_later(monkeypatch):
-    monkeypatch.setattr(signal_inbox, "AGAIN_SECONDS", 0)
+    monkeypatch.setattr(signal_inbox, "RETRY_SECONDS", 0)
     signals = AwayAtFirst(3)
     obeyed = asyncio.Queue()
     inbox = SignalInbox(signals, lambda *signal: obeyed.put_nowait(signal))
@@ -38,7 +38,7 @@ async def test_signals_that_can_not_be_read_now_are_read_later(monkeypatch):
 
 
 async def test_nobody_looks_again_for_a_turn_that_has_ended(monkeypatch):
-    monkeypatch.setattr(signal_inbox, "AGAIN_SECONDS", 0)
+    monkeypatch.setattr(signal_inbox, "RETRY_SECONDS", 0)
     signals = AwayAtFirst(10**9)
     inbox = SignalInbox(signals, lambda *_: None)
     inbox.expect("t1")

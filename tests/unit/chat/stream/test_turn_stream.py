@@ -255,7 +255,7 @@ async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
 class SlowWriter:
     """A writer whose lines are kept when a test says so, as those of a journal elsewhere are."""
 
-    keeps_at_once = False
+    is_synchronous = False
 
     def __init__(self):
         self.lines, self.waiting, self.failure = "", [], None
@@ -266,7 +266,7 @@ class SlowWriter:
         self.lines += lines
         self.waiting.append(kept)
 
-    def when_troubled(self, call):
+    def on_failure(self, call):
         self.troubled = call
 
     def keep(self, count=1):

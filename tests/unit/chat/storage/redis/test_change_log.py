@@ -52,7 +52,7 @@ def test_redis_forgets_a_log_that_nobody_listens_to(log, connection):
 
 
 def test_a_change_does_not_fail_because_redis_is_away_nor_wait_again(log, connection, monkeypatch):
-    monkeypatch.setattr(change_log_module, "MEND_SECONDS", 3600.0)
+    monkeypatch.setattr(change_log_module, "RETRY_SECONDS", 3600.0)
     log.open()
     connection.away = True
     log.note("created", SESSION)
@@ -65,7 +65,7 @@ def test_a_change_does_not_fail_because_redis_is_away_nor_wait_again(log, connec
 def test_who_listens_begins_anew_after_changes_that_could_not_be_noted(
     log, connection, monkeypatch
 ):
-    monkeypatch.setattr(change_log_module, "MEND_SECONDS", 0.0)
+    monkeypatch.setattr(change_log_module, "RETRY_SECONDS", 0.0)
     start = log.open()
     connection.away = True
     log.note("created", SESSION)

@@ -26,7 +26,7 @@ class Turn:
 
     async def open(self):
         self.writer = await asyncio.to_thread(self.journal.open, SESSION, self.turn_id, owner="me")
-        self.writer.when_troubled(self.troubles.append)
+        self.writer.on_failure(self.troubles.append)
         return self
 
     def say(self, count=1):

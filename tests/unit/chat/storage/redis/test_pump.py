@@ -17,10 +17,10 @@ class User:
         self.pump, self.command, self.answers, self.away = pump, command, [], 0
         self.heard = asyncio.Event()
 
-    def lost(self):
+    def disconnected(self):
         self.away += 1
 
-    def found(self):
+    def connected(self):
         self.send()
 
     def send(self):
@@ -30,7 +30,7 @@ class User:
         self.answers.append(answer)
         self.heard.set()
 
-    def aged(self, seconds):
+    def tick(self, seconds):
         pass
 
     async def hear(self):
@@ -88,7 +88,7 @@ async def test_a_wrong_password_is_tried_again_and_never_logged(
         pump.add(user)
         assert await user.hear() == b"PONG"
     assert dialled == ["wrong", "wrong", "secret"]
-    assert "redis is there again" in caplog.text
+    assert "redis is reachable again" in caplog.text
     assert "wrong" not in caplog.text
 
 

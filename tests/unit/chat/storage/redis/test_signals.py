@@ -83,7 +83,7 @@ def test_a_process_hears_signals_under_its_new_name_too(process, runs):
 
 
 def test_a_process_without_a_name_hears_signals_as_soon_as_it_has_one(process, runs, monkeypatch):
-    monkeypatch.setattr(signals_module, "AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(signals_module, "RETRY_SECONDS", 0.001)
     (sender, _), (receiver, owners) = process("sender"), process("receiver")
     has_name, heard, asked = threading.Event(), threading.Event(), threading.Event()
     mine = owners.mine
