@@ -184,7 +184,8 @@ async def reattach(
     """Send every event after the given one, of the running or else the last turn.
 
     Without an event id, or with one of another turn, the whole turn is sent. 204: nothing is left
-    to send, or there was no turn. A turn that a client re-attached to goes on without listeners.
+    to send, or there was no turn. 422: the running turn has no such event yet. A turn that a client
+    re-attached to goes on without listeners.
     """
     by_header, by_query = _position(last_event_id), _position(after)
     listener = await get_services().turns.attach(

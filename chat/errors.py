@@ -20,6 +20,7 @@ The tree::
         * TurnFailed            what its journal says
         * KeyReused             VALIDATION_ERROR
         * KeyOfOtherVersion     VALIDATION_ERROR
+        * EventNotReached       VALIDATION_ERROR
       + ConfirmationError
         * ConfirmationNotFound        CONFIRMATION_NOT_FOUND
         * ConfirmationAlreadyDecided  CONFIRMATION_ALREADY_DECIDED
@@ -47,6 +48,20 @@ class NoActiveTurn(TurnError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"Session {session_id} has no running turn.", session_id=session_id)
+
+
+class EventNotReached(TurnError):
+    """An event id names an event that its turn, which runs, has not come to."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, number: int, last_number: int) -> None:
+        super().__init__(
+            f"The running turn has {last_number} events so far; there is no event {number} after "
+            "which to go on. Send the id of the last event that was received, or none to get the "
+            "turn from its beginning.",
+            field="after",
+        )
 
 
 class TooManyTurns(TurnError):

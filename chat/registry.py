@@ -8,7 +8,7 @@ from functools import partial
 
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
-from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
+from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
 from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
@@ -209,6 +209,7 @@ class TurnRegistry:
 
         Raises:
             SessionNotFound: There is no such session.
+            EventNotReached: The turn runs and has no such event yet.
         """
         turn = self.get(session_id)
         if turn is None:
@@ -219,10 +220,10 @@ class TurnRegistry:
         except MochiError:  # its starter gets it; the turn before is the last one again
             return await self._remote.follow(session_id, position)
         after = position[1] if position is not None and position[0] == turn.turn_id else 0
+        if turn.stream.ended and after >= turn.stream.last_number:
+            return None
         if after > turn.stream.last_number:
-            return None
-        if turn.stream.ended and after == turn.stream.last_number:
-            return None
+            raise EventNotReached(after, turn.stream.last_number)
         return turn.stream.subscribe(after)
 
     async def listen(self, session_id: str, turn_id: str) -> Listener | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chat.errors import NoActiveTurn
+from chat.errors import EventNotReached, NoActiveTurn
 from chat.remote.journal_follower import LIVENESS_SECONDS, JournalFollower
 from chat.remote.outcome import outcome_of
 from chat.remote.recovery import TurnRecovery
@@ -146,6 +146,7 @@ class RemoteTurns:
 
         Raises:
             SessionNotFound: There is no such session.
+            EventNotReached: The turn runs and has no such event yet.
         """
         while True:
             claim = await self.running(session_id)
@@ -161,6 +162,7 @@ class RemoteTurns:
             after = position[1] if position is not None and position[0] == turn_id else 0
             last_number = await asyncio.to_thread(self._last_number, session_id, turn_id)
             if after > last_number:
+                await self._require_end(session_id, turn_id, after, last_number)
                 return None
             if (
                 last_number
@@ -246,6 +248,18 @@ class RemoteTurns:
         if turn_id not in self._journal.turns(session_id):
             return None
         return numbered_events(whole_journal(self._journal, session_id, turn_id), after=0)
+
+    async def _require_end(
+        self, session_id: str, turn_id: str, after: int, last_number: int
+    ) -> None:
+        """Make sure that a turn whose journal has no event ``after`` runs no more.
+
+        Raises:
+            EventNotReached: It runs. A journal without any event may have been lost, and one that
+                has ended may lack its last events: of these there is nothing left to send.
+        """
+        if last_number and await asyncio.to_thread(self._goes_on, session_id, turn_id):
+            raise EventNotReached(after, last_number)
 
     def _last_number(self, session_id: str, turn_id: str) -> int:
         entries = whole_journal(self._journal, session_id, turn_id)

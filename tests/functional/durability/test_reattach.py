@@ -211,6 +211,27 @@ def test_positions_that_make_no_sense_are_told(server, script):
     assert empty.content.count(b"event: done") == 1
 
 
+def test_an_event_that_the_running_turn_has_not_come_to_is_told_by_every_worker(start, script):
+    server = start("--workers", "2")
+    workers = server.web_processes
+    starter = server.chat_with(workers[0])
+    session_id = starter.new_session()
+    message = script(["a ", "b "], stall_after=2, stall_seconds=600)
+    with starter.stream(session_id, message=message, detached=True) as events:
+        turn_id = next(event.id for event in events if event.name == "content_delta").split(":")[0]
+        for worker in workers:
+            answer = server.chat_with(worker).http.get(
+                f"/chat/{session_id}/stream", params={"after": f"{turn_id}:999"}
+            )
+            assert answer.status_code == 422
+            error = answer.json()["error"]
+            assert (error["code"], error["details"]["field"]) == ("VALIDATION_ERROR", "after")
+            assert "no event 999" in error["message"]
+    last = f"{turn_id}:999"
+    assert starter.cancel(session_id).status_code == 200
+    assert starter.reattach(session_id, last) is None
+
+
 def test_without_any_turn_there_is_nothing_to_send(server, script):
     chat = server.chat()
     session_id = chat.new_session()
