@@ -280,7 +280,7 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
         attachments=attachments,
         think=body.think,
         selected_tools=body.selected_tools,
-        detached=body.detached,
+        detached=bool(body.detached),
     )
     return ChatRequest(turn=turn, session_id=session_id, model=model)
 

@@ -104,8 +104,8 @@ class _ProfileIn(Schema):
     )
     system_prompt: str | None = None
     # The service checks these; pydantic would take "0.5" for a number.
-    parameters: dict[str, Any] = Field(
-        default_factory=dict,
+    parameters: dict[str, Any] | None = Field(
+        None,
         description="How the model answers; see the answer's `parameters`",
         json_schema_extra={"properties": _ALLOWED["properties"], "additionalProperties": False},
     )

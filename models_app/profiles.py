@@ -323,7 +323,7 @@ def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
     parameters = {
         # To JSON, 4000 and 4000.0 are the same number.
         key: int(item) if isinstance(item, float) and item.is_integer() else item
-        for key, item in value.get("parameters", {}).items()
+        for key, item in (value.get("parameters") or {}).items()
     }
     try:
         return convert_to({**value, "name": name, "parameters": parameters}, Profile)

@@ -142,7 +142,7 @@ async def create_session(
 async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any]:
     """Remove several sessions."""
     removed = await get_services().deletion.delete_many(
-        body.session_ids, force=body.force, agents=body.agents
+        body.session_ids, force=bool(body.force), agents=bool(body.agents)
     )
     return {
         "results": [

@@ -36,7 +36,10 @@ ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
 _NOT_BLANK: JsonDict = {
     "anyOf": [
         {"properties": {"message": {"pattern": NOT_BLANK_PATTERN}}},
-        {"properties": {"attachments": {"minItems": 1}}, "required": ["attachments"]},
+        {
+            "properties": {"attachments": {"type": "array", "minItems": 1}},
+            "required": ["attachments"],
+        },
     ]
 }
 
@@ -63,8 +66,8 @@ class ChatIn(BaseModel):
         description="What the user says; absent or null regenerates or resumes. Blank only with "
         "attachments.",
     )
-    attachments: list[AttachmentIn] = Field(
-        default_factory=list,
+    attachments: list[AttachmentIn] | None = Field(
+        None,
         description="Images and files of the message, which may then be left out: each an id, "
         '`{"id", "name"}`, or `{"data": base64, "name"}`.',
     )
@@ -74,8 +77,8 @@ class ChatIn(BaseModel):
     selected_tools: list[str] | None = Field(
         None, description="The tools of this turn; absent leaves it to the session's settings."
     )
-    detached: StrictBool = Field(
-        default=False, description="Whether the turn goes on when its client leaves."
+    detached: StrictBool | None = Field(
+        None, description="Whether the turn goes on when its client leaves; false unless given."
     )
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that the client runs; ``parameters`` is a JSON schema of its arguments."""
 
     name: str
-    description: str = ""
+    description: str | None = None
     parameters: Mapping[str, Any] | None = None
 
 

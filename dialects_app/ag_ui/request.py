@@ -238,6 +238,6 @@ def _tool(tool: ToolIn, index: int) -> ToolSpec:
         refuse(f"tools.{index}.name", "A tool's name has 1 to 64 letters, digits, '_' and '-'.")
     return ToolSpec(
         name=tool.name,
-        description=tool.description,
+        description=tool.description or "",
         parameters=tool.parameters or _NO_PARAMETERS,
     )

@@ -54,7 +54,7 @@ class ToolCallIn(msgspec.Struct, frozen=True, kw_only=True):
     """A call that the model asked for, as the client sends it back."""
 
     id: str
-    type: Literal["function"] = "function"
+    type: Literal["function"] | None = "function"
     function: CalledFunction
 
 

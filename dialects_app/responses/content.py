@@ -60,7 +60,7 @@ def text_and_files_of(content: Any, path: str) -> tuple[str, Sequence[GivenFile]
 def _part(part: Any, path: str) -> str:
     if not isinstance(part, dict):
         refuse(path, "A content part is an object.")
-    kind = part.get("type", "input_text")
+    kind = "input_text" if part.get("type") is None else part["type"]
     if isinstance(kind, str) and kind in _NOT_TAKEN:
         refuse(f"{path}.type", _NOT_TAKEN[kind])
     if kind == "refusal":

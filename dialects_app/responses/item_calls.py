@@ -17,7 +17,9 @@ Item = Mapping[str, Any]
 
 def call_of(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
     """Return the call that an item shows; what is no JSON object is kept as it was sent."""
-    text = item.get("arguments", "")
+    text = item.get("arguments")
+    if text is None:
+        text = ""
     if not isinstance(text, str):
         refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
     try:

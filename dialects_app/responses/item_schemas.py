@@ -25,7 +25,7 @@ _SAID: list[dict[str, Any]] = [
     {
         "type": "object",
         "required": ["text"],
-        "properties": {"type": {"enum": _TEXT_PARTS}, "text": _TEXT},
+        "properties": {"type": {"enum": [*_TEXT_PARTS, None]}, "text": _TEXT},
     },
     {
         "type": "object",
@@ -73,7 +73,13 @@ ITEM: dict[str, Any] = {
                 "content": {"anyOf": [_TEXT, _PARTS_WITH_FILES]},
             },
         },
-        _item("function_call", *("call_id", "name"), call_id=_TEXT, name=_TEXT, arguments=_TEXT),
+        _item(
+            "function_call",
+            *("call_id", "name"),
+            call_id=_TEXT,
+            name=_TEXT,
+            arguments=_TEXT_OR_NULL,
+        ),
         _item("function_call_output", call_id=_TEXT, output={"anyOf": [_TEXT, _PARTS_WITH_FILES]}),
         {
             "type": "object",
@@ -89,8 +95,8 @@ ITEM: dict[str, Any] = {
             *("id", "name"),
             id=_TEXT,
             name=_TEXT,
-            arguments=_TEXT,
-            output={"anyOf": [_TEXT, _NULL]},
+            arguments=_TEXT_OR_NULL,
+            output=_TEXT_OR_NULL,
         ),
         _item("item_reference", id=_TEXT),
     ],

@@ -56,27 +56,29 @@ MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
 class ToolSettingsIn(BaseModel, extra="forbid"):
     """The tools that the model may call, and those that need approval."""
 
-    tools: list[Name] = Field(default_factory=list, description="Names of single tools")
+    tools: list[Name] | None = Field(None, description="Names of single tools")
     tool_group: str | None = Field(None, description="A group whose tools are offered too")
-    execution_policy: ExecutionPolicy = Field("always_confirm", description="Who must be asked")
-    tool_policies: dict[Name, ExecutionPolicy] = Field(
-        default_factory=dict, description="Policies of single tools, over `execution_policy`"
+    execution_policy: ExecutionPolicy | None = Field(
+        None, description="Who must be asked; `always_confirm` unless given"
+    )
+    tool_policies: dict[Name, ExecutionPolicy] | None = Field(
+        None, description="Policies of single tools, over `execution_policy`"
     )
 
     def to_value(self) -> ToolSettings:
         """Return the settings as a session keeps them."""
         return ToolSettings(
-            tools=tuple(self.tools),
+            tools=tuple(self.tools or ()),
             tool_group=self.tool_group,
-            execution_policy=self.execution_policy,
-            tool_policies=self.tool_policies,
+            execution_policy=self.execution_policy or "always_confirm",
+            tool_policies=self.tool_policies or {},
         )
 
 
 class AgentSettingsIn(BaseModel, extra="forbid"):
     """The agents that the model may call."""
 
-    enabled_agents: list[Name] = Field(default_factory=list, description="Names of agents")
+    enabled_agents: list[Name] | None = Field(None, description="Names of agents")
     selection_metadata: dict[str, Any] | None = Field(
         None, description="Whatever the front end wants to remember of how they were chosen"
     )
@@ -84,7 +86,8 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
     def to_value(self) -> AgentSettings:
         """Return the settings as a session keeps them."""
         return AgentSettings(
-            enabled_agents=tuple(self.enabled_agents), selection_metadata=self.selection_metadata
+            enabled_agents=tuple(self.enabled_agents or ()),
+            selection_metadata=self.selection_metadata,
         )
 
 
@@ -241,7 +244,5 @@ class DeleteIn(BaseModel):
     session_ids: list[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)]] = Field(
         min_length=1, max_length=MOST_DELETED, description="Which"
     )
-    force: StrictBool = Field(
-        default=False, description="Whether running turns are cancelled first"
-    )
-    agents: StrictBool = Field(default=False, description="Whether agents' sessions go with them")
+    force: StrictBool | None = Field(None, description="Whether running turns are cancelled first")
+    agents: StrictBool | None = Field(None, description="Whether agents' sessions go with them")

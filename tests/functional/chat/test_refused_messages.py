@@ -42,6 +42,15 @@ def test_a_bad_body_is_explained_and_leaves_nothing(chat, body, field):
     assert chat.messages(session_id) == []
 
 
+def test_a_client_may_send_null_for_what_it_leaves_out(chat, script):
+    nulls = dict.fromkeys(["attachments", "think", "selected_tools", "detached"])
+    session_id = chat.new_session()
+    answer = chat.http.post(f"/chat/{session_id}", json={"message": script("kept"), **nulls})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["message"]["content"] == "kept"
+    assert names_of(chat.say(session_id, script("kept"), **nulls))[-1] == "done"
+
+
 def test_a_misspelt_field_never_costs_an_answer(chat, script):
     session_id = chat.new_session()
     chat.say(session_id, script("kept"))

@@ -280,3 +280,7 @@ def test_a_whole_number_is_one_however_it_is_written():
     assert profile.parameters.top_k == 5
     with pytest.raises(ValidationFailed):
         profile_from("a", {"provider": "openai", "model": "m", "parameters": {"top_k": 5.5}})
+
+
+def test_null_is_the_same_as_parameters_that_were_left_out():
+    assert profile("x", parameters=None) == profile("x")

@@ -256,3 +256,14 @@ def test_properties_that_mean_nothing_here_are_ignored():
     with pytest.raises(ValidationFailed) as refused:
         read_props(body(forwardedProps={"model": 5}))
     assert refused.value.details["field"] == "forwardedProps.model"
+
+
+def test_a_tool_that_says_nothing_of_itself_has_an_empty_description():
+    tool = {"name": "weather", "description": None, "parameters": None}
+    body = msgspec.convert(
+        {"threadId": "t", "runId": "r", "messages": [], "tools": [tool], "context": None}, RunIn
+    )
+
+    [spec] = read_turn(body, read_props(body)).client_tools
+
+    assert (spec.name, spec.description) == ("weather", "")

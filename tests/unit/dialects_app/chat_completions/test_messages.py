@@ -40,6 +40,11 @@ def test_parts_of_text_become_lines():
     assert said({"role": "user", "content": parts})[0].content == "one\ntwo"
 
 
+def test_a_call_without_its_kind_is_one_of_a_function():
+    asks = {**ASKS, "tool_calls": [{**called(), "type": None}]}
+    assert said(HELLO, asks, RESULT) != []
+
+
 def test_a_call_and_its_result_become_messages_that_name_the_tool():
     arguments = '{"city":"Paris"}'
     asks = {**ASKS, "tool_calls": [called(arguments=arguments)]}

@@ -384,3 +384,17 @@ def test_any_json_is_read_or_refused(value: Any) -> None:
     except (ValidationFailed, ItemNotFound) as error:
         refusal = error
     assert refusal is None or refusal.details["field"].startswith("input")
+
+
+def test_null_is_the_same_as_what_was_left_out_of_an_item() -> None:
+    call = {**function("c1"), "arguments": None, "id": None, "status": None}
+    parts = [{"type": None, "text": "Hello", "annotations": None}]
+    parsed = parse_input([{"role": "user", "content": parts}, call, output("c1")])
+
+    assert [kind for kind, *_ in said(parsed.messages)] == [
+        "UserMessage",
+        "AssistantMessage",
+        "ToolMessage",
+    ]
+    [[asked]] = [m.tool_calls for m in parsed.messages if isinstance(m, AssistantMessage)]
+    assert asked.arguments == {}

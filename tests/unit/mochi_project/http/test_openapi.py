@@ -1,5 +1,6 @@
 import json
 import re
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
@@ -186,6 +187,40 @@ def test_what_is_enforced_of_a_body_is_said(
 ) -> None:
     assert accepts(schema, body, good)
     assert not accepts(schema, body, bad)
+
+
+def optional_fields(schema: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a body, and of what is in it, that may be left out."""
+    seen: list[dict[str, Any]] = []
+
+    def walk(part: dict[str, Any], place: str) -> Iterator[tuple[str, Any]]:
+        part = resolve(schema, part)
+        if part in seen:
+            return
+        seen.append(part)
+        place = part.get("title", place)
+        for inner in (*part.get("anyOf", ()), *part.get("oneOf", ()), part.get("items", {})):
+            yield from walk(inner, place)
+        for name, field in part.get("properties", {}).items():
+            if name not in part.get("required", ()) and "type" in part:
+                yield f"{place}.{name}", field
+            yield from walk(field, f"{place}.{name}")
+
+    yield from walk(body, "")
+
+
+def test_null_is_taken_for_what_may_be_left_out_as_many_client_libraries_send_it(
+    schema: dict[str, Any], operations: dict[str, dict[str, Any]]
+) -> None:
+    refused = set()
+    for operation in operations.values():
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            for place, field in optional_fields(schema, content.get("schema", {})):
+                document = {"components": schema["components"], **field}
+                if not Draft202012Validator(document).is_valid(None):
+                    refused.add(place)
+    changes = {f"SessionUpdateIn.{name}" for name in ("model", "pinned", "archived")}
+    assert refused == changes  # of which null would be a value
 
 
 def test_a_body_is_required_where_the_request_means_nothing_without_it(

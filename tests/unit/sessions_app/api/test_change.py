@@ -195,7 +195,8 @@ async def test_several_sessions_are_deleted_at_once(
     other = (await asyncio.to_thread(manager.create, "qwen3:14b")).session_id
     await asyncio.to_thread(claim_session, manager.repository, other, "t1")
     named = {"session_ids": [talk, other, UNKNOWN_ID]}
-    answer = await client.post(f"{URL}/delete", named, content_type=JSON)
+    nulls = {"force": None, "agents": None}
+    answer = await client.post(f"{URL}/delete", {**named, **nulls}, content_type=JSON)
     body = shaped(answer, 200, deletion_schemas.DeletionsOut)
     assert [each["outcome"] for each in body["results"]] == ["deleted", "busy", "not_found"]
     assert [each["error"] and each["error"]["code"] for each in body["results"]] == [

@@ -145,6 +145,23 @@ async def test_the_least_that_is_needed_is_a_model(client: AsyncClient) -> None:
     }
 
 
+async def test_null_is_the_same_as_a_setting_that_was_left_out(client: AsyncClient) -> None:
+    nulls = dict.fromkeys(["tool_group", "execution_policy", "tool_policies"])
+    body = {
+        "model": "qwen3:14b",
+        "tool_settings": {"tools": ["add_numbers"], **nulls},
+        "agent_settings": {"enabled_agents": None, "selection_metadata": None},
+    }
+    least = {"model": "qwen3:14b", "tool_settings": {"tools": ["add_numbers"]}}
+
+    one = (await client.post(URL, body, content_type=JSON)).json()
+    other = (await client.post(URL, least, content_type=JSON)).json()
+
+    assert one["tool_settings"] == other["tool_settings"]
+    assert one["tool_settings"]["execution_policy"] == "always_confirm"
+    assert one["agent_settings"] == other["agent_settings"]
+
+
 async def test_a_prompt_file_alone_is_loaded(client: AsyncClient) -> None:
     body = {"model": "qwen3:14b", "system_prompt_source_file": "helpful.md"}
     created = (await client.post(URL, body, content_type=JSON)).json()
