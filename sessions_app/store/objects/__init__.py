@@ -1,1 +1,1 @@
-"""Keeps sessions, and what belongs to them, in an object store."""
+"""Stores sessions and related data in an object store."""

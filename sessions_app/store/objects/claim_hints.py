@@ -1,7 +1,7 @@
-"""Declares the port to hints about which sessions may be claimed.
+"""Declares the port of claim hints, which list the sessions that may be claimed.
 
-A claim is in the object of its session, where nobody finds it who does not know the session. A hint
-names it; it is only a hint, and the object decides.
+A claim is stored in its session's object, so finding all claims would mean reading all objects.
+Hints may be out of date: the object is authoritative.
 """
 
 from collections.abc import Sequence
@@ -20,24 +20,24 @@ class ClaimHint(NamedTuple):
 
     @classmethod
     def at(cls, claim: Claim) -> "ClaimHint":
-        """Return the hint at a claim."""
+        """Return the hint for a claim."""
         return cls(claim.session_id, claim.turn_id, claim.owner, claim.started_at)
 
 
 class ClaimHints(Protocol):
-    """The hints at claims on the sessions of one store. All calls take a moment."""
+    """Stores the hints for the claims of one store. All calls are quick."""
 
     def note(self, hint: ClaimHint) -> None:
-        """Note a claim that is about to be made, so that a death in between is found.
+        """Store a hint before its claim is written, so that it is found if the process dies.
 
         Raises:
-            StorageUnavailable: It can't be noted; then no claim may be made.
+            StorageUnavailable: It can't be stored; the claim must not be written.
         """
 
     def clear(self, session_id: str, turn_id: str) -> None:
-        """Forget a claim that is no more, or never was.
+        """Remove the hint for a claim that was released or never written.
 
-        Raises nothing because the hints are out of reach: then they are cleared later.
+        Never raises: if the hints can't be reached, they are removed later.
         """
 
     def all(self) -> Sequence[ClaimHint]:

@@ -12,13 +12,13 @@ from sessions_app.store.repository import Claim
 
 
 class ObjectClaims:
-    """The claims on the sessions of one store.
+    """Evaluates the claims on the sessions of one store.
 
     Args:
         objects: The sessions, each with its claim.
-        owners: The processes that may have made them.
-        hints: Which sessions may be claimed.
-        is_over: Whether a turn has ended although its claim is there (session, turn).
+        owners: Tells which processes are alive.
+        hints: The claims that may exist.
+        is_over: Returns whether a turn (session id, turn id) has ended although its claim remains.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class ObjectClaims:
         self._is_over = is_over
         self._doubts: set[tuple[str, str]] = set()
 
-    def judged(self, claim: Claim | None) -> Claim | None:
-        """Return the claim, which counts as dead once its process is or its turn is over."""
+    def evaluated(self, claim: Claim | None) -> Claim | None:
+        """Return the claim; ``alive`` is false if its process is dead or its turn has ended."""
         if claim is None:
             return None
         alive = bool(claim.owner) and self._owners.lives(claim.owner)
@@ -45,19 +45,19 @@ class ObjectClaims:
         return claim if alive else msgspec.structs.replace(claim, alive=False)
 
     def announce(self, claim: Claim) -> None:
-        """Leave a hint at a claim that is about to be made; ``StorageUnavailable``."""
+        """Store a hint for a claim about to be written; raises ``StorageUnavailable``."""
         self._hints.note(ClaimHint.at(claim))
 
     def forget(self, session_id: str, turn_id: str) -> None:
-        """Take back the hint at a claim that is no more, or was never made."""
+        """Remove the hint for a claim that was released or never written."""
         self._hints.clear(session_id, turn_id)
 
     def doubt(self, session_id: str, turn_id: str) -> None:
-        """Remember that nobody knows whether a claim was made; its hint stays."""
+        """Remember a claim whose write had an unknown outcome; its hint stays."""
         self._doubts.add((session_id, turn_id))
 
-    def settle_doubts(self) -> None:
-        """Forget the hints at claims that were not made after all."""
+    def resolve_doubts(self) -> None:
+        """Read the objects of doubtful claims; remove the hints for claims not written."""
         for session_id, turn_id in tuple(self._doubts):
             document = self._objects.peek(session_id)
             found = document.envelope.claim if document is not None else None
@@ -66,18 +66,18 @@ class ObjectClaims:
             self._doubts.discard((session_id, turn_id))
 
     def all(self) -> Sequence[Claim]:
-        """Return the claims that hints name; of those of the dead, what the objects hold.
+        """Return the hinted claims; those of dead processes are read from the objects.
 
-        One that a living process has left shows by its journal, and not here.
+        Does not tell that a living process has left a claim; the turn's journal does.
         """
         hints = self._hints.all()
-        # One look at each process, and none at each turn: this is asked every second.
+        # Called every second, so it checks each process once, and no turns of living ones.
         lives = {owner: self._owners.lives(owner) for owner in {hint.owner for hint in hints}}
         claims = (self._hinted(hint, alive=lives[hint.owner]) for hint in hints)
         return [claim for claim in claims if claim is not None]
 
     def _hinted(self, hint: ClaimHint, *, alive: bool) -> Claim | None:
-        """Return the claim that a hint names; forget a hint at what a dead process never made."""
+        """Return a hinted claim; remove the hint if a dead process never wrote the claim."""
         claim = Claim(
             session_id=hint.session_id,
             turn_id=hint.turn_id,
@@ -92,4 +92,4 @@ class ObjectClaims:
         if found is None or found.turn_id != hint.turn_id:
             self.forget(hint.session_id, hint.turn_id)
             return None
-        return self.judged(found)
+        return self.evaluated(found)

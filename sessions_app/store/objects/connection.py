@@ -1,7 +1,7 @@
-"""Connects to the bucket that a URL names.
+"""Connects to the bucket of a URL.
 
-The library's own retries are off: a write that was applied and whose answer got lost would come
-back as somebody else's (docs/decisions/0066).
+The library's retries are off: if a conditional write was applied but its response lost, the retry
+would fail as if another writer had been faster (docs/decisions/0066).
 """
 
 import os
@@ -24,7 +24,7 @@ _STORES = {"s3": "S3Store", "az": "AzureStore", "gs": "GCSStore"}
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A bucket, as a URL names it."""
+    """The parts of an object store's URL."""
 
     kind: str
     bucket: str
@@ -33,7 +33,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """The library's stores of one bucket, which a forked child makes anew."""
+    """Holds the library's clients of one bucket; recreates them in a forked child."""
 
     def __init__(self, place: Place, timeout_seconds: float) -> None:
         self._place = place
@@ -42,11 +42,11 @@ class Connection:
         self._begin()
 
     def quick(self) -> Any:
-        """Return the store for what is answered soon, if at all."""
+        """Return the client with a short timeout, for all but large objects."""
         return self._made("quick", read_timeout=timedelta(seconds=self._timeout))
 
     def patient(self) -> Any:
-        """Return the store for large objects, whose answer can't come before they are sent."""
+        """Return the client with a long timeout, for large objects."""
         return self._made("patient")
 
     def _begin(self) -> None:
@@ -85,7 +85,7 @@ class Connection:
 
 
 def place_of(url: str) -> Place:
-    """Return what a URL says; it is not quoted in errors, as it may hold what must stay secret."""
+    """Parse a URL; errors do not quote it, since it may contain secrets."""
     parts = urlsplit(url)
     if parts.scheme not in _OPTIONS or not parts.hostname:
         raise ValueError(

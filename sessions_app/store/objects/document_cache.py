@@ -1,4 +1,4 @@
-"""Remembers the sessions that this process read or wrote last, with the tags of their objects."""
+"""Caches the sessions that this process read or wrote last, with the tags of their objects."""
 
 import os
 import threading
@@ -13,12 +13,12 @@ from sessions_app.store.objects.store import Tag
 
 
 class Document(msgspec.Struct, frozen=True, eq=False):
-    """An object with a session, as it was read.
+    """A session's object as read from the store.
 
     Attributes:
         file: The session without its envelope, and the bytes of the object.
-        envelope: What the object holds beside it.
-        tag: Names what it holds.
+        envelope: The part of the object that is not the session.
+        tag: Identifies the object's content.
     """
 
     file: SessionFile
@@ -39,7 +39,7 @@ class WrittenDocument(msgspec.Struct, frozen=True, eq=False):
     tag: Tag
 
     def read(self, session_id: str) -> Document | None:
-        """Return what reading the object gives, for less; None where it must be read."""
+        """Return the document without fetching the object; None if it must be fetched."""
         file = self.file.read(session_id)
         if file is None:
             return None
@@ -48,16 +48,16 @@ class WrittenDocument(msgspec.Struct, frozen=True, eq=False):
 
 
 class DocumentCache:
-    """The documents that were read or written last. They may be out of date: their tag tells.
+    """Caches the documents that were read or written last. Thread-safe.
 
-    They are shared: they are values, which never change. Safe to use from several threads.
+    Entries may be stale, which their tag shows. They are immutable and shared.
     """
 
     def __init__(self) -> None:
         self._begin()
 
     def get(self, session_id: str) -> Document | None:
-        """Return a document, read if it was only written so far."""
+        """Return a cached document, decoding one that was only written so far."""
         known = self._known.get(session_id)
         if not isinstance(known, WrittenDocument):
             return known
@@ -71,12 +71,12 @@ class DocumentCache:
         return document
 
     def recall(self, session_id: str) -> Session | None:
-        """Return a session at once, if it was read."""
+        """Return a session if its document is cached and decoded."""
         known = self._known.get(session_id)
         return known.session if isinstance(known, Document) else None
 
     def keep(self, session_id: str, document: Document | WrittenDocument) -> None:
-        """Keep a document, and drop those that were kept first beyond the limits."""
+        """Cache a document; evict the oldest ones beyond the limits."""
         size = len(document.file.data)
         with self._locked():
             self._drop(session_id)
@@ -88,12 +88,12 @@ class DocumentCache:
                 self._drop(next(iter(self._known)))
 
     def forget(self, session_id: str) -> None:
-        """Keep nothing of this session."""
+        """Remove a session from the cache."""
         with self._locked():
             self._drop(session_id)
 
     def _locked(self) -> threading.Lock:
-        """Return the lock, to be held; a forked child begins anew, as its parent may hold it."""
+        """Return the lock; a forked child makes a new one, as its parent may hold the old."""
         if self._process != os.getpid():
             self._begin()
         return self._lock

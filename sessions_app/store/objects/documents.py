@@ -1,4 +1,4 @@
-"""Keeps documents that people write as objects."""
+"""Stores user-written documents as objects."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +22,13 @@ TRIES = 20
 
 
 class ObjectDocuments:
-    """Keeps documents as objects; implements ``Documents``.
+    """Stores documents as objects; implements ``Documents``.
 
-    What one process writes the others read at once: nothing is believed that was read earlier,
-    unless the store says that it is still the same.
+    Other processes see writes immediately: cached content is used only if the store confirms that
+    it is unchanged.
 
     Args:
-        store: Where the objects are, named as the documents.
+        store: The object store; keys are the names of documents.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -36,7 +36,7 @@ class ObjectDocuments:
         self._known: dict[str, StoredObject] = {}  # of the last snapshot
 
     def list(self) -> Sequence[str]:
-        """Return the names of everything there."""
+        """Return all names."""
         return sorted(self._listed())
 
     def read(self, name: str) -> bytes:
@@ -44,7 +44,7 @@ class ObjectDocuments:
         return _checked(name, self._get(name).data)
 
     def snapshot(self) -> "Snapshot":
-        """Return all documents as they are now; only those are read that changed."""
+        """Return all current documents; fetch only those that changed since the last snapshot."""
         listed = self._listed()
         fitting = {name for name, item in listed.items() if item.size <= MAX_DOCUMENT_BYTES}
         found = {
@@ -63,14 +63,14 @@ class ObjectDocuments:
         )
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new object."""
+        """Create an object; raises ``FileExistsError``."""
         try:
             self._store.put_new(name, data)
         except ObjectExists as error:
             raise FileExistsError(name) from error
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write an object in the place of another one."""
+        """Replace an existing object."""
         for _ in range(TRIES):
             known = self._get(name)
             try:
@@ -81,7 +81,7 @@ class ObjectDocuments:
         raise StorageUnavailable(f"{name} is being changed all the time. Try again.")
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Create or replace an object."""
         put_whole(self._store, name, data)
 
     def delete(self, name: str) -> None:
@@ -111,7 +111,7 @@ class ObjectDocuments:
 
 
 class Snapshot:
-    """Holds documents as they were at one moment; implements ``DocumentReader``."""
+    """Holds the documents of one point in time; implements ``DocumentReader``."""
 
     def __init__(self, data: Mapping[str, bytes], *, too_large: Collection[str]) -> None:
         self._data = data
@@ -132,7 +132,7 @@ class Snapshot:
 
 
 def put_whole(store: ObjectStore, key: str, data: bytes | memoryview) -> None:
-    """Write an object, whatever is there; once more where nobody knows whether it was written."""
+    """Create or replace an object; retry once if the outcome of the write is unknown."""
     try:
         store.put(key, data)
     except OutcomeUnclear:

@@ -1,12 +1,12 @@
-"""Reads and writes what a session's object holds beside the session. Pure.
+"""Reads and writes the envelope of a session's object: revision and claim. Pure.
 
-Behind ``metadata``, where the beginning of an object shows it::
+It follows ``metadata``, so that reading the beginning of an object suffices::
 
     "revision": "0f1e2d3c4b5a6978",                        new with every write
     "earlier": ["8796a5b4c3d2e1f0", ...],                  the revisions before, newest first
     "turn": {"id": ..., "worker": ..., "started_at": ..., "calls": [...]}    while a turn runs
 
-A writer whose answer got lost finds its revision there, although others may have written since.
+A writer whose response got lost finds its revision there, even if others have written since.
 """
 
 import re
@@ -23,7 +23,7 @@ from sessions_app.session import Session
 from sessions_app.store.repository import Claim
 
 MOST_EARLIER = 8
-"""So many others may write before the writer of a lost answer has read again."""
+"""The number of earlier revisions stored: so many writes by others may follow a lost response."""
 
 _MESSAGES = b'\n  "messages": ['
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
@@ -31,12 +31,12 @@ _DELETED = b'{"deleted": '
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of an object that is no session.
+    """The part of an object that is not the session.
 
     Attributes:
-        revision: Names this write alone; empty in an object that was put there by hand.
-        earlier: The revisions before.
-        claim: The claim of a turn, if there is one. Whether it is alive is asked of others.
+        revision: Identifies this write; empty in an object that was not written by this server.
+        earlier: The previous revisions, newest first.
+        claim: The claim of a turn, if any; whether it is alive is determined elsewhere.
     """
 
     revision: str = ""
@@ -49,7 +49,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         return Envelope(revision=new_revision(), earlier=earlier, claim=claim)
 
     def is_of(self, revision: str) -> bool:
-        """Return whether the write of this revision is in the object, or was."""
+        """Return whether the write of this revision was applied."""
         return revision == self.revision or revision in self.earlier
 
 
@@ -59,7 +59,7 @@ def new_revision() -> str:
 
 
 def opened(session: Session) -> tuple[Session, Envelope]:
-    """Return a session as it was read, without its envelope, and that."""
+    """Split a decoded object into its session and its envelope."""
     extra = dict(session.extra)
     revision, earlier, turn = (extra.pop(key, None) for key in ("revision", "earlier", "turn"))
     if len(extra) == len(session.extra):
@@ -73,7 +73,7 @@ def opened(session: Session) -> tuple[Session, Envelope]:
 
 
 def enclosed(head: bytes, envelope: Envelope) -> bytes:
-    """Return the beginning of a session's file, as far as its messages, with an envelope."""
+    """Insert an envelope into the beginning of a session's file, up to its messages."""
     at = head.index(_MESSAGES) + 1
     fields: dict[str, Any] = {"revision": envelope.revision, "earlier": envelope.earlier}
     if (claim := envelope.claim) is not None:
@@ -88,7 +88,7 @@ def enclosed(head: bytes, envelope: Envelope) -> bytes:
 
 
 def tombstone(*, deleted_at: str) -> bytes:
-    """Return what stands in the place of a session in the moment before it is gone."""
+    """Return the content that replaces a session just before its object is removed."""
     return b'%b"%b", "revision": "%b"}\n' % (
         _DELETED,
         deleted_at.encode(),
@@ -97,12 +97,12 @@ def tombstone(*, deleted_at: str) -> bytes:
 
 
 def is_tombstone(data: bytes) -> bool:
-    """Return whether an object is no session any more, but about to be removed."""
+    """Return whether an object is a tombstone, about to be removed."""
     return data.startswith(_DELETED)
 
 
 def buried_at(data: bytes) -> float:
-    """Return when a tombstone was written, in seconds since 1970; 0 where it does not say."""
+    """Return when a tombstone was written, in seconds since 1970; 0 if unknown."""
     try:
         return datetime.fromisoformat(msgspec.json.decode(data)["deleted"]).timestamp()
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError):
@@ -110,7 +110,7 @@ def buried_at(data: bytes) -> float:
 
 
 def _claim_of(turn: Any, session_id: str) -> Claim | None:
-    """Return the claim that an object holds; ids become keys, and must not lead elsewhere."""
+    """Return the claim in an object; ids are validated, since they are used in keys."""
     if turn is None:
         return None
     record: Mapping[str, Any] = turn if isinstance(turn, dict) else {}

@@ -7,9 +7,9 @@ from sessions_app.store.objects.store import ObjectMissing, ObjectStore, ObjectT
 
 
 def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
-    """Return what an index keeps of a session's object; None where there is none.
+    """Return the index entry of a session's object, or None if there is no object.
 
-    No more of it is read than its beginning where that suffices.
+    Reads only the beginning of the object if that suffices.
     """
     key = session_id + SUFFIX
     try:
@@ -21,7 +21,7 @@ def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
             return known
         whole = head if len(head.data) < HEAD_SIZE else store.get(key)
     except ObjectTooLarge:
-        whole = head  # which can't be read as a session
+        whole = head  # too large, reported as unreadable
     except ObjectMissing:
         return None
     return from_whole(whole.data, session_id, whole.tag.etag)

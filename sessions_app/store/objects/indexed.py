@@ -1,4 +1,4 @@
-"""Converts index entries: from an object, and to JSON and back. Pure."""
+"""Makes index entries from objects and converts them to and from JSON. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _BLANK = " \t\r\n,:"
 
 
 class Indexed(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as an index knows it: its tag, what a listing says of it, and its claim."""
+    """The index entry of an object: its ETag, what listings show, and its claim."""
 
     etag: str
     found: Found
@@ -44,7 +44,7 @@ class _Entry(msgspec.Struct):
 
 
 def to_entry(indexed: Indexed) -> bytes:
-    """Return the JSON of an entry."""
+    """Encode an entry as JSON."""
     entry: dict[str, Any] = {"etag": indexed.etag}
     if isinstance(indexed.found, SessionMetadata):
         entry["metadata"] = metadata_to_json(indexed.found)
@@ -60,7 +60,7 @@ def to_entry(indexed: Indexed) -> bytes:
 
 
 def from_entry(data: bytes, session_id: str) -> Indexed | None:
-    """Return an entry; None where it can't be read, so that the object must be."""
+    """Decode an entry; return None if it is invalid and the object has to be read."""
     try:
         entry = decode_as(data, _Entry)
         found: Found = Unreadable(file=session_id + SUFFIX, reason=entry.reason or "")
@@ -74,7 +74,7 @@ def from_entry(data: bytes, session_id: str) -> Indexed | None:
 
 
 def from_head(head: bytes, session_id: str, etag: str) -> Indexed | None:
-    """Return what the beginning of an object tells; None where that is not enough."""
+    """Make an entry from the beginning of an object; return None if that is not enough."""
     metadata = decode_head(head, session_id)
     if metadata is None:
         return None
@@ -86,19 +86,19 @@ def from_head(head: bytes, session_id: str, etag: str) -> Indexed | None:
 
 
 def from_whole(data: bytes, session_id: str, etag: str) -> Indexed:
-    """Return what the whole object tells."""
+    """Make an entry from a whole object."""
     try:
         found: Found = decode(data, session_id).metadata
     except SessionCorrupt as error:
         return unreadable(session_id, error.reason, etag)
     turn = None
-    with suppress(*NO_JSON):  # of another shape than ours, so nobody's claim
+    with suppress(*NO_JSON):  # not written by this server, so there is no claim
         turn = decode_as(data, _Claimed).turn
     return Indexed(etag=etag, found=found, claim=_claim(turn, session_id))
 
 
 def unreadable(session_id: str, reason: str, etag: str) -> Indexed:
-    """Return the entry of an object that can't be read as a session."""
+    """Make the entry of an object that can't be read as a session."""
     return Indexed(etag=etag, found=Unreadable(file=session_id + SUFFIX, reason=reason))
 
 
@@ -107,10 +107,10 @@ class _Claimed(msgspec.Struct):
 
 
 def _turn_before_messages(head: bytes) -> _Turn | None:
-    """Return the claim of an object as we write it: it stands before the messages.
+    """Return the claim from the beginning of an object, which has it before the messages.
 
     Raises:
-        ValueError: The beginning is too short to tell.
+        ValueError: The beginning is too short.
     """
     for key, value in _pairs(head.decode("utf-8", errors="replace")):
         if key == "turn":
@@ -119,7 +119,7 @@ def _turn_before_messages(head: bytes) -> _Turn | None:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of a JSON object with their values, up to its messages."""
+    """Yield the items of a JSON object up to its messages."""
     at = text.index("{") + 1
     while True:
         key, at = _KEYS.raw_decode(text, _next(text, at))

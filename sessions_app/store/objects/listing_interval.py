@@ -1,4 +1,4 @@
-"""Limits how often chores list objects, because stores charge for it."""
+"""Limits how often background chores list objects, because stores charge for it."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,11 @@ HOUR = 3600.0
 
 
 class ListingInterval:
-    """Says when it is time to list objects for a chore, at first and once in a while.
+    """Tells when a listing is due: at first, and then once in each interval.
 
     Args:
-        seconds: How long a while is.
-        clock: Counts seconds.
+        seconds: The interval.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, seconds: float = HOUR, clock: Callable[[], float] = time.monotonic) -> None:
@@ -20,7 +20,7 @@ class ListingInterval:
         self._next: float | None = None
 
     def is_time(self) -> bool:
-        """Return whether it is time, which it then is not for a while."""
+        """Return whether a listing is due, and if so start the next interval."""
         now = self._clock()
         if self._next is not None and now < self._next:
             return False

@@ -1,7 +1,7 @@
-"""Checks that an object store honours conditional writes; without them sessions get lost.
+"""Checks that an object store honours conditional writes; without them updates get lost.
 
-Some accept the headers and ignore them; some look first and write then, so that of two writers at
-once both succeed.
+Some stores accept the headers and ignore them; some check and write non-atomically, so that two
+concurrent writers both succeed.
 """
 
 import secrets
@@ -24,15 +24,15 @@ ROUNDS = 4
 
 
 class ConditionsIgnored(Exception):
-    """The object store writes although the condition of the write does not hold."""
+    """The object store writes although the condition is not met."""
 
 
 def require_conditions(store: ObjectStore) -> None:
-    """Write an object twice, and once with a wrong tag: only the first may succeed.
+    """Create an object twice, and replace it with a wrong tag: only the first write may succeed.
 
     Raises:
-        ConditionsIgnored: The store can't keep sessions of several processes.
-        StorageUnavailable: It can't be asked.
+        ConditionsIgnored: The store ignores conditions, so it can't be used.
+        StorageUnavailable: The store can't be reached.
     """
     with _probe(store) as (objects, key):
         tag = objects.put_new(key, b"first")
@@ -52,11 +52,11 @@ def require_conditions(store: ObjectStore) -> None:
 
 
 def require_atomic_conditions(store: ObjectStore) -> None:
-    """Let several writers at once create and replace objects: of each round, one may succeed.
+    """Create and replace objects concurrently: in each round only one writer may succeed.
 
     Raises:
-        ConditionsIgnored: Several did.
-        StorageUnavailable: The store can't be asked.
+        ConditionsIgnored: Several succeeded.
+        StorageUnavailable: The store can't be reached.
     """
     for _ in range(ROUNDS):
         with _probe(store) as (objects, key):
@@ -71,7 +71,7 @@ def _replace(objects: ObjectStore, key: str, tag: Tag, data: bytes) -> Tag:
 
 
 def _winners(write: Callable[[bytes], Tag]) -> list[Tag]:
-    """Return the tags of the writers that succeeded, which all began at once."""
+    """Start writers concurrently; return the tags of those that succeeded."""
     start = threading.Barrier(WRITERS)
     won: list[Tag] = []
     unclear: list[OutcomeUnclear] = []
@@ -83,13 +83,13 @@ def _winners(write: Callable[[bytes], Tag]) -> list[Tag]:
             won.append(write(data))
         except (ObjectExists, ObjectChanged):
             pass
-        except OutcomeUnclear as error:  # refused, perhaps, for another one that was under way
+        except OutcomeUnclear as error:  # possibly refused because of a concurrent write
             unclear.append(error)
         except Exception as error:  # noqa: BLE001 - raised below
             failed.append(error)
 
     writers = [
-        # Equal content would have an equal tag, under which another one may replace it.
+        # Different content, because equal content has an equal tag, which another writer matches.
         threading.Thread(target=run, args=(secrets.token_bytes(16),))
         for _ in range(WRITERS)
     ]
@@ -123,7 +123,7 @@ def _require_refusal(store: ObjectStore, write: Callable[[], Tag], what: str) ->
 
 @contextmanager
 def _probe(store: ObjectStore) -> Iterator[tuple[ObjectStore, str]]:
-    """Yield where to write an object that nobody else writes; it is removed afterwards."""
+    """Yield a store and a unique key for a probe object, which is removed afterwards."""
     objects, key = store.under(FOLDER), secrets.token_hex(8)
     try:
         yield objects, key

@@ -1,6 +1,6 @@
-"""Keeps records as objects ``{session_id}/{name}.{kind}``; other objects are left alone.
+"""Stores records as objects ``{session_id}/{name}.{kind}``; other objects are left alone.
 
-Implements the port ``chat.storage.records.Records``, which stands above.
+Implements the port ``chat.storage.records.Records``, which this layer may not import.
 """
 
 import re
@@ -17,13 +17,13 @@ from sessions_app.store.objects.store import (
 
 
 class ObjectRecords:
-    """Keeps the records of one place in a store.
+    """Stores records in an object store.
 
     Args:
-        store: The place.
-        names: The pattern of names.
-        kinds: The kinds, in the order in which a name's objects are removed: a process that dies
-            half-way leaves the last ones.
+        store: The object store.
+        names: A regular expression for names.
+        kinds: The kinds, in the order in which a name's objects are removed; a crash in between
+            leaves the last ones.
     """
 
     def __init__(self, store: ObjectStore, *, names: str, kinds: Sequence[str]) -> None:
@@ -33,14 +33,14 @@ class ObjectRecords:
         self._key = re.compile(rf"({SESSION_ID})/({names})\.({'|'.join(kinds)})", re.ASCII)
 
     def sessions(self, unchanged_since: float) -> list[str]:
-        """Return the sessions that have records, and got none since then."""
+        """Return the sessions with records whose last put was not after that time."""
         newest: dict[str, float] = {}
         for session_id, _, _, item in self._found(""):
             newest[session_id] = max(newest.get(session_id, 0.0), item.modified_at)
         return [session_id for session_id, at in newest.items() if at <= unchanged_since]
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return the session's names, each with the kinds of records that it has."""
+        """Return the session's record names, each with its kinds."""
         found: dict[str, set[str]] = {}
         if is_session_id(session_id):
             for _, name, kind, _ in self._found(f"{session_id}/"):
@@ -48,9 +48,9 @@ class ObjectRecords:
         return found
 
     def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        """Return a record; None where there is none."""
+        """Return a record, or None if it does not exist."""
         if not (is_session_id(session_id) and self._name.fullmatch(name)):
-            return None  # it must not become a key
+            return None  # it must not be used as a key
         try:
             return self._store.get(_key(session_id, name, kind)).data
         except ObjectMissing:
@@ -59,7 +59,7 @@ class ObjectRecords:
     def put(
         self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
     ) -> bool:
-        """Keep a record; False if ``exclusive`` and there is one already."""
+        """Store a record; return False if ``exclusive`` and it exists already."""
         key = _key(session_id, name, kind)
         if not exclusive:
             put_whole(self._store, key, data)
@@ -71,14 +71,14 @@ class ObjectRecords:
         return True
 
     def discard(self, session_id: str) -> None:
-        """Forget everything about a session."""
+        """Delete all records of a session."""
         if is_session_id(session_id):
             for page in self._store.list(f"{session_id}/"):
                 for item in page:
                     self._store.delete(item.key)
 
     def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
-        """Forget names of which no record has changed since then; return how many."""
+        """Delete the records of names unchanged since that time; return the number of names."""
         names: dict[tuple[str, str], dict[str, ListedObject]] = {}
         for session_id, name, kind, item in self._found(""):
             names.setdefault((session_id, name), {})[kind] = item
@@ -92,14 +92,14 @@ class ObjectRecords:
         newest: float,
         is_foreign: Callable[[bytes], bool],
     ) -> bool:
-        """Remove a name's records unless one is newer, or foreign."""
+        """Remove a name's records unless one of them is newer or foreign."""
         if max(item.modified_at for item in items.values()) > newest:
             return False
         try:
             if any(is_foreign(self._store.get(item.key).data) for item in items.values()):
                 return False
         except ObjectMissing:
-            return False  # another process removes them just now
+            return False  # another process is removing them
         for kind in self._kinds:
             if kind in items:
                 self._store.delete(items[kind].key)

@@ -1,12 +1,12 @@
-"""Keeps sessions as objects that are compared and swapped: the session is its own lock.
+"""Stores sessions as objects that are changed by compare-and-swap, without locks.
 
 ::
 
     {store}/{session_id}.json       the session, its revision, and the claim of its turn
-    {deleted}/{session_id}          when the session was deleted
+    {deleted}/{session_id}          the time when the session was deleted
 
-Whether the process lives that a claim names is asked of others, as is which sessions may be
-claimed; the object decides.
+``Owners`` tells whether a claim's process is alive, and ``ClaimHints`` which sessions may be
+claimed. The object itself is authoritative.
 """
 
 import time
@@ -39,19 +39,18 @@ from sessions_app.store.tombstones import KEPT_SECONDS
 
 
 class ObjectSessionRepository:
-    """Keeps sessions in an object store, for any number of processes on any machines.
+    """Stores sessions in an object store, for any number of processes on any machines.
 
     Args:
-        store: The objects of the sessions, which has no others.
-        deleted: Where it is remembered which sessions were deleted; None for those that end with
-            their turns anyway.
-        owners: The processes that may claim sessions.
-        hints: Which sessions may be claimed.
-        index: What listings read.
-        now: Where the times of claims and deletions come from.
-        is_over: Whether a turn has ended although its claim is there (session, turn): one that
-            could not save what it left keeps its claim while its process lives on.
-        retry_seconds: For how long a running turn tries to save when the store says nothing.
+        store: The store of the sessions' objects only.
+        deleted: The store of the times of deletion; None for ephemeral sessions.
+        owners: Tells which processes are alive.
+        hints: The claims that may exist.
+        index: The session index, for listings.
+        now: Returns the time for claims and deletions.
+        is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
+            because its living process could not save the result.
+        retry_seconds: How long a running turn retries to save if the store does not respond.
     """
 
     keeps_begun = True
@@ -80,22 +79,22 @@ class ObjectSessionRepository:
     # Reading
 
     def load(self, session_id: str) -> Session:
-        """Return the session; it is sent again only if it has changed."""
+        """Return the session; it is fetched only if it changed since it was cached."""
         _require_id(session_id)
         return self._objects.read(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
-        """Return the session as this process read or wrote it last, at once."""
+        """Return the session from the cache, if it is there."""
         return self._objects.known.recall(session_id)
 
     def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:  # noqa: ARG002
-        """Return what the index knows."""
+        """Return the listing of the index."""
         if anew:
             self._index.compare()
         return self._index.listing()
 
     def deleted_at(self, session_id: str) -> str | None:
-        """Return when the session was deleted, lately; None when it is not known to have been."""
+        """Return when the session was recently deleted; None if that is not known."""
         _require_id(session_id)
         if self._deleted is None:
             return None
@@ -106,7 +105,7 @@ class ObjectSessionRepository:
         return deleted_at if self._objects.is_gone(session_id) else None
 
     def can_hold(self, session: Session) -> bool:
-        """Return whether the session as it is now can be saved by a recovery, and read again."""
+        """Return whether a recovery could save the session as it is now."""
         return self._objects.fits(session)
 
     # Claims
@@ -121,14 +120,17 @@ class ObjectSessionRepository:
         recover: Recover | None = None,
         new: Session | None = None,
     ) -> tuple[Session, Result]:
-        """Claim the session for a turn of a process, change it, and return both: one write.
+        """Claim the session for a turn of a process and change it, in one write.
+
+        Returns:
+            The changed session and the result of ``change``.
 
         Raises:
             SessionBusy: A turn is running.
             SessionExists: The id of a new session is taken.
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its object can't be read.
-            StorageUnavailable: The store says nothing; the claim may have been made.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The session's object can't be read.
+            StorageUnavailable: The store does not respond; the claim may have been made.
         """
         _require_id(session_id if new is None else new.session_id)
         claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=self._now())
@@ -148,7 +150,7 @@ class ObjectSessionRepository:
         )
         try:
             if new is None:
-                made = self._settled(session_id, recover, lambda: swap.change(step))
+                made = self._with_recovery(session_id, recover, lambda: swap.change(step))
             else:
                 made = swap.make(opened(new))
         except StorageUnavailable:
@@ -161,7 +163,7 @@ class ObjectSessionRepository:
         return made.session, made.result
 
     def release(self, session_id: str, turn_id: str) -> None:
-        """Give up that turn's claim; does nothing when it is not the current one."""
+        """Release that turn's claim; do nothing if it is not the current one."""
         _require_id(session_id)
 
         def step(document: Document) -> Wanted[None]:
@@ -169,50 +171,50 @@ class ObjectSessionRepository:
             kept = None if claim is not None and claim.turn_id == turn_id else claim
             return Wanted(session=document.session, claim=kept, result=None)
 
-        with suppress(SessionNotFound):  # then its claim is gone with it
+        with suppress(SessionNotFound):  # then the claim does not exist either
             self._swap(session_id, step, turn_id=turn_id)
         self._claims.forget(session_id, turn_id)
 
     def sync_claims(self) -> None:
-        """Do nothing: what the store has answered is there to stay."""
+        """Do nothing: acknowledged writes are durable."""
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
         _require_id(session_id)
         document = self._objects.peek(session_id)
-        return None if document is None else self._claims.judged(document.envelope.claim)
+        return None if document is None else self._claims.evaluated(document.envelope.claim)
 
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
-        """Return what lists say of the session, and the claim on it."""
+        """Return the session's metadata and claim."""
         session, claim = self.load_claimed(session_id)
         return session.metadata, claim
 
     def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:  # noqa: ARG002
-        """Return the session and the claim on it, dead or alive: they are one object."""
+        """Return the session and the claim on it, dead or alive, with one read."""
         _require_id(session_id)
         document = self._objects.read(session_id)
-        return document.session, self._claims.judged(document.envelope.claim)
+        return document.session, self._claims.evaluated(document.envelope.claim)
 
     def claims(self) -> Sequence[Claim]:
-        """Return the claims that hints name: dead ones as the objects have them.
+        """Return the hinted claims; those of dead processes are read from the objects.
 
-        Those of living processes are told from the hints alone: this is asked every second.
+        Called every second, so claims of living processes come from the hints alone.
         """
         return self._claims.all()
 
     # Writing
 
     def create(self, session: Session) -> None:
-        """Keep a new session.
+        """Store a new session.
 
         Raises:
-            SessionExists: Its id is taken.
+            SessionExists: The id is taken.
         """
         _require_id(session.session_id)
         require_known_format(session)
         swap: Swap[None] = Swap(self._objects, session.session_id)
         swap.make(Wanted(session=counted(session), claim=None, result=None))
-        self._objects.known.get(session.session_id)  # its first turn is near
+        self._objects.known.get(session.session_id)  # decode it before its first turn
 
     def update(
         self,
@@ -223,13 +225,13 @@ class ObjectSessionRepository:
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> Session:
-        """Replace the session by ``change(session)``, and return the new one: one write.
+        """Replace the session by ``change(session)`` in one write, and return the new one.
 
         Raises:
             SessionBusy: ``turn_id`` is given and does not hold the session's claim.
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its object can't be read; it is left untouched.
-            StorageUnavailable: The store says nothing; the change may have been made.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The object can't be read; it is left untouched.
+            StorageUnavailable: The store does not respond; the change may have been made.
         """
         _require_id(session_id)
 
@@ -246,7 +248,7 @@ class ObjectSessionRepository:
 
         made = self._swap(session_id, step, turn_id=turn_id)
         if release:
-            self._objects.known.get(session_id)  # before the next turn waits for it
+            self._objects.known.get(session_id)  # decode it before the next turn
             if made.result is not None:
                 self._claims.forget(session_id, made.result)
         return made.session
@@ -254,9 +256,9 @@ class ObjectSessionRepository:
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
     ) -> Session:
-        """Like ``update``, but only while no turn runs; a dead turn is recovered first.
+        """Update the session while no turn runs, after recovering a dead turn.
 
-        Without ``recover`` a dead turn's claim stays.
+        Without ``recover``, a dead turn's claim stays.
 
         Raises:
             SessionBusy: A turn is running.
@@ -267,16 +269,16 @@ class ObjectSessionRepository:
             claim = self._require_idle(document, recover)
             return Wanted(session=_changed(document, change), claim=claim, result=None)
 
-        made = self._settled(session_id, recover, lambda: self._swap(session_id, step))
+        made = self._with_recovery(session_id, recover, lambda: self._swap(session_id, step))
         self._objects.known.get(session_id)
         return made.session
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
-        """Forget the session, readable or not: nobody can write it from the first write on.
+        """Delete the session, valid or not, by replacing it with a tombstone and removing that.
 
         Raises:
-            SessionBusy: A turn is running, or others were faster each time.
-            SessionNotFound: There is none with this id.
+            SessionBusy: A turn is running, or other writers were faster each time.
+            SessionNotFound: There is no session with this id.
         """
         _require_id(session_id)
         deleted_at = self._now()
@@ -284,11 +286,11 @@ class ObjectSessionRepository:
         for _ in range(MOST_TRIES):
             found = self._objects.raw(session_id)
             if is_tombstone(found.data):
-                self._bury(session_id, deleted_at)
+                self._finish_delete(session_id, deleted_at)
                 if is_ours:
                     return
                 raise SessionNotFound(session_id)
-            claim = self._claims.judged(self._objects.read_envelope(session_id, found).claim)
+            claim = self._claims.evaluated(self._objects.read_envelope(session_id, found).claim)
             if claim is not None and claim.alive:
                 raise SessionBusy(session_id, claim.turn_id)
             if check is not None:
@@ -296,17 +298,17 @@ class ObjectSessionRepository:
             try:
                 self._objects.replace_by_tombstone(session_id, found.tag, deleted_at=deleted_at)
             except (ObjectChanged, OutcomeUnclear):
-                is_ours = True  # if it is there when it is looked for again
+                is_ours = True  # a tombstone found by the next read counts as ours
                 continue
-            self._bury(session_id, deleted_at)
+            self._finish_delete(session_id, deleted_at)
             if claim is not None:
                 self._claims.forget(session_id, claim.turn_id)
             return
         raise SessionBusy(session_id)
 
     def sweep(self) -> int:
-        """Remove what dead processes left, and forget what was deleted long ago."""
-        self._claims.settle_doubts()
+        """Clean up after dead processes, and remove old records of deletions."""
+        self._claims.resolve_doubts()
         swept = self.owners.sweep()
         self._index.keep_up()
         if self._deleted is None or not self._sweeps.is_time():
@@ -319,8 +321,8 @@ class ObjectSessionRepository:
                     swept += 1
         return swept
 
-    def _bury(self, session_id: str, deleted_at: str) -> None:
-        """Remove a session's object, and remember that it was deleted."""
+    def _finish_delete(self, session_id: str, deleted_at: str) -> None:
+        """Record the deletion and remove the session's tombstone."""
         if (deleted := self._deleted) is not None:
             twice(lambda: deleted.put(session_id, deleted_at.encode()))
         twice(lambda: self._objects.remove(session_id))
@@ -335,10 +337,10 @@ class ObjectSessionRepository:
         with self._retries.spent_by(turn_id) as seconds:
             return Swap[Result](self._objects, session_id, retry_seconds=seconds).change(step)
 
-    def _settled(
+    def _with_recovery(
         self, session_id: str, recover: Recover | None, act: Callable[[], Wanted[Result]]
     ) -> Wanted[Result]:
-        """Act on a session on which no turn runs, after recovering one that died."""
+        """Call ``act``, after recovering a dead turn if there is one."""
         while True:
             try:
                 return act()
@@ -348,7 +350,7 @@ class ObjectSessionRepository:
                 self._recover(session_id, died.claim, recover)
 
     def _recover(self, session_id: str, dead: Claim, recover: Recover) -> None:
-        """Save what a dead turn left, and end its claim: in a write of its own, which has room."""
+        """Save a dead turn's result and remove its claim, in a write with the recovery's limit."""
 
         def step(document: Document) -> Wanted[None]:
             claim = document.envelope.claim
@@ -363,13 +365,13 @@ class ObjectSessionRepository:
         self._claims.forget(session_id, dead.turn_id)
 
     def _require_idle(self, document: Document, recover: Recover | None) -> Claim | None:
-        """Return the claim of a turn that died, where it is to stay.
+        """Return the claim to keep: None, or that of a dead turn if nothing recovers it.
 
         Raises:
             SessionBusy: A turn is running.
-            _TurnDied: One died, and is to be recovered first.
+            _TurnDied: A dead turn has to be recovered first.
         """
-        claim = self._claims.judged(document.envelope.claim)
+        claim = self._claims.evaluated(document.envelope.claim)
         if claim is None:
             return None
         if claim.alive:
@@ -380,7 +382,7 @@ class ObjectSessionRepository:
 
 
 class _TurnDied(Exception):
-    """The session is claimed by a turn that died, which is to be recovered first."""
+    """Raised when a dead turn has to be recovered first."""
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(claim)
@@ -395,6 +397,6 @@ def _changed(document: Document, change: Change) -> Session:
 
 
 def _require_id(session_id: str) -> None:
-    """Refuse what is no session id: it becomes a key, and must not lead anywhere else."""
+    """Raise ``SessionNotFound`` for an invalid id, which must not be used as a key."""
     if not is_session_id(session_id):
         raise SessionNotFound(session_id)

@@ -1,4 +1,4 @@
-"""Defines how long a running turn retries a save while the store does not answer."""
+"""Limits how long a running turn retries a save while the store does not respond."""
 
 import threading
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from sessions_app.errors import StorageUnavailable
 
 
 class RetryBudget:
-    """Counts the time for which the turns of a process retry: each may spend it once.
+    """Grants each turn of a process one period of retries.
 
-    A turn that could not save its answer saves what it has of it, before it leaves its claim to be
-    sealed; a second wait would double the first.
+    A turn that could not save its response tries to save it as partial, before it leaves its claim
+    to be sealed. The second save gets no retries, which would double the wait.
 
     Args:
-        seconds: How long a turn tries.
+        seconds: The retry period of a turn.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -24,9 +24,9 @@ class RetryBudget:
 
     @contextmanager
     def spent_by(self, turn_id: str | None) -> Iterator[float]:
-        """Yield the seconds that a turn may try now; none for what is no turn.
+        """Yield the seconds that a turn may retry now; zero if None.
 
-        The second time that a turn gives up it leaves for good, and nothing is remembered of it.
+        After a second failure the turn is over, and its record is dropped.
         """
         if turn_id is None:
             yield 0.0

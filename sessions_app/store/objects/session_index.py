@@ -1,7 +1,6 @@
-"""Declares the port to the index of sessions: listings, without reading each object.
+"""Declares the port of the session index, which serves listings without reading each object.
 
-The objects are right, always: the index is a hint that may be lost at any time, and is then made
-again from them.
+The objects are authoritative: the index may be lost at any time and is then rebuilt from them.
 """
 
 from typing import Protocol
@@ -11,18 +10,18 @@ from sessions_app.store.repository import Claim, Listing
 
 
 class SessionIndex(Protocol):
-    """Knows the metadata of all sessions of one store. All calls but the listing take a moment.
+    """Stores the metadata of all sessions of one store. All calls but the listing are quick.
 
-    Of a write it learns twice: a process that dies in between leaves a mark by which the session is
-    read again. No call about a write fails because the index is out of reach.
+    Each write is reported before and after. A process that dies in between leaves a mark, and the
+    session is read again. Reporting a write never fails because the index can't be reached.
     """
 
     def writing(self, session_id: str) -> str:
-        """Note that the session's object is about to be written or deleted.
+        """Mark the session's object as about to be written or deleted.
 
         Returns:
-            A mark of this write alone, for the call that says how it went. Without such a call (the
-            outcome is not known, or the process died) the session is read again.
+            The mark of this write, to be passed to the call that reports the outcome. Without such
+            a call (unknown outcome, or a dead process) the session is read again.
         """
 
     def wrote(
@@ -34,19 +33,19 @@ class SessionIndex(Protocol):
         metadata: SessionMetadata,
         claim: Claim | None = None,
     ) -> None:
-        """Note what was written, and the claim that is part of it."""
+        """Store the metadata and the claim that were written."""
 
     def removed(self, session_id: str, mark: str) -> None:
-        """Note that the object is gone."""
+        """Remove the entry of a deleted object."""
 
     def unwritten(self, session_id: str, mark: str) -> None:
-        """Note that nothing was written, for certain: another process was faster, say."""
+        """Remove the mark of a write that certainly failed, such as on a conflict."""
 
     def keep_up(self) -> None:
-        """Do what is due when nobody asks for lists; ``StorageError``."""
+        """Do periodic maintenance, also without listings; raises ``StorageError``."""
 
     def compare(self) -> None:
-        """Find what others put in or took out, for however long that takes; ``StorageError``."""
+        """Reconcile the index with the objects, which may take long; raises ``StorageError``."""
 
     def listing(self) -> Listing:
-        """Return what is known of all sessions; ``complete`` says whether that is all there is."""
+        """Return the entries of all sessions; ``complete`` tells whether none are missing."""

@@ -25,15 +25,15 @@ from sessions_app.store.session_files import SIZE_LIMIT, require_room
 
 SUFFIX = ".json"
 TOMBSTONE_BYTES = 64
-"""The beginning of an object that shows whether it is a tombstone."""
+"""The size of the beginning of an object that shows whether it is a tombstone."""
 
 
 class SessionObjects:
-    """The objects of sessions in one place. Ids were checked by the caller.
+    """Reads and writes the objects of sessions. The caller validates ids.
 
     Args:
-        store: The objects, one a session.
-        index: What listings read; it is told of every write.
+        store: The object store, with one object for each session.
+        index: The session index, updated with every write.
     """
 
     def __init__(self, store: ObjectStore, index: SessionIndex) -> None:
@@ -42,11 +42,11 @@ class SessionObjects:
         self.known = DocumentCache()
 
     def read(self, session_id: str) -> Document:
-        """Return what the object holds just now.
+        """Return the current content of the object.
 
         Raises:
-            SessionNotFound: There is none.
-            SessionCorrupt: It is no session.
+            SessionNotFound: There is no object, or a tombstone.
+            SessionCorrupt: The object is not a valid session.
         """
         known = self.known.get(session_id)
         key = session_id + SUFFIX
@@ -70,7 +70,7 @@ class SessionObjects:
         return document
 
     def peek(self, session_id: str) -> Document | None:
-        """Return what the object holds; None where it is missing, or is no session."""
+        """Return the content of the object; None if it is missing or not a valid session."""
         try:
             return self.read(session_id)
         except (SessionNotFound, SessionCorrupt):
@@ -79,18 +79,18 @@ class SessionObjects:
     def replace(
         self, before: Document, session: Session, envelope: Envelope, *, recovers: bool = False
     ) -> None:
-        """Write an object in the place of the one that was read.
+        """Replace the object if it is unchanged since it was read.
 
         Args:
-            before: What was read.
-            session: The session.
-            envelope: What goes with it.
-            recovers: Whether it may use the room that is kept for recoveries.
+            before: The document that was read.
+            session: The new session.
+            envelope: The new envelope.
+            recovers: Whether it may use the space reserved for recoveries.
 
         Raises:
             ObjectChanged: Another writer was faster.
-            OutcomeUnclear: Nobody knows whether it was written.
-            ValidationFailed: The session is too large, or can't be written as JSON.
+            OutcomeUnclear: It is unknown whether the object was written.
+            ValidationFailed: The session is too large, or can't be encoded as JSON.
         """
         session_id = before.session.session_id
         new = _enclosed(session, before.file, envelope, recovers=recovers)
@@ -100,11 +100,11 @@ class SessionObjects:
         self._wrote(session, envelope, _Written(new, data, tag, mark))
 
     def make(self, session: Session, envelope: Envelope, *, over: Tag | None = None) -> None:
-        """Write a new object, in the place of none or of a tombstone.
+        """Create an object, or replace the tombstone with the tag ``over``.
 
         Raises:
             ObjectExists: The id is taken.
-            ObjectChanged: The tombstone is not there any more.
+            ObjectChanged: The tombstone was removed or replaced.
             OutcomeUnclear, ValidationFailed: As for ``replace``.
         """
         new = _enclosed(session, None, envelope)
@@ -116,14 +116,14 @@ class SessionObjects:
         self._wrote(session, envelope, _Written(new, data, tag, mark))
 
     def replace_by_tombstone(self, session_id: str, tag: Tag, *, deleted_at: str) -> None:
-        """Let the object be no session any more; raises as ``replace``."""
+        """Replace the object with this tag by a tombstone; raises as ``replace``."""
         with self._noted(session_id) as mark:
             self._store.put_if(session_id + SUFFIX, tombstone(deleted_at=deleted_at), tag)
         self.known.forget(session_id)
         self._index.removed(session_id, mark)
 
     def raw(self, session_id: str) -> StoredObject:
-        """Return the object itself, of one that is too large the beginning; ``SessionNotFound``."""
+        """Return the undecoded object, cut if it is too large; raises ``SessionNotFound``."""
         try:
             return self._store.get(session_id + SUFFIX)
         except ObjectTooLarge:
@@ -139,18 +139,18 @@ class SessionObjects:
             return True
 
     def remove(self, session_id: str) -> None:
-        """Remove the object, which is a tombstone that nobody can write over."""
+        """Remove the object, which must be a tombstone, so that nobody can replace it."""
         self._store.delete(session_id + SUFFIX)
 
     def read_envelope(self, session_id: str, found: StoredObject) -> Envelope:
-        """Return what an object holds beside its session; nothing where it is none."""
+        """Return the envelope of an object; an empty one if it is not a valid session."""
         try:
             return self._document(session_id, found).envelope
         except SessionCorrupt:
             return Envelope()
 
     def fits(self, session: Session) -> bool:
-        """Return whether a recovery could write the session."""
+        """Return whether the session fits the size limit of recoveries."""
         try:
             known = self.known.get(session.session_id)
             new = rewrite(counted(session), known.file if known else None)
@@ -160,11 +160,11 @@ class SessionObjects:
 
     @contextmanager
     def _noted(self, session_id: str) -> Iterator[str]:
-        """Tell the index that the object is about to be written, and if that certainly failed."""
+        """Mark the object in the index; remove the mark if the write certainly fails."""
         mark = self._index.writing(session_id)
         try:
             yield mark
-        except OutcomeUnclear:  # the mark stays: the object is read to know
+        except OutcomeUnclear:  # the mark stays, so the object is read again
             raise
         except Exception:
             self._index.unwritten(session_id, mark)
@@ -194,7 +194,7 @@ class SessionObjects:
 
 
 class _Written(NamedTuple):
-    """A write that was made."""
+    """A completed write."""
 
     new: Rewrite
     data: bytes
@@ -205,10 +205,10 @@ class _Written(NamedTuple):
 def _enclosed(
     session: Session, before: SessionFile | None, envelope: Envelope, *, recovers: bool = False
 ) -> Rewrite:
-    """Return the object of a session, in parts; an envelope from elsewhere is not for this one.
+    """Encode a session with this envelope in parts; drop an envelope in its extra fields.
 
     Raises:
-        ValidationFailed: The session is too large, or can't be written as JSON.
+        ValidationFailed: The session is too large, or can't be encoded as JSON.
     """
     own, _ = opened(session)
     new = rewrite(own, before)

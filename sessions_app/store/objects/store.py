@@ -1,6 +1,6 @@
 """Reads and writes objects of a bucket, with conditional writes.
 
-The only module that knows ``obstore``, but for ``connection``.
+Only this module and ``connection`` use ``obstore``.
 """
 
 import re
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from obstore import GetOptions
 
 LARGE_BYTES = 1 << 20
-"""Larger objects may take longer than ``timeout_seconds`` to go there, though not without end."""
+"""Larger objects are sent with a longer timeout than ``timeout_seconds``."""
 LARGEST_BYTES = 80 << 20
-"""No object of ours is larger than a session may be; a larger one is not read into memory."""
+"""The read limit, above the largest session that is ever written."""
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEBUG = "\n\nDebug source:"
@@ -38,7 +38,7 @@ class ObjectMissing(Exception):
 
 
 class ObjectTooLarge(StorageUnavailable):
-    """The object is larger than anything that is written here."""
+    """The object is larger than ``LARGEST_BYTES``."""
 
 
 class ObjectExists(Exception):
@@ -46,19 +46,19 @@ class ObjectExists(Exception):
 
 
 class ObjectChanged(Exception):
-    """The object is no longer the one with this tag: it was replaced, or removed."""
+    """The object does not have the expected tag: it was replaced or removed."""
 
 
 class OutcomeUnclear(StorageUnavailable):
-    """Nobody answered whether the write was made; read the object to know, also a while later."""
+    """It is unknown whether a write was applied, now or later; read the object to find out."""
 
 
 class Tag(msgspec.Struct, frozen=True):
-    """Names the content of an object: equal content may have equal tags.
+    """Identifies the content of an object: equal content may have equal tags.
 
     Attributes:
-        etag: What listings show of it, too.
-        version: What some stores compare instead.
+        etag: The ETag, as in listings.
+        version: The version that some stores compare instead.
     """
 
     etag: str
@@ -66,14 +66,14 @@ class Tag(msgspec.Struct, frozen=True):
 
 
 class StoredObject(msgspec.Struct, frozen=True, eq=False):
-    """An object that was read, or its beginning."""
+    """The content of an object, or its beginning, with its tag."""
 
     data: bytes
     tag: Tag
 
 
 class ListedObject(msgspec.Struct, frozen=True):
-    """An object as listings show it."""
+    """An object in a listing."""
 
     key: str
     etag: str
@@ -82,23 +82,22 @@ class ListedObject(msgspec.Struct, frozen=True):
 
 
 class ObjectStore:
-    """Objects under a URL.
+    """Accesses the objects under a URL.
 
-    ``s3://bucket/prefix?endpoint=...&region=...``, ``az://container/prefix?account=...``, or
-    ``gs://bucket/prefix``; what gives access comes from the vendors' own environment variables.
+    URLs are ``s3://bucket/prefix?endpoint=...&region=...``, ``az://container/prefix?account=...``
+    or ``gs://bucket/prefix``. Credentials come from the vendors' own environment variables.
 
-    Nothing is opened before the first call; a forked child opens its own. Calls block for as long
-    as the store takes, and are made in threads. All raise ``StorageUnavailable`` when the store
-    does not answer or refuses.
+    Connections are opened on first use, and again in a forked child. Calls block and belong in
+    threads. All raise ``StorageUnavailable`` if the store does not respond or refuses the request.
 
     Args:
-        url: Where the bucket is.
-        timeout_seconds: After how long without an answer the store counts as away.
-        below: What all keys are below, after the prefix in the URL; ends with "/".
-        connection: Connections to the same bucket that there are already.
+        url: The URL.
+        timeout_seconds: The response timeout.
+        below: A further prefix of all keys, after that of the URL; ends with "/".
+        connection: An existing connection to the same bucket, to be shared.
 
     Raises:
-        ValueError: The URL is none of these.
+        ValueError: The URL is invalid.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class ObjectStore:
         self.name = f"{place.kind}://{place.bucket}/{self._prefix}"
 
     def under(self, prefix: str) -> "ObjectStore":
-        """Return the objects below, over the same connections."""
+        """Return the store for keys below a prefix, with the same connection."""
         below = f"{self._below}{prefix.strip('/')}/"
         return ObjectStore(self._url, below=below, connection=self._connection)
 
@@ -127,7 +126,7 @@ class ObjectStore:
             return self._read(key)
 
     def get_if_changed(self, key: str, known: Tag) -> StoredObject | None:
-        """Return an object, or None where it still is the known one; raises ``ObjectMissing``."""
+        """Return an object, or None if it still has this tag; raises ``ObjectMissing``."""
         with self._translated(key):
             try:
                 return self._read(key, if_none_match=known.etag)
@@ -135,19 +134,19 @@ class ObjectStore:
                 return None
 
     def head_bytes(self, key: str, size: int) -> StoredObject:
-        """Return up to so many bytes from the beginning; raises ``ObjectMissing``."""
+        """Return up to ``size`` bytes from the beginning; raises ``ObjectMissing``."""
         with self._translated(key):
             try:
                 return self._read(key, range=(0, size))
             except BaseError as error:
                 if _status_of(error) != _NO_RANGE:
                     raise
-                return self._read(key)  # an empty object has no first byte
+                return self._read(key)  # an empty object satisfies no byte range
 
     def get_part(self, key: str, start: int, length: int | None) -> tuple[bytes, int]:
-        """Return bytes of an object from a place on, and its whole size; ``ObjectMissing``.
+        """Return a byte range of an object, and its whole size; raises ``ObjectMissing``.
 
-        There are fewer than ``length`` only at its end, and none behind it.
+        The range is shorter than ``length`` at the end of the object, and empty after it.
         """
         wanted = {"offset": start} if length is None else (start, start + max(length, 1))
         with self._translated(key):
@@ -165,14 +164,14 @@ class ObjectStore:
             except BaseError as error:
                 if _status_of(error) != _NO_RANGE:
                     raise
-        return b"", len(self.get(key).data)  # nothing begins there
+        return b"", len(self.get(key).data)  # the range starts after the end
 
     def put_new(self, key: str, data: bytes | memoryview) -> Tag:
-        """Write a new object.
+        """Create an object (If-None-Match).
 
         Raises:
             ObjectExists: The key is taken.
-            OutcomeUnclear: Nobody knows whether it was written.
+            OutcomeUnclear: It is unknown whether the object was written.
         """
         with self._translated(key, writes=True):
             try:
@@ -183,11 +182,11 @@ class ObjectStore:
                 raise ObjectExists(key) from error
 
     def put_if(self, key: str, data: bytes, tag: Tag) -> Tag:
-        """Replace the object that has this tag.
+        """Replace an object that has this tag (If-Match).
 
         Raises:
-            ObjectChanged: It has another one by now, or is gone, or is just being written.
-            OutcomeUnclear: Nobody knows whether it was written.
+            ObjectChanged: It has another tag, is missing, or is being written concurrently.
+            OutcomeUnclear: It is unknown whether the object was written.
         """
         expected = {"e_tag": tag.etag}
         if tag.version is not None:
@@ -201,12 +200,12 @@ class ObjectStore:
                 raise ObjectChanged(key) from error
 
     def put(self, key: str, data: bytes | memoryview) -> Tag:
-        """Write an object, whatever is there; ``OutcomeUnclear``."""
+        """Create or replace an object; raises ``OutcomeUnclear``."""
         with self._translated(key, writes=True):
             return self._put(key, data, "overwrite")
 
     def copy(self, key: str, to: str) -> None:
-        """Write an object once more, under another key; ``ObjectMissing``, ``OutcomeUnclear``."""
+        """Copy an object to another key; raises ``ObjectMissing`` or ``OutcomeUnclear``."""
         with self._translated(key, writes=True):
             try:
                 obstore.copy(self._connection.patient(), self._prefix + key, self._prefix + to)
@@ -216,7 +215,7 @@ class ObjectStore:
                 raise ObjectMissing(key) from error
 
     def written_at(self, key: str) -> float | None:
-        """Return when an object was written; None where there is none."""
+        """Return when an object was written, in seconds since 1970; None if it is missing."""
         with self._translated(key):
             try:
                 meta = obstore.head(self._connection.quick(), self._prefix + key)
@@ -227,7 +226,7 @@ class ObjectStore:
         return meta["last_modified"].timestamp()
 
     def delete(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         with self._translated(key):
             try:
                 obstore.delete(self._connection.quick(), self._prefix + key)
@@ -236,7 +235,7 @@ class ObjectStore:
                     raise
 
     def list(self, prefix: str = "") -> Iterator[Sequence[ListedObject]]:
-        """Yield all objects whose keys begin with a prefix, which ends with "/", in pages."""
+        """Yield pages of the objects below a prefix, which ends with "/"."""
         with self._translated(prefix):
             pages = obstore.list(self._connection.quick(), self._prefix + prefix)
         while True:
@@ -272,13 +271,13 @@ class ObjectStore:
     def _put(self, key: str, data: bytes | memoryview, mode: Any) -> Tag:
         connection = self._connection
         store = connection.patient() if len(data) > LARGE_BYTES else connection.quick()
-        # In one piece always: a multipart upload has no conditions.
+        # Never as a multipart upload, which supports no conditions.
         written = obstore.put(store, self._prefix + key, data, mode=mode, use_multipart=False)
         return _tag_of(written, connection.compares_versions)
 
     @contextmanager
     def _translated(self, key: str, *, writes: bool = False) -> Iterator[None]:
-        """Raise the project's errors for those of the library."""
+        """Translate the library's errors to the project's."""
         try:
             yield
         except (BaseError, FileNotFoundError) as error:
@@ -288,29 +287,29 @@ class ObjectStore:
                 ) from error
             status = _status_of(error)
             if status == _FULL:
-                raise StorageFull(f"The object store is full: {_told(error)}") from error
+                raise StorageFull(f"The object store is full: {_reason_of(error)}") from error
             unclear = status is None or status.startswith(_UNCLEAR_STATUSES)
             if writes and unclear and _NO_CONNECTION not in str(error):
                 raise OutcomeUnclear(
-                    f"The object store did not say whether {key} was written: {_told(error)}"
+                    f"The object store did not say whether {key} was written: {_reason_of(error)}"
                 ) from error
-            raise StorageUnavailable(f"The object store failed: {_told(error)}") from error
+            raise StorageUnavailable(f"The object store failed: {_reason_of(error)}") from error
 
 
 def _status_of(error: Exception) -> str | None:
-    """Return the status of the answer; None where there was no whole answer."""
+    """Return the HTTP status of the response; None without a complete response."""
     found = _STATUS.search(str(error))
     return found[1] if found else None
 
 
-def _told(error: Exception) -> str:
-    """Return what happened, in a line without what signs a request."""
+def _reason_of(error: Exception) -> str:
+    """Return the error as one line, without request signatures."""
     text = " ".join(str(error).partition(_DEBUG)[0].split())
     return _QUERY.sub("", text)[:300]
 
 
 def _has_no_bucket(error: Exception) -> bool:
-    """Return whether it is the bucket that is missing, not an object."""
+    """Return whether the bucket is missing, rather than an object."""
     return _NO_BUCKET.search(str(error)) is not None
 
 

@@ -1,7 +1,7 @@
-"""Changes a session's object by compare-and-swap: no lock, no lost or repeated change.
+"""Changes a session's object by compare-and-swap, without locks, lost or repeated changes.
 
-A write whose answer got lost is found by its revision, in the object or among the earlier ones of
-its envelope.
+A write whose response got lost is recognized by its revision, which is in the envelope of the
+object as the current or an earlier one.
 """
 
 import logging
@@ -27,20 +27,20 @@ MOST_TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.1
 RETRY_SECONDS = 0.5
 DELETE_SECONDS = 300.0
-"""A delete takes no longer, by clocks that differ a little: it died."""
+"""The age of a tombstone, with some clock skew, after which its delete counts as dead."""
 MOST_UNCLEAR = 2
-"""So many writes get no answer before that is the answer, where nothing is retried."""
+"""The number of writes without a response after which a change without retries fails."""
 _chance = random.Random()  # noqa: S311 - spreads writers
 os.register_at_fork(after_in_child=_chance.seed)
 
 
 class Wanted(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, eq=False):
-    """The outcome of a step: a document as it shall be.
+    """The outcome of a step: the content to write.
 
     Attributes:
-        session: The session; the very one of the document if it stays as it is.
-        claim: The claim that goes with it; likewise.
-        result: What the step hands on.
+        session: The session; the same object as in the document if unchanged.
+        claim: The claim; the same object as in the document if unchanged.
+        result: The step's own result.
     """
 
     session: Session
@@ -49,23 +49,23 @@ class Wanted(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, eq=Fals
 
 
 Step = Callable[[Document], Wanted[Result]]
-"""Returns what an object becomes, or raises what refuses it; may be called again."""
+"""Returns the content to write, or raises to refuse the change. It may be called several times."""
 
 
 class Swap(Generic[Result]):
-    """One change of one object, tried until it is made, or certainly can't be.
+    """One change of one object, retried on conflicts.
 
     Args:
-        objects: The objects.
+        objects: The objects of sessions.
         session_id: The session.
-        retry_seconds: For how long a store that says nothing is asked again.
-        recovers: Whether the change may use the room that is kept for recoveries.
-        announce: Called before a write with what is about to be written.
-        pause: Waits between two tries.
-        now: The time, as the tombstones of other machines have it, more or less.
+        retry_seconds: How long to retry if the store does not respond.
+        recovers: Whether the change may use the space reserved for recoveries.
+        announce: Called before a write with the content to write.
+        pause: Sleeps between two tries.
+        now: The time in seconds since 1970, compared with the tombstones of other machines.
 
     Attributes:
-        announced: Whether a write was about to be made.
+        announced: Whether ``announce`` was called.
     """
 
     def __init__(
@@ -88,34 +88,34 @@ class Swap(Generic[Result]):
         self._now = now
         self.announced = False
         self._failures: list[StorageUnavailable] = []
-        self._unsure: dict[str, Wanted[Result]] = {}
+        self._maybe_written: dict[str, Wanted[Result]] = {}
         """The documents that may have been written, by their revisions."""
 
     def change(self, step: Step[Result]) -> Wanted[Result]:
-        """Change the object that is there; return what was kept.
+        """Change an existing object; return the stored content.
 
-        The document as this process knows it is tried first, without reading. What a step refuses
-        of one that may be out of date is asked again of what the object holds.
+        The cached document is tried first. If the step refuses a document that may be stale, it is
+        called again with the object's current content.
 
         Raises:
-            SessionBusy: Others were faster each time.
-            SessionNotFound, SessionCorrupt: By the object.
-            StorageUnavailable: The store says nothing; the change may have been made.
+            SessionBusy: Other writers were faster each time.
+            SessionNotFound, SessionCorrupt: The object is missing or invalid.
+            StorageUnavailable: The store does not respond; the change may have been made.
         """
         document = self._objects.known.get(self._session_id)
         is_fresh = False
         for tries in range(MOST_TRIES):
             if document is None or tries > 0:
                 document, is_fresh = self._read(), True
-                if (made := self._made_before(document)) is not None:
+                if (made := self._applied_earlier(document)) is not None:
                     return made
-                self._require_hope()
+                self._raise_if_exhausted()
             try:
                 wanted = step(document)
             except Exception:
                 if is_fresh:
                     raise
-                continue  # it may have been said of a session of long ago
+                continue  # the cached document may be stale
             if _is_same(document, wanted):
                 if is_fresh:
                     return wanted
@@ -126,12 +126,12 @@ class Swap(Generic[Result]):
         raise SessionBusy(self._session_id)
 
     def make(self, wanted: Wanted[Result]) -> Wanted[Result]:
-        """Make the object.
+        """Create the object.
 
         Raises:
-            SessionExists: Another one has the id.
-            SessionBusy: It is being deleted.
-            StorageUnavailable: The store says nothing; the object may have been made.
+            SessionExists: Another session has the id.
+            SessionBusy: A session with this id is being deleted.
+            StorageUnavailable: The store does not respond; the object may have been created.
         """
         envelope = Envelope().followed_by(wanted.claim)
         left: Tag | None = None
@@ -141,27 +141,27 @@ class Swap(Generic[Result]):
             try:
                 self._objects.make(wanted.session, envelope, over=left)
             except (OutcomeUnclear, ObjectExists, ObjectChanged) as error:
-                self._unsure[envelope.revision] = wanted
+                self._maybe_written[envelope.revision] = wanted
                 if isinstance(error, OutcomeUnclear):
-                    self._bear(error)
+                    self._record_failure(error)
             else:
                 return wanted
             try:
-                if self._is_made():
+                if self._is_applied():
                     return wanted
             except SessionNotFound:
                 left = self._left_tombstone()
-                self._require_hope()
+                self._raise_if_exhausted()
                 continue
             raise SessionExists(self._session_id)
 
     def _left_tombstone(self) -> Tag | None:
-        """Return the tag of what a delete left that died; None where there is nothing.
+        """Return the tag of a tombstone left by a dead delete; None if there is no object.
 
-        One that goes on removes its tombstone, and would remove what was made in its place.
+        A delete still running would remove a session created in place of its tombstone.
 
         Raises:
-            SessionBusy: It may go on.
+            SessionBusy: The delete may still be running.
         """
         try:
             found = self._objects.raw(self._session_id)
@@ -174,59 +174,59 @@ class Swap(Generic[Result]):
         return found.tag
 
     def _is_written(self, document: Document, wanted: Wanted[Result]) -> bool:
-        """Write what is wanted; False if it must be looked whether that was done."""
+        """Write the content; return False if the object must be read to know the outcome."""
         envelope = document.envelope.followed_by(wanted.claim)
         self.announced = True
         self._announce(wanted)
-        # A conflict, too: who stands between us and the store may have repeated what was written.
-        self._unsure[envelope.revision] = wanted
+        # Also on a conflict: a proxy may have repeated a write that was applied.
+        self._maybe_written[envelope.revision] = wanted
         try:
             self._objects.replace(document, wanted.session, envelope, recovers=self._recovers)
         except ObjectChanged:
             return False
         except StorageUnavailable as error:
-            self._bear(error)
+            self._record_failure(error)
             return False
         return True
 
-    def _is_made(self) -> bool:
-        return self._made_before(self._read()) is not None
+    def _is_applied(self) -> bool:
+        return self._applied_earlier(self._read()) is not None
 
-    def _made_before(self, document: Document) -> Wanted[Result] | None:
-        """Return what an earlier try has made after all."""
-        for revision, wanted in self._unsure.items():
+    def _applied_earlier(self, document: Document) -> Wanted[Result] | None:
+        """Return the content of an earlier try that was applied after all."""
+        for revision, wanted in self._maybe_written.items():
             if document.envelope.is_of(revision):
                 return wanted
         return None
 
     def _read(self) -> Document:
-        """Return what the object holds, also a while later."""
+        """Read the object, with retries until the deadline."""
         while True:
             try:
                 return self._objects.read(self._session_id)
             except StorageUnavailable:
-                if not self._is_patient():
+                if not self._may_retry():
                     raise
                 self._pause(RETRY_SECONDS)
 
-    def _bear(self, error: StorageUnavailable) -> None:
-        """Let a write be tried again once the object was read; raise what certainly failed."""
-        if not (isinstance(error, OutcomeUnclear) or self._is_patient()):
+    def _record_failure(self, error: StorageUnavailable) -> None:
+        """Record a failed write to be retried after a read; re-raise errors not to be retried."""
+        if not (isinstance(error, OutcomeUnclear) or self._may_retry()):
             raise error
         self._failures.append(error)
-        if self._is_patient():
+        if self._may_retry():
             self._pause(RETRY_SECONDS)
         logger.warning(
             "a write failed; the session is read to see what became of it",
             extra={"session_id": self._session_id, "reason": error.message},
         )
 
-    def _require_hope(self) -> None:
-        """Raise why a write failed that was tried for long enough."""
-        if len(self._failures) >= MOST_UNCLEAR and not self._is_patient():
+    def _raise_if_exhausted(self) -> None:
+        """Raise the last failure if there is no time or try left."""
+        if len(self._failures) >= MOST_UNCLEAR and not self._may_retry():
             raise self._failures[-1]
 
-    def _is_patient(self) -> bool:
+    def _may_retry(self) -> bool:
         return time.monotonic() < self._deadline
 
 
@@ -235,7 +235,7 @@ def _is_same(document: Document, wanted: Wanted[Result]) -> bool:
 
 
 def twice(call: Callable[[], object]) -> None:
-    """Call what may be repeated once more, if it fails."""
+    """Call an idempotent function, and once more if it fails."""
     try:
         call()
     except StorageUnavailable:

@@ -1,6 +1,6 @@
-"""Compares the tags of objects. Pure."""
+"""Compares ETags of objects. Pure."""
 
 
 def same_tag(one: str, other: str) -> bool:
-    """Return whether two tags are the same; some listings leave their quotation marks out."""
+    """Return whether two ETags are equal, ignoring quotes, which some listings leave out."""
     return one.strip('"') == other.strip('"')
