@@ -1,10 +1,10 @@
 """Converts session files (JSON, format 1.3) to values and back. Pure.
 
-Reading is generous and writing exact: older versions are migrated in memory (the file changes with
-the next write only), newer ones keep their version, and unknown keys survive at every level
+Reading is lenient and writing exact: older versions are migrated in memory (the file changes only
+with the next write), newer ones keep their version, and unknown keys are preserved at every level
 in the ``extra`` of their value (docs/decisions/0027).
 
-``encode`` says what a file is; ``sessions_app.format.rewriting`` makes the same bytes for less.
+``encode`` is the reference; ``sessions_app.format.rewriting`` produces the same bytes at less cost.
 """
 
 import json
@@ -31,18 +31,18 @@ from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMe
 from sessions_app.surrogates import mend_json
 
 NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""The errors of parsing what is no JSON."""
+"""The errors of parsing invalid JSON."""
 
 READABLE = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 class Decoded(NamedTuple):
-    """The session that a file holds.
+    """A decoded session file.
 
     Attributes:
         session: The session.
-        messages_at: Where the messages' text begins and ends, if all of it may stay as it is when
-            messages are appended.
+        messages_at: The start and end offsets of the messages' text, if it can be reused unchanged
+            when messages are appended.
     """
 
     session: Session
@@ -50,25 +50,25 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, session_id: str) -> Session:
-    """Return the session that a file holds.
+    """Decode a session file.
 
-    The file's name is the session's id, whatever its metadata say; ``message_count`` and
-    ``preview`` are taken from the messages. What older files lack (message ids, ids of tool calls)
-    is made up, the same at every reading.
+    The session's id comes from the file's name, not from the metadata; ``message_count`` and
+    ``preview`` are computed from the messages. Ids missing in older files (of messages and tool
+    calls) are derived deterministically.
 
     Raises:
-        SessionCorrupt: The bytes are no session; ``reason`` says why.
+        SessionCorrupt: The bytes are not a valid session; ``reason`` says why.
     """
     return decode_file(data, session_id).session
 
 
 def decode_file(data: bytes, session_id: str, *, partly: bool = False) -> Decoded:
-    """Return the session that a file holds, and where its messages stand; raises as ``decode``.
+    """Decode a session file and locate its messages; raises as ``decode``.
 
     Args:
         data: The file.
         session_id: The session.
-        partly: Whether messages may be left to be read later that models are not sent.
+        partly: Whether messages that are not sent to models may be decoded lazily.
     """
     try:
         found = _decode_in_pieces(data, session_id, partly=partly)
@@ -78,7 +78,7 @@ def decode_file(data: bytes, session_id: str, *, partly: bool = False) -> Decode
 
 
 def _unknown_format(data: bytes) -> str | None:
-    """Return why a file can't be read that a newer server wrote; None for all others."""
+    """Return why a file of a newer server can't be read; None for other files."""
     try:
         version = decode_as(data, _Outline).metadata.format_version
     except NO_JSON:
@@ -97,10 +97,10 @@ class _Outline(msgspec.Struct):
 
 
 def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
-    """Return the metadata from the beginning of a file, without reading its messages.
+    """Decode the metadata from the beginning of a file, without its messages.
 
-    None when that can't be done faithfully: the metadata are not first or not whole in ``head``,
-    or lack what only our own writes put there (``preview``); then read the whole file.
+    Returns None if the whole file has to be read: the metadata are not first, not complete in
+    ``head``, or lack ``preview``, as in files that this server did not write.
     """
     text = head.decode("utf-8", errors="replace")
     start = text.find("{", text.find("{") + 1)
@@ -108,7 +108,7 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
         return None
     try:
         raw, end = _first_object(text, start)
-        # Surrogates are never escaped by us; half of a pair would spoil the whole listing.
+        # This server never escapes surrogates; a lone one would make the whole listing invalid.
         if not isinstance(raw.get("preview"), str) or "\\ud" in text[start:end].lower():
             return None
         return read_metadata(raw, session_id)
@@ -121,10 +121,10 @@ _END_OF_METADATA = "\n  }"
 
 
 def _first_object(text: str, start: int) -> tuple[Any, int]:
-    """Return the object that begins in a text, and where it ends.
+    """Return the JSON object at an offset of a text, and its end.
 
-    What is JSON from there to any place is that object. So it is tried where ours end, for a
-    third of the time.
+    If the text from there to some position is valid JSON, it is that object. Trying the end that
+    our layout has takes a third of the time.
     """
     end = text.find(_END_OF_METADATA, start) + len(_END_OF_METADATA)
     try:
@@ -134,11 +134,11 @@ def _first_object(text: str, start: int) -> tuple[Any, int]:
 
 
 def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> Decoded | None:
-    """Return the session of a file that is laid out as ours; None where it is not, or is broken.
+    """Decode a file in this server's layout; return None for other layouts and invalid files.
 
-    No call takes the interpreter for longer than a piece of JSON needs. Nothing is taken for JSON
-    that is none: the outline is JSON with another list in the place of the messages, and every
-    piece is a list of some messages without its brackets.
+    No call holds the GIL for longer than one piece takes. Invalid JSON is never accepted: the
+    outline must be valid JSON with a placeholder for the messages, and each piece a valid list of
+    messages, once put in brackets.
     """
     place = find_messages(data)
     if place is None:
@@ -163,9 +163,9 @@ def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> 
 def _read_ends(
     data: bytes, read: Callable[..., Piece], place: tuple[int, int], metadata: SessionMetadata
 ) -> tuple[PartlyRead, bool] | None:
-    """Return the messages of which only the beginning and the end are read, as ``Piece`` does.
+    """Decode only the first and last messages; also return whether their text may stay.
 
-    None where all are to be read.
+    Returns None if all messages have to be decoded.
     """
     unread = find_unread(data, *place, metadata.context_state)
     if unread is None:
@@ -179,12 +179,12 @@ def _read_ends(
 
 
 def unread_of(place: Place, load: Callable[[], bytes], metadata: SessionMetadata) -> Unread:
-    """Return the messages at a place of a file, to be read when somebody asks for them.
+    """Return the messages at a place of a file as a value that decodes them on demand.
 
     Args:
-        place: Where they stand.
+        place: The place in the file.
         load: Returns the file.
-        metadata: The file's.
+        metadata: The metadata of the file.
     """
     read = partial(
         _read_unread,
@@ -206,7 +206,7 @@ def unread_of(place: Place, load: Callable[[], bytes], metadata: SessionMetadata
 def _read_pieces(
     data: bytes, start: int, end: int, *, first: int, session_id: str, created_at: str
 ) -> Piece:
-    """Return the messages of a part of the file, read in pieces."""
+    """Decode the messages of a part of the file in pieces."""
     messages: list[Message] = []
     may_stay = True
     for piece in pieces_of(data, start, end):
@@ -223,15 +223,15 @@ def _read_pieces(
 def _read_unread(
     data: bytes, *, state: ContextState, session_id: str, created_at: str
 ) -> Sequence[Message]:
-    """Return the messages that a state notes, from a file that holds them.
+    """Decode the messages located by a context state.
 
     Raises:
-        SessionCorrupt: It holds others, or they can't be read.
+        SessionCorrupt: The file has other messages there, or they can't be read.
     """
     place = find_messages(data)
     unread = place and find_unread(data, *place, state)
     if not unread:
-        raise SessionCorrupt(session_id, "another program changed it just now")
+        raise SessionCorrupt(session_id, "another program has just changed it")
     try:
         messages, _ = _read_pieces(
             data,
@@ -244,20 +244,20 @@ def _read_unread(
     except (Malformed, *NO_JSON) as error:
         raise SessionCorrupt(session_id, str(error)) from error
     if len(messages) != unread.behind - unread.first:
-        raise SessionCorrupt(session_id, "what is noted of its text is not so")
+        raise SessionCorrupt(session_id, "the context state's note of its text is wrong")
     return messages
 
 
 def read_outline(
     outline: bytes, session_id: str
 ) -> tuple[SessionMetadata, Mapping[str, Any]] | None:
-    """Return the metadata and the unknown keys of a file without its messages.
+    """Decode the metadata and the unknown keys from an outline.
 
-    None where the placeholder does not stand for them.
+    Returns None if the placeholder is not the only message.
 
     Raises:
-        Malformed: This is no session.
-        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: This is no JSON.
+        Malformed: The outline is not one of a session.
+        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: The outline is not valid JSON.
     """
     raw = msgspec.json.decode(outline)
     if not isinstance(raw, dict) or raw.pop("messages", None) != [PLACEHOLDER]:
@@ -292,16 +292,16 @@ def _parse(data: bytes) -> Raw:
 
 
 def encode(session: Session) -> bytes:
-    """Return the file of a session: readable JSON, metadata first.
+    """Encode a session as indented JSON, metadata first.
 
     Raises:
-        ValidationFailed: Something in the session can't be written as JSON.
+        ValidationFailed: A value in the session can't be encoded as JSON.
     """
     return to_json(document_of(session, messages_to_json(session.messages)), readable=True)
 
 
 def document_of(session: Session, messages: Sequence[Any]) -> Raw:
-    """Return a session as it stands in its file, with these JSON values as its messages."""
+    """Return a session's file as a JSON value, with these JSON values as its messages."""
     return {
         "metadata": metadata_to_json(session.metadata),
         "messages": messages,
@@ -310,24 +310,24 @@ def document_of(session: Session, messages: Sequence[Any]) -> Raw:
 
 
 def to_json(document: Mapping[str, Any], *, readable: bool = False) -> bytes:
-    """Return JSON-compatible values as JSON, indented where people shall read it.
+    """Encode JSON-compatible values, indented if ``readable``.
 
     Raises:
-        ValidationFailed: Something can't be written as JSON.
+        ValidationFailed: A value can't be encoded as JSON.
     """
     try:
-        # ``default`` is for read-only mappings, which orjson does not know.
+        # ``default`` is for read-only mappings, which orjson does not support.
         return orjson.dumps(document, default=dict, option=READABLE if readable else None)
     except TypeError:
         return _to_json_slowly(document, readable=readable)
 
 
 def _to_json_slowly(document: Mapping[str, Any], *, readable: bool) -> bytes:
-    """Encode what orjson refuses: integers beyond 64 bits, deep nesting, half a character."""
+    """Encode values that orjson refuses: integers beyond 64 bits, deep nesting, lone surrogates."""
     try:
         try:
             data = msgspec.json.encode(document, enc_hook=dict)
-        except UnicodeEncodeError:  # nothing that was said may be lost for a character
+        except UnicodeEncodeError:  # a lone surrogate must not prevent saving a message
             data = msgspec.json.encode(mend_json(document), enc_hook=dict)
         return msgspec.json.format(data, indent=2) + b"\n" if readable else data
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

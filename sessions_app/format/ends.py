@@ -1,18 +1,18 @@
 """Represents a long file of which only the ends are in memory. Pure.
 
-The middle is the text of messages that turns need not decode (docs/decisions/0098), in a file that
-this process wrote and can tell from any other (``sessions_app.store.stamps``).
+The middle is the text of messages that turns need not decode (docs/decisions/0098). It is in a file
+that this process wrote and can recognize (``sessions_app.store.stamps``).
 """
 
 import msgspec
 
 
 class Stays(msgspec.Struct, frozen=True):
-    """Bytes of the file so far that the next one shall hold too.
+    """A byte range of the current file to be copied to the next one.
 
     Attributes:
-        start: Where they stand in the file so far.
-        length: How many they are.
+        start: The offset in the current file.
+        length: The number of bytes.
     """
 
     start: int
@@ -26,9 +26,9 @@ class Ends(msgspec.Struct, frozen=True, eq=False):
     """A file without the bytes in its middle.
 
     Attributes:
-        front: What stands before them.
-        middle: How many they are.
-        back: What stands behind them.
+        front: The bytes before the middle.
+        middle: The number of bytes in the middle.
+        back: The bytes after the middle.
     """
 
     front: bytes
@@ -36,14 +36,14 @@ class Ends(msgspec.Struct, frozen=True, eq=False):
     back: bytes
 
     def __len__(self) -> int:
-        """Return how many bytes the file has."""
+        """Return the size of the file in bytes."""
         return len(self.front) + self.middle + len(self.back)
 
     def __getitem__(self, at: slice) -> bytes:
-        """Return a part of the front or of the back.
+        """Return a slice of the front or the back.
 
         Raises:
-            IndexError: Some of it stands in the middle.
+            IndexError: The slice overlaps the middle.
         """
         start, stop, _ = at.indices(len(self))
         if stop <= len(self.front):
@@ -54,15 +54,15 @@ class Ends(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def back_at(self) -> int:
-        """Return where the back begins."""
+        """Return the offset of the back."""
         return len(self.front) + self.middle
 
     @property
     def stays(self) -> Stays:
-        """Return the middle."""
+        """Return the byte range of the middle."""
         return Stays(len(self.front), self.middle)
 
     @property
     def held(self) -> int:
-        """Return how many bytes are in memory."""
+        """Return the number of bytes in memory."""
         return len(self.front) + len(self.back)

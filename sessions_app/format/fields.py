@@ -17,11 +17,11 @@ Raw = dict[str, Any]
 
 
 class Malformed(Exception):
-    """The file is no session; the message says why, as a phrase that fits in brackets."""
+    """The file is not a valid session; the message is a phrase without a full stop."""
 
 
 def take(raw: Raw, key: str, kind: type, where: str) -> Any:
-    """Remove a required value from ``raw`` and return it; what stays in the end is ``extra``."""
+    """Pop a required value from ``raw``; keys that remain in the end become ``extra``."""
     value = raw.pop(key, None)
     if not isinstance(value, kind):
         found = "missing" if value is None else f"not {_KINDS[kind]}"
@@ -30,7 +30,7 @@ def take(raw: Raw, key: str, kind: type, where: str) -> Any:
 
 
 def take_optional(raw: Raw, key: str, kind: type, where: str, default: Any = None) -> Any:
-    """Remove a value that may be missing, or null, from ``raw`` and return it."""
+    """Pop a value that may be missing or null from ``raw``."""
     value = raw.pop(key, None)
     if value is None:
         return default
@@ -40,7 +40,7 @@ def take_optional(raw: Raw, key: str, kind: type, where: str, default: Any = Non
 
 
 def take_names(raw: Raw, key: str, where: str) -> tuple[str, ...]:
-    """Remove a list of texts from ``raw`` and return it; a missing one is empty."""
+    """Pop a list of strings from ``raw``; return an empty one if it is missing."""
     names = take_optional(raw, key, list, where, [])
     if not all(isinstance(name, str) for name in names):
         raise Malformed(f"{_place(where, key)} holds something that is not text")
@@ -48,12 +48,12 @@ def take_names(raw: Raw, key: str, where: str) -> tuple[str, ...]:
 
 
 def stable_id(*parts: object) -> str:
-    """Return ten hex digits, the same for the same parts."""
+    """Return ten hex digits derived deterministically from the parts."""
     return hashlib.sha256(":".join(map(str, parts)).encode()).hexdigest()[:10]
 
 
 def utc(timestamp: str) -> str:
-    """Return a time as UTC; naive ones are local time, and what is no time stays as it is."""
+    """Convert a timestamp to UTC; naive ones are local time, invalid ones stay unchanged."""
     if len(timestamp) == 32 and timestamp.endswith("+00:00"):
         return timestamp
     try:

@@ -1,8 +1,8 @@
 """Encodes large documents to JSON in pieces. Pure.
 
-One call of a JSON library on 60 MB holds the interpreter for hundreds of milliseconds, in whichever
-thread it is made: every stream of the process stands still. Here no call takes more than a few
-milliseconds, and between two of them other threads go on.
+One call of a JSON library on 60 MB holds the GIL for hundreds of milliseconds, in any thread, which
+stalls every stream of the process. Here no call takes more than a few milliseconds, and other
+threads run in between.
 """
 
 import secrets
@@ -22,9 +22,9 @@ class Many:
     """A long list in a document.
 
     Attributes:
-        items: What is in it.
-        to_json: Makes a JSON-compatible value of one item.
-        size_of: Estimates the bytes of one item's JSON.
+        items: The items.
+        to_json: Converts an item to a JSON-compatible value.
+        size_of: Estimates the size of an item's JSON in bytes.
     """
 
     items: Sequence[Any]
@@ -33,11 +33,11 @@ class Many:
 
 
 def json_pieces(document: Mapping[str, Any], encode: Encode) -> Iterator[bytes]:
-    """Return a document's JSON in pieces of about 64 KiB, as ``encode`` would make it whole.
+    """Yield a document's JSON in pieces of about 64 KiB, which join to what ``encode`` returns.
 
     Args:
-        document: The document; its lists that may be long are ``Many``.
-        encode: Makes JSON of a small document, compact or indented.
+        document: The document; its long lists are ``Many``.
+        encode: Encodes a small document, compact or indented.
     """
     marks = {
         secrets.token_hex(16): value
@@ -58,7 +58,7 @@ def json_pieces(document: Mapping[str, Any], encode: Encode) -> Iterator[bytes]:
 
 
 def _items(many: Many, encode: Encode) -> Iterator[bytes]:
-    """Return the items, with commas between them, indented as deep as they stand."""
+    """Yield the items' JSON with commas and the indentation of their depth."""
     prefix, _, suffix = encode({"": [0]}).partition(b"0")
     comma = b"," + prefix.rpartition(b"[")[2]
     first = True
@@ -72,7 +72,7 @@ def _items(many: Many, encode: Encode) -> Iterator[bytes]:
 def in_pieces(
     items: Iterable[Item], size_of: Callable[[Item], int], *, limit: int = PIECE_BYTES
 ) -> Iterator[Sequence[Item]]:
-    """Return the items in order, so many at a time as come to the limit in bytes."""
+    """Group consecutive items up to the limit in bytes."""
     some: list[Item] = []
     size = 0
     for item in items:

@@ -1,16 +1,16 @@
-"""Finds the messages in a session's file that this server wrote. Pure.
+"""Locates the messages in a session's file in this server's layout. Pure.
 
-Nothing of ours is found inside of a text: in JSON, no string holds the end of a line.
+The markers searched for contain line breaks, which JSON strings never do.
 """
 
 import secrets
 from collections.abc import Iterator
 
 PIECE = 1 << 18
-"""Bytes of JSON that are read or made at once: more would stop all other streams for too long."""
+"""The bytes of JSON decoded or encoded in one call: more would stall other streams for too long."""
 
 PLACEHOLDER = secrets.token_hex(16)
-"""Stands for the messages in the file's outline; new in each process, so that no file holds it."""
+"""Replaces the messages in an outline; random for each process, so that no file contains it."""
 PLACEHOLDER_LINE = b'    "%b"' % PLACEHOLDER.encode()
 
 _OPENING = b'\n  "messages": [\n'
@@ -21,7 +21,7 @@ _NEXT_MESSAGE = b"\n    },\n    {"
 
 
 def find_messages(data: bytes) -> tuple[int, int] | None:
-    """Return where the messages' text begins and ends; None where the file is not like ours."""
+    """Return the start and end offsets of the messages' text; None if the layout is different."""
     start = data.find(_OPENING) + len(_OPENING)
     if start < len(_OPENING):
         return None
@@ -34,14 +34,14 @@ def outline_of(head: bytes, tail: bytes) -> bytes:
     """Return the file with the placeholder as its only message.
 
     Args:
-        head: What stands before the messages.
-        tail: What stands behind them.
+        head: The bytes before the messages.
+        tail: The bytes after the messages.
     """
     return b"%b%b%b" % (head, PLACEHOLDER_LINE, tail)
 
 
 def pieces_of(data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """Yield the messages' text in pieces that end where a message ends, without the commas."""
+    """Yield the messages' text in pieces of whole messages, without the commas between pieces."""
     while end - start > PIECE:
         cut = data.find(_NEXT_MESSAGE, start + PIECE, end)
         if cut < 0:
@@ -53,9 +53,9 @@ def pieces_of(data: bytes, start: int, end: int) -> Iterator[bytes]:
 
 
 def comma_before(data: bytes, start: int, end: int, *, messages: int) -> int | None:
-    """Return where the messages' text ends without so many of the last ones.
+    """Return the end offset of the messages' text without its last ``messages`` messages.
 
-    There stands a comma, if it is not the end. None where there are not so many.
+    That is the offset of a comma, or ``end`` for none. Returns None if there are fewer messages.
     """
     for _ in range(messages):
         found = data.rfind(_NEXT_MESSAGE, start, end)
@@ -66,7 +66,7 @@ def comma_before(data: bytes, start: int, end: int, *, messages: int) -> int | N
 
 
 def comma_behind(data: bytes, start: int, end: int, *, messages: int) -> int | None:
-    """Return where the comma behind so many messages stands; None where there is none."""
+    """Return the offset of the comma after the first ``messages`` messages, or None."""
     at = start
     for _ in range(messages):
         found = data.find(_NEXT_MESSAGE, at, end)

@@ -1,7 +1,7 @@
 """Converts messages to JSON values and back, as their structs declare them. Pure.
 
-A message as we write it is checked by msgspec in one go. All others (old files, unknown keys,
-wrong types) are read field by field, and an error says what is wrong where.
+Messages in the current format are decoded by msgspec in one call. All others (old files, unknown
+keys, wrong types) are read field by field, with precise errors.
 """
 
 import copy
@@ -28,7 +28,7 @@ from sessions_app.messages import (
 from sessions_app.variants import readable_variant
 
 _MESSAGE_BYTES = 250
-"""Typically, beside the text."""
+"""The typical size of a message in bytes, without its text."""
 
 _FIRST_KEYS = (
     "content",
@@ -39,16 +39,16 @@ _FIRST_KEYS = (
     "message_id",
     "timestamp",
 )
-"""The keys that come first, in this order; the others follow as they are declared."""
+"""The first keys, in this order; the others follow as declared."""
 _ALWAYS_WRITTEN = frozenset(_FIRST_KEYS) - {"tool_call_id"} | {"eval_count", "prompt_eval_count"}
-"""The keys of the first formats; those that came later are left out while they say nothing."""
+"""The keys of the first formats; later keys are omitted if they have their default."""
 
 
 def read_message(raw: Any, index: int, session_id: str, created_at: str) -> Message:
-    """Return a message from its decoded object, which is used up.
+    """Convert a decoded JSON object, which is modified, to a message.
 
     Raises:
-        Malformed: This is no message.
+        Malformed: The object is not a valid message.
     """
     where = f"messages[{index}]"
     if not isinstance(raw, dict):
@@ -68,12 +68,14 @@ def read_message(raw: Any, index: int, session_id: str, created_at: str) -> Mess
 
 
 def decode_ours(array: bytes) -> tuple[list[Message], bool]:
-    """Return the messages of a JSON list that holds nothing but messages as we write them.
+    """Decode a JSON list of messages in the current format.
 
-    The second value is False where a time had to be read as UTC, which it is not in the list.
+    Returns:
+        The messages, and whether their text may stay: False if a time was converted to UTC.
 
     Raises:
-        Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: It holds others.
+        Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: The list has messages
+            in another format.
     """
     if not [key for key in _CONVERTED if key in array]:
         try:
@@ -90,17 +92,17 @@ def decode_ours(array: bytes) -> tuple[list[Message], bool]:
 
 
 def message_to_json(message: Message) -> Raw:
-    """Return a message as it stands in a file, and in answers."""
+    """Convert a message to its JSON value in files and HTTP responses."""
     return _BY_TYPE[type(message)].to_json(message)
 
 
 def messages_to_json(messages: Sequence[Message]) -> list[Raw]:
-    """Return messages as they stand in a file."""
+    """Convert messages to their JSON values in files."""
     return [message_to_json(message) for message in messages]
 
 
 def size_of_message(message: Message, *, variants: bool = True) -> int:
-    """Estimate a message's bytes; what may hold anything is taken for as large as a piece."""
+    """Estimate a message's size in bytes; fields with arbitrary JSON count as a full piece."""
     if message.extra:
         size = PIECE_BYTES
     else:
@@ -119,12 +121,12 @@ class _FieldType(NamedTuple):
     """Converts the values of one type to their stored form.
 
     Attributes:
-        stored: The type of the JSON value, as msgspec shall check it; the type itself where it
-            needs no reading then.
-        kind: The same as a class: with any other value, the session can't be read. None where a
-            value that makes no sense is left among the unknown keys.
-        read: Returns the value of a JSON value, given the message's id and time, and its place.
-        write: Returns the JSON value; None where the value is one.
+        stored: The type of the JSON value, for msgspec; equal to the field's type if no conversion
+            is needed.
+        kind: The class of valid JSON values; with another value the session can't be read. None if
+            invalid values are kept as unknown keys.
+        read: Converts a JSON value, given the message's id and time, and its path for errors.
+        write: Converts to a JSON value; None if no conversion is needed.
     """
 
     stored: Any
@@ -180,7 +182,7 @@ def _read_call(raw: Any, where: str, message_id: str, position: int) -> ToolCall
     call_id = take_optional(raw, "id", str, where)
     function = take_optional(raw, "function", dict, where)
     if function is None:
-        # Some tools wrote the name and the arguments without an object around them.
+        # Some programs wrote the name and the arguments without a ``function`` object.
         function = {key: raw.pop(key) for key in ("name", "arguments") if key in raw}
     name = take(function, "name", str, where)
     arguments = _read_arguments(function)
@@ -196,7 +198,7 @@ def _read_call(raw: Any, where: str, message_id: str, position: int) -> ToolCall
 
 
 def _read_arguments(function: Raw) -> Raw:
-    """Return the arguments as an object; what is none is kept among the unknown keys."""
+    """Return the arguments if they are an object; keep other values as unknown keys."""
     arguments = function.pop("arguments", None)
     if isinstance(arguments, str):
         try:
@@ -241,16 +243,16 @@ _REQUIRED: Mapping[str, Any] = {"content": str, "message_id": _Filled, "timestam
 
 
 class _RoleFormat:
-    """The messages of one role in a file, after the declaration of their struct.
+    """Converts the messages of one role, as declared by their struct.
 
     Attributes:
-        stored_type: A struct for messages as we write them, and for no others.
-        converted: The fields whose JSON values are read to others.
+        stored_type: A struct that accepts only messages in the current format.
+        converted: The fields whose JSON values need conversion.
     """
 
     def __init__(self, message_type: type[Message]) -> None:
         declared = {field.name: field for field in msgspec.structs.fields(message_type)}
-        shared = UserMessage.__struct_fields__  # the others' own fields are older
+        shared = UserMessage.__struct_fields__  # fields of one role come first, as in older formats
         names = [name for name in declared if name not in _REQUIRED and name != "extra"]
         names.sort(key=shared.__contains__)
         self._message_type: Callable[..., Message] = message_type
@@ -284,7 +286,7 @@ class _RoleFormat:
         )
 
     def from_stored(self, stored: msgspec.Struct) -> Message:
-        """Return the message of an object that msgspec checked."""
+        """Convert an object that msgspec has validated."""
         fields = msgspec.structs.asdict(stored)
         fields["timestamp"] = utc(fields["timestamp"])
         for name, read in self._read:
@@ -293,7 +295,7 @@ class _RoleFormat:
         return self._message_type(**fields)
 
     def from_raw(self, raw: Raw, common: Raw, where: str) -> Message:
-        """Return the message of any object, which is used up; ``common`` was taken out of it."""
+        """Convert any object, which is modified; ``common`` has the fields already taken."""
         fields = dict(common)
         for name, kind in self._types.items():
             if kind.kind is not None:
@@ -306,7 +308,7 @@ class _RoleFormat:
         return self._message_type(**fields, extra=raw or NO_EXTRA)
 
     def to_json(self, message: Message) -> Raw:
-        """Return the object that is written."""
+        """Convert a message to its JSON object."""
         document: Raw = {"role": message.role}
         for name, left_out, write in self._written:
             value = getattr(message, name)
@@ -327,7 +329,7 @@ def _without_notes(declared: Any) -> Any:
 
 
 _ANY = object()
-"""The value of no field: a field with it as its default is always written."""
+"""A default that equals no value, for fields that are always written."""
 
 _BY_TYPE = {message_type: _RoleFormat(message_type) for message_type in MESSAGE_TYPES}
 _BY_ROLE = {message_type.role: found for message_type, found in _BY_TYPE.items()}
@@ -336,4 +338,4 @@ _STORED = decoder_of(list[reduce(or_, _BY_STORED)])  # type: ignore[misc]
 
 _DECLARED = decoder_of(list[reduce(or_, MESSAGE_TYPES)])  # type: ignore[misc]
 _CONVERTED = {f'"{name}"'.encode() for found in _BY_TYPE.values() for name in found.converted}
-"""The keys whose values are converted: a list without them is decoded as messages are declared."""
+"""The keys whose values need conversion: a list without them is decoded directly to messages."""

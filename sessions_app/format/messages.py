@@ -1,4 +1,4 @@
-"""Reads and writes runs of the messages in a session's file. Pure."""
+"""Reads and writes runs of messages in a session's file. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
     Attributes:
         messages: The messages.
-        may_stay: Whether their text may stay as it is: it has all that we write, as we read it.
+        may_stay: Whether their text can be reused: encoding them would give the same content.
     """
 
     messages: list[Message]
@@ -32,17 +32,17 @@ class Piece(NamedTuple):
 
 
 def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) -> Piece:
-    """Return the messages of a piece of the list, without its brackets.
+    """Decode a run of messages.
 
     Args:
-        data: JSON objects, separated by commas.
-        first: The index of the first of them among all messages.
-        session_id: The session; ids that the file lacks are made of it.
-        created_at: When the session was made: the time of messages that have none.
+        data: JSON objects, separated by commas, without brackets.
+        first: The index of the first one among all messages.
+        session_id: The session, from which missing ids are derived.
+        created_at: The session's creation time, used for messages without a time.
 
     Raises:
-        Malformed: Something is no message.
-        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: This is no JSON.
+        Malformed: An object is not a valid message.
+        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: The data are not valid JSON.
     """
     array = b"[%b]" % data
     try:
@@ -54,10 +54,10 @@ def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) 
 
 
 def texts_of(messages: Sequence[Message]) -> Iterator[bytes]:
-    """Yield messages as they stand in the file, indented: runs of some, with commas inside.
+    """Yield runs of messages as indented JSON objects, separated by commas within a run.
 
     Raises:
-        TypeError: orjson refuses something in them.
+        TypeError: orjson refuses a value.
     """
     run: list[Raw] = []
     size = 0

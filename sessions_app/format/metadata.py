@@ -1,7 +1,7 @@
 """Reads the metadata of a session's file, of any version of the format. Pure.
 
-Metadata as we write them are checked by msgspec at once. All others (older versions, unknown
-keys, wrong types) are read field by field, and an error says what is wrong where.
+Metadata in the current format are decoded by msgspec in one call. All others (older versions,
+unknown keys, wrong types) are read field by field, with precise errors.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,22 +27,22 @@ PLAIN_FIELDS: Mapping[str, type] = {
     for field in msgspec.structs.fields(SessionMetadata)
     if field.type in _PLAIN_TYPES
 }
-"""The optional fields that stand in a file as they are, with the classes of their values.
+"""The optional fields stored without conversion, with the classes of their values.
 
-They are declared in ``SessionMetadata`` and nowhere else.
+They are declared only in ``SessionMetadata``.
 """
 
 _TAKEN_BEFORE = frozenset({*LABELS, "imported_from", "client_id"})
-"""Names that other programs may have used before us, for something else."""
+"""Keys that other programs may have used earlier, with another meaning."""
 
 
 def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
-    """Return the metadata, brought to the present version; unknown keys are their ``extra``.
+    """Convert metadata, migrated to the current version, with unknown keys in ``extra``.
 
-    The file's name is the session's id, whatever its metadata say.
+    The session's id comes from the file's name, not from the metadata.
 
     Raises:
-        Malformed: These are no metadata of a session.
+        Malformed: The metadata are not those of a session.
     """
     try:
         ours: _MetadataBase = convert_to(raw, _Metadata)
@@ -52,10 +52,10 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
 
 
 def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
-    """Read metadata field by field: of any format, and telling which field is malformed.
+    """Convert metadata of any format field by field.
 
     Raises:
-        Malformed: A field is not of its type.
+        Malformed: A field has a wrong type; the message names it.
     """
     raw = _migrate(raw)
     raw.pop("session_id", None)
@@ -136,7 +136,7 @@ def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
 
 
 def _take_digests(raw: Raw) -> tuple[Mapping[str, str], str | None]:
-    """Remove the digests and return them; a value of a wrong type stays, as unknown keys do."""
+    """Pop the digests; values of a wrong type are left as unknown keys."""
     digests, group = raw.get("tool_digests"), raw.get("digested_group")
     if not isinstance(digests, dict) or not all(isinstance(d, str) for d in digests.values()):
         return NO_EXTRA, None
@@ -175,7 +175,7 @@ def _read_window(raw: Raw | None) -> WindowConfig | None:
     )
 
 
-# --- As we write them -------------------------------------------------------------------------
+# --- The current format -----------------------------------------------------------------------
 
 
 class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):

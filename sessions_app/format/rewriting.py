@@ -1,7 +1,7 @@
 """Encodes a changed session by reusing the unchanged part of its file. Pure.
 
-A message is a value, so its text stays the same: where a session's messages are those that a file
-was read into, their text is taken from that file, and none of it is decoded again.
+Messages are immutable, so their text does not change: messages that were read from a file are
+written by copying their text from that file, without encoding or decoding them again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, counted
 
 Part = bytes | memoryview | Stays
-"""A part of a file that is to be written."""
+"""A part of a file to be written."""
 
 _BETWEEN = b",\n"
 """The bytes between two messages."""
@@ -45,11 +45,11 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
     """A session and the bytes of its file.
 
     Attributes:
-        session: What ``decode`` makes of the bytes.
-        data: The bytes, or those at both ends.
-        messages_at: Where in ``data`` the messages' text begins and ends, if it may stay.
-        uncut: How many of the first messages were not written by this process: where the text of
-            one of them ends is not known, only where that of the last one does.
+        session: The decoded session.
+        data: The bytes of the file, or only its ends.
+        messages_at: The start and end offsets of the messages' text in ``data``, if reusable.
+        uncut: The number of first messages that this process did not write: their text can be
+            reused only as a whole, as the offsets between them are unknown.
     """
 
     session: Session
@@ -59,12 +59,12 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, data: bytes, session_id: str, *, partly: bool = False) -> "SessionFile":
-        """Read a file of which nothing is known; takes and raises the same as ``decode_file``."""
+        """Decode a file; same arguments and errors as ``decode_file``."""
         session, messages_at = decode_file(data, session_id, partly=partly)
         return cls(session, data, messages_at, len(session.messages))
 
     def text_of(self, count: int) -> Sequence[Part]:
-        """Return the text of the first ``count`` messages, if it may stay and there are any."""
+        """Return the text of the first ``count`` messages; empty if it can't be reused."""
         left_out = len(self.session.messages) - count
         if self.messages_at is None or not count or (left_out and count <= self.uncut):
             return ()
@@ -76,7 +76,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         return () if stop is None else (data.front[start:], data.stays, data.back[:stop])
 
     def whole(self) -> "SessionFile":
-        """Return the file with all its messages read."""
+        """Return the file with all messages decoded."""
         messages = self.session.messages
         if type(messages) is not PartlyRead:
             return self
@@ -84,10 +84,10 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, session=session)
 
     def partly(self) -> "SessionFile":
-        """Return the file with those messages left to be read again that no turn needs.
+        """Return the file with the messages that turns do not need replaced by lazy ones.
 
-        They are those of which the context state says where they stand. Where that does not hold,
-        the next write says it anew.
+        The context state locates them. If its note does not match the file, it is dropped, and the
+        next write makes a new one.
         """
         session, data = self.session, self.data
         metadata, messages = session.metadata, session.messages
@@ -107,7 +107,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, session=session)
 
     def noting(self, session: Session) -> Session:
-        """Return what shall be written, with a note of what need not be decoded of it again."""
+        """Return the session with a note in its context state of the text not to decode again."""
         if self.messages_at is None or isinstance(self.data, Ends):
             return session
         if type(self.session.messages) is PartlyRead:
@@ -116,13 +116,13 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
 
 class WrittenFile(msgspec.Struct, frozen=True, eq=False):
-    """The bytes of a file that this process wrote, not yet read back.
+    """The bytes of a file that this process wrote, not yet decoded.
 
     Attributes:
-        data: The bytes, or those at both ends.
-        messages_at: Where in ``data`` the messages' text begins and ends.
-        known: The session's first messages, as far as they were read from an earlier file.
-        new_at: Where in ``data`` the text of the others begins.
+        data: The bytes of the file, or only its ends.
+        messages_at: The start and end offsets of the messages' text in ``data``.
+        known: The first messages, decoded from an earlier file.
+        new_at: The offset in ``data`` of the text of the other messages.
         uncut: As in ``SessionFile``.
     """
 
@@ -133,10 +133,7 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
     uncut: int = 0
 
     def read(self, session_id: str) -> SessionFile | None:
-        """Return what reading the file gives, for which only what is new is read.
-
-        None where it must be read as a whole.
-        """
+        """Decode only the new messages; return None if the whole file has to be decoded."""
         start, end = self.messages_at
         try:
             outline = read_outline(outline_of(self.data[:start], self.data[end:]), session_id)
@@ -157,12 +154,12 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
 
 
 class Rewrite(msgspec.Struct, frozen=True, eq=False):
-    """The file of a session before it is written, in parts.
+    """A session's encoded file, in parts, before it is written.
 
     Attributes:
-        parts: What the file consists of. The first and the last stand around the messages.
-        known: The session's first messages, as far as they were read from a file.
-        new: The texts of the others.
+        parts: The parts; the first and the last are the bytes before and after the messages.
+        known: The first messages, decoded from an earlier file.
+        new: The encoded text of the other messages.
         uncut: As in ``SessionFile``.
     """
 
@@ -178,24 +175,24 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def head(self) -> bytes:
-        """Return what stands before the messages."""
+        """Return the bytes before the messages."""
         return _joined(self.parts[:1])
 
     def joined(self) -> bytes:
-        """Return the file, as far as it is in memory."""
+        """Join the parts that are in memory."""
         return _joined(self.parts)
 
     @property
     def stays(self) -> bool:
-        """Return whether some of it stands in the file so far, and nowhere else."""
+        """Return whether a part has to be copied from the current file."""
         return Stays in map(type, self.parts)
 
     def continues(self, before: SessionFile) -> bool:
-        """Return whether all messages of the file so far stand at its beginning as they were."""
+        """Return whether it begins with the unchanged text of all messages of ``before``."""
         return bool(self.known) and len(self.known) == len(before.session.messages)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the file in pieces of about ``PIECE`` bytes, as far as it is in memory."""
+        """Yield the parts in memory in pieces of about ``PIECE`` bytes."""
         piece: list[bytes | memoryview] = []
         size = 0
         for part in self.parts:
@@ -209,7 +206,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         yield b"".join(piece)
 
     def written(self, data: bytes) -> WrittenFile | None:
-        """Return what to keep of the file; None where it must be read as a whole.
+        """Return the file for the cache; None if the whole file has to be decoded.
 
         Args:
             data: The whole file.
@@ -219,9 +216,9 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         return self._written(data)
 
     def ends(self) -> WrittenFile | None:
-        """Return what to keep of the file without the messages that were not read.
+        """Return the file for the cache, without the text of lazy messages.
 
-        None where they were, or where it must be read as a whole.
+        Returns None if there are none, or if the whole file has to be decoded.
         """
         known = self.known
         if not isinstance(known, PartlyRead) or sum(map(len, self.new)) > PIECE:
@@ -236,7 +233,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
             )
             return self._written(ends)
         stays, *rest = rest
-        if not isinstance(stays, Stays):  # all messages had to be made anew
+        if not isinstance(stays, Stays):  # all messages had to be encoded
             return None
         return self._written(Ends(_joined([head, text]), stays.length, _joined(rest)))
 
@@ -252,14 +249,14 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
 
 
 def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
-    """Return the file of a session: the same bytes as ``encode`` makes, but for text that stays.
+    """Encode a session, reusing text of its current file; else the same bytes as ``encode``.
 
     Args:
         session: The session.
-        before: The session's file so far.
+        before: The session's current file.
 
     Raises:
-        ValidationFailed: Something in the session can't be written as JSON.
+        ValidationFailed: A value in the session can't be encoded as JSON.
     """
     try:
         outline = orjson.dumps(document_of(session, [PLACEHOLDER]), default=dict, option=READABLE)
@@ -270,12 +267,12 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
         texts: Sequence[Sequence[Part]] = []
         uncut = 0
         if before is not None:
-            known = _common_beginning(before.session.messages, session.messages)
+            known = _common_prefix(before.session.messages, session.messages)
             text = before.text_of(len(known))
             texts = [text] if text else [(each,) for each in texts_of(known)]
             uncut = before.uncut if text else 0
         new = [*texts_of(session.messages[len(known) :])]
-    except TypeError:  # then orjson may write none of it
+    except TypeError:  # then all of it is encoded without orjson
         return Rewrite([encode(session)])
     parts: list[Part] = [head]
     for run in (*texts, *[(each,) for each in new]):
@@ -284,8 +281,8 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
     return Rewrite(parts, known, new, uncut)
 
 
-def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages at the beginning that are the same objects in both."""
+def _common_prefix(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
+    """Return the common prefix of both, by identity."""
     if type(new) is PartlyRead and (count := new.in_common(old)) is not None:
         return new[:count]
     same = [*map(is_, old, new)]

@@ -1,6 +1,6 @@
-"""Converts sessions to JSON values for files and HTTP answers. Pure.
+"""Converts sessions to JSON values for files and HTTP responses. Pure.
 
-Keys of the format are always written; optional keys of ours only where they are set.
+Keys of the base format are always written, later optional keys only if they are set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from sessions_app.session import (
     WindowConfig,
 )
 
-# Later formats have policies for single tools in the place of groups.
+# Later formats have policies for single tools instead of groups.
 _GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
 _OPTIONAL_KEYS = dict.fromkeys(
     (
@@ -34,13 +34,13 @@ _OPTIONAL_KEYS = dict.fromkeys(
         *(name for name in PLAIN_FIELDS if name not in ("summary", "summary_model")),
     )
 )
-"""The keys that are written where they are set, in this order; later ones as they are declared."""
+"""The first optional keys, in this order; later ones follow as declared."""
 _LISTED_BYTES = 500
-"""Of a session in a list, typically."""
+"""The typical size of a session in a list."""
 
 
 def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
-    """Return the metadata as they stand in a file."""
+    """Convert metadata to their JSON value in files."""
     document: dict[str, Any] = {
         **_first_keys(metadata),
         "summary": metadata.summary,
@@ -60,12 +60,12 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
             document[key] = value
     if metadata.context_state is not None:
         document["context_state"] = context_state_to_json(metadata.context_state)
-    # A key of another program gives way to ours of the same name.
+    # Our keys override unknown keys of the same name.
     return {**document, **{k: v for k, v in metadata.extra.items() if k not in document}}
 
 
 def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
-    """Return the keys with which files, answers and lists begin."""
+    """Return the first keys of files, responses and lists."""
     return {
         "session_id": metadata.session_id,
         "model": metadata.model,
@@ -78,7 +78,7 @@ def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
 def tool_settings_to_json(
     settings: ToolSettings | None, *, with_group: bool = True, with_digests: bool = False
 ) -> dict[str, Any] | None:
-    """Return tool settings as they stand in a file; digests are not for clients."""
+    """Convert tool settings to their JSON value; digests are for files only."""
     if settings is None:
         return None
     document: dict[str, Any] = {"tools": list(settings.tools)}
@@ -95,7 +95,7 @@ def tool_settings_to_json(
 
 
 def agent_settings_to_json(settings: AgentSettings | None) -> dict[str, Any] | None:
-    """Return agent settings as they stand in a file."""
+    """Convert agent settings to their JSON value in files."""
     if settings is None:
         return None
     return {
@@ -106,7 +106,7 @@ def agent_settings_to_json(settings: AgentSettings | None) -> dict[str, Any] | N
 
 
 def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
-    """Return the context window's configuration as it stands in a file."""
+    """Convert the context window's configuration to its JSON value in files."""
     if config is None:
         return None
     return {
@@ -120,9 +120,9 @@ def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
 
 
 def many_messages(messages: Sequence[Message], *, variants: bool = False) -> Many:
-    """Return messages as a list of a document that is encoded bit by bit.
+    """Return messages as a list that is encoded in pieces.
 
-    Variants are only counted, unless they are wanted too.
+    Variants are only counted unless ``variants`` is true.
     """
     if variants:
         return Many(messages, _with_variants, size_of_message)
@@ -134,7 +134,7 @@ def many_sessions(
     *,
     also: Callable[[SessionMetadata], Mapping[str, Any]] = lambda _: {},
 ) -> Many:
-    """Return a list of sessions, encoded bit by bit; ``also`` adds keys to each."""
+    """Return a list of sessions that is encoded in pieces; ``also`` adds keys to each."""
     return Many(
         sessions,
         lambda metadata: {**listing_entry(metadata), **also(metadata)},
@@ -156,7 +156,7 @@ def _without_variants(message: Message) -> dict[str, Any]:
 
 
 def session_overview(session: Session) -> dict[str, Any]:
-    """Return what create, PATCH and fork answer."""
+    """Return the response of create, PATCH and fork."""
     metadata = session.metadata
     document = {
         **_first_keys(metadata),
@@ -171,7 +171,7 @@ def session_overview(session: Session) -> dict[str, Any]:
 
 
 def session_detail(session: Session) -> dict[str, Any]:
-    """Return a session as a whole; its messages are ``Many``."""
+    """Return a whole session, with its messages as ``Many``."""
     metadata = session.metadata
     return {
         **session_overview(session),
@@ -185,7 +185,7 @@ def session_detail(session: Session) -> dict[str, Any]:
 
 
 def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
-    """Return a session as it stands in a list."""
+    """Return a session's entry in a list."""
     return {
         **_first_keys(metadata),
         "summary": metadata.summary,
@@ -195,6 +195,6 @@ def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
 
 
 def _labels(metadata: SessionMetadata) -> dict[str, Any]:
-    """Return what people and clients called a session, and where they put it, if they did."""
+    """Return the labels of a session that are set."""
     labels = {key: getattr(metadata, key) for key in LABELS}
     return {key: value for key, value in labels.items() if value not in (None, False)}

@@ -1,8 +1,8 @@
-"""Finds which part of a long session's file a turn need not decode. Pure (docs/decisions/0098).
+"""Locates the part of a long session's file that a turn need not decode (docs/decisions/0098).
 
-The messages that a session's context state leaves out are not sent. When all of them were read, the
-state notes where their text stands in the file, and its digest. As long as the file holds the same
-text, they are the same messages.
+The messages that a session's context state leaves out are not sent to models. Once all of them were
+read, the state notes the position and digest of their text. As long as the file has the same text
+there, they are the same messages. Pure.
 """
 
 import hashlib
@@ -19,24 +19,24 @@ from sessions_app.messages import Message, UserMessage
 from sessions_app.session import Session, SessionMetadata
 
 LEAST_TEXT = 256 * 1024
-"""Bytes; fewer are decoded in a millisecond."""
+"""The minimum bytes worth skipping: fewer are decoded in a millisecond."""
 
 MOST_HEAD = 1024
-"""Messages before those that are not decoded."""
+"""The maximum number of messages before the skipped ones."""
 
 TAIL = 320
-"""Messages at the end that are read in any case: a turn looks at so many for what tokens cost."""
+"""The number of last messages always decoded: turns estimate token counts from so many."""
 
 
 class Place(NamedTuple):
     """The place in a file of the messages that need not be decoded.
 
     Attributes:
-        start: Where the comma before their text stands.
-        end: Where the comma behind it stands.
-        first: The index of the first one.
-        behind: The index of the message behind them.
-        state: The state that leaves them out.
+        start: The offset of the comma before their text.
+        end: The offset of the comma after their text.
+        first: The index of the first message.
+        behind: The index of the message after the last one.
+        state: The context state that leaves them out.
     """
 
     start: int
@@ -47,12 +47,12 @@ class Place(NamedTuple):
 
 
 def find_unread(data: bytes, start: int, end: int, state: ContextState | None) -> Place | None:
-    """Return where messages stand in a file that need not be decoded; None where all must be.
+    """Locate the messages that need not be decoded; return None if all must be.
 
     Args:
         data: The file.
-        start: Where the messages' text begins.
-        end: Where it ends.
+        start: The start offset of the messages' text.
+        end: The end offset of the messages' text.
         state: The context state of the file.
     """
     if state is None or state.text is None:
@@ -68,13 +68,13 @@ def find_unread(data: bytes, start: int, end: int, state: ContextState | None) -
 
 
 def noted(session: Session, file: Session, data: bytes, messages_at: tuple[int, int]) -> Session:
-    """Return a session whose state says what of its text was read, where that is of use.
+    """Return the session with a note of its text in the context state, if that is of use.
 
     Args:
-        session: The session as it shall be written.
-        file: The session as all of its file was read.
+        session: The session to be written.
+        file: The session decoded from its whole file.
         data: The file.
-        messages_at: Where its messages' text begins and ends.
+        messages_at: The start and end offsets of the file's messages.
     """
     state = session.metadata.context_state
     start, end = messages_at
@@ -89,7 +89,7 @@ def noted(session: Session, file: Session, data: bytes, messages_at: tuple[int, 
 
 
 def without_note(metadata: SessionMetadata) -> SessionMetadata:
-    """Return metadata without a note that does not hold: the next write makes another."""
+    """Return metadata without a note that does not match; the next write makes a new one."""
     state = metadata.context_state
     if state is None or state.text is None:
         return metadata
@@ -100,7 +100,7 @@ def without_note(metadata: SessionMetadata) -> SessionMetadata:
 def _text_of(
     state: ContextState, messages: Sequence[Message], data: bytes, start: int, end: int
 ) -> ReadText | None:
-    """Return what is known of the text of the messages that a state leaves out."""
+    """Return the note of the text of the messages that a state leaves out."""
     found = _places(state, messages)
     if found is None:
         return None
@@ -111,7 +111,7 @@ def _text_of(
     if whole is None or after is None or before is None or after - before < LEAST_TEXT:
         return None
     borders = ((before, unread.start), (after, unread.stop))
-    if not all(_stands_behind(data, at, end, messages[index]) for at, index in borders):
+    if not all(_is_followed_by(data, at, end, messages[index]) for at, index in borders):
         return None
     return ReadText(
         length=whole - start,
@@ -122,14 +122,16 @@ def _text_of(
 
 
 def _places(state: ContextState, messages: Sequence[Message]) -> tuple[range, int] | None:
-    """Return which messages need not be decoded, and where those end that the state leaves out."""
+    """Return the indexes of messages to skip, and the end index of those the state leaves out."""
     places = [at for at, message in enumerate(messages) if not message.hidden]
     first = next((n for n, at in enumerate(places) if messages[at].message_id == state.first_id), 0)
     span = places[first : first + state.count]
-    said = next((at for at, m in enumerate(messages) if isinstance(m, UserMessage)), MOST_HEAD)
+    first_user = next(
+        (at for at, m in enumerate(messages) if isinstance(m, UserMessage)), MOST_HEAD
+    )
     if len(span) != state.count or span[-1] + 1 >= len(messages):
         return None
-    unread = range(max(span[0], said) + 1, min(span[-1], len(messages) - TAIL))
+    unread = range(max(span[0], first_user) + 1, min(span[-1], len(messages) - TAIL))
     if not unread or unread.start > MOST_HEAD:
         return None
     if any(
@@ -142,8 +144,8 @@ def _places(state: ContextState, messages: Sequence[Message]) -> tuple[range, in
     return unread, span[-1] + 1
 
 
-def _stands_behind(data: bytes, comma: int, end: int, message: Message) -> bool:
-    """Return whether the text behind a comma begins with this message."""
+def _is_followed_by(data: bytes, comma: int, end: int, message: Message) -> bool:
+    """Return whether the text after a comma begins with this message."""
     stop = comma_behind(data, comma + 1, end, messages=1) or end
     try:
         found, _ = read_messages(data[comma + 1 : stop], first=0, session_id="", created_at="")

@@ -288,4 +288,4 @@ def _shared(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> 
 
 
 def _changed(session_id: str) -> SessionCorrupt:
-    return SessionCorrupt(session_id, "another program changed it just now")
+    return SessionCorrupt(session_id, "another program has just changed it")
