@@ -231,7 +231,7 @@ def _read_unread(
     place = find_messages(data)
     unread = place and find_unread(data, *place, state)
     if not unread:
-        raise SessionCorrupt(session_id, "another program has just changed it")
+        raise SessionCorrupt(session_id, "another program changed it meanwhile")
     try:
         messages, _ = _read_pieces(
             data,

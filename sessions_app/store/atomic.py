@@ -1,7 +1,7 @@
-"""Reads and writes single files: atomically, without following links or waiting.
+"""Reads and writes single files atomically, without following links or blocking on pipes.
 
-Shared by all that is kept in files. Linux and macOS. Paths are text in here: pathlib took 450 of
-the 1,730 calls that a turn made in threads.
+Shared by all file storage, on Linux and macOS. Paths are strings in here: pathlib took 450 of the
+1,730 calls that a turn made in threads.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class UnreadableFileError(OSError):
-    """The file is there but must not or can't be read; ``reason`` says why."""
+    """The file exists but must not or can't be read; ``reason`` says why."""
 
     def __init__(self, path: StrPath, reason: str) -> None:
         super().__init__(f"{os.path.basename(path)}: {reason}")
@@ -47,19 +47,19 @@ def write_atomically(
     exclusive: bool = False,
     durable: bool = True,
 ) -> None:
-    """Replace the file at ``path`` as a whole, and sync it, or leave it untouched.
+    """Replace the file at ``path`` atomically and sync it.
 
-    The file gets mode 0600. Missing directories are made with mode 0700. A symbolic link at
-    ``path`` is replaced, never followed.
+    The file gets mode 0600. Missing directories are created with mode 0700. A symbolic link at
+    ``path`` is replaced, never followed. On an error the old file is unchanged.
 
     Args:
-        path: Where the file shall be.
-        data: Its whole content, in one piece or in several.
-        exclusive: Fail if something stands there already; of several writers exactly one succeeds.
-        durable: Wait until it would survive a power cut; False for what dies with the machine.
+        path: The path of the file.
+        data: The whole content, in one piece or in several.
+        exclusive: Fail if the path exists; of several writers exactly one succeeds.
+        durable: Wait until the file would survive a power cut; False for data that need not.
 
     Raises:
-        FileExistsError: ``exclusive``, and ``path`` exists (as anything, a dangling link too).
+        FileExistsError: ``exclusive``, and ``path`` exists (as anything, even a dangling link).
         StorageFull: No space is left.
         StorageReadOnly: The directory can't be written to.
     """
@@ -89,8 +89,8 @@ def write_atomically(
 def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
     """Remove the temporary files of interrupted writers; return how many.
 
-    Only regular files with names that ``write_atomically`` gives, and of that age: writing
-    one takes milliseconds. A directory that is not there is an empty one.
+    Removes only regular files older than that with names as given by ``write_atomically``, which
+    takes milliseconds. A missing directory counts as empty.
     """
     newest = time.time() - older_than_seconds
     swept = 0
@@ -100,7 +100,7 @@ def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     for entry in found:
-        with contextlib.suppress(FileNotFoundError):  # its writer, or another sweeper, was quicker
+        with contextlib.suppress(FileNotFoundError):  # its writer, or another sweeper, was faster
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(status.st_mode) and status.st_mtime <= newest:
                 os.unlink(entry.path)
@@ -113,7 +113,7 @@ def raise_if_unwritable(error: OSError) -> None:
 
     Raises:
         StorageFull: No space is left.
-        StorageReadOnly: The file system, or the file's folder, does not let us write.
+        StorageReadOnly: The file system or the directory is not writable.
     """
     if error.errno in _FULL:
         raise StorageFull(
@@ -128,7 +128,7 @@ def raise_if_unwritable(error: OSError) -> None:
 
 @contextlib.contextmanager
 def typed_errors() -> Iterator[None]:
-    """Raise typed errors for writes that fail, as ``raise_if_unwritable`` does."""
+    """Translate errors of writes in the block, as ``raise_if_unwritable`` does."""
     try:
         yield
     except OSError as error:
@@ -139,11 +139,11 @@ def typed_errors() -> Iterator[None]:
 def read_regular(path: StrPath, *, limit: int) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes.
 
-    Never follows a symbolic link at ``path`` and never waits (for a FIFO's writer, say).
+    Never follows a symbolic link at ``path`` and never blocks (on a FIFO, for example).
 
     Raises:
-        FileNotFoundError: There is nothing at ``path``.
-        UnreadableFileError: It is no regular file, is larger than ``limit``, or can't be read.
+        FileNotFoundError: The path does not exist.
+        UnreadableFileError: It is not a regular file, is larger than ``limit``, or can't be read.
     """
     try:
         data = _read_at_most(path, limit + 1)
@@ -159,9 +159,9 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
 
 
 def holds(path: StrPath, data: bytes) -> bool:
-    """Return whether a regular file holds exactly these bytes.
+    """Return whether a regular file has exactly this content.
 
-    It is read in pieces: a buffer for a large file costs more than the reading.
+    It is read in pieces, because allocating a buffer for a large file costs more than reading it.
     """
     try:
         descriptor = os.open(path, _READ)
@@ -182,13 +182,12 @@ def holds(path: StrPath, data: bytes) -> bool:
 
 
 def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
-    """Make the directory and its missing parents with mode 0700; leave those that stand alone.
+    """Create the directory and its missing parents with mode 0700; leave existing ones unchanged.
 
     Args:
-        directory: Where it shall be.
-        durable: Put its name on disk, or all that is kept in it could vanish in a power cut. False
-            for what dies with the machine; missing parents are durable all the same, because they
-            may hold more than that.
+        directory: The path of the directory.
+        durable: Sync its name to disk, so that its content survives a power cut. False for data
+            that need not; missing parents are synced all the same, since they may hold other data.
     """
     parent = os.path.dirname(directory) or os.curdir
     try:
@@ -196,11 +195,11 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
             os.mkdir(directory, PRIVATE_DIRECTORY)
         except FileNotFoundError:
             make_private_directory(parent)
-            os.mkdir(directory, PRIVATE_DIRECTORY)  # once: some parents take nothing (/proc)
+            os.mkdir(directory, PRIVATE_DIRECTORY)  # not retried: some parents allow none (/proc)
     except FileExistsError:
         return
     if durable:
-        with contextlib.suppress(PermissionError):  # we may write to the parent, but not open it
+        with contextlib.suppress(PermissionError):  # the parent may be writable but not readable
             sync_directory(parent)
 
 
@@ -227,9 +226,9 @@ def _read_at_most(path: StrPath, size: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFileError(path, "not a regular file")
-        if status.st_size >= size:  # read none of it, which may be anything up to the disk's size
+        if status.st_size >= size:  # before reading, as it may be as large as the disk
             raise UnreadableFileError(path, f"larger than {size - 1} bytes")
-        # A buffer for what is there: one for what may be there would cost more than the reading.
+        # The buffer has the file's size: allocating one of the limit would cost more than reading.
         data = os.read(descriptor, min(status.st_size + 1, size))
         if len(data) == status.st_size:
             return data
@@ -241,7 +240,7 @@ def _read_at_most(path: StrPath, size: int) -> bytes:
 
 
 def open_new(path: str, *, durable: bool) -> int:
-    """Open a new private file to write to; missing directories are made."""
+    """Create and open a private file for writing; create missing directories."""
     try:
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
     except FileNotFoundError:
@@ -250,7 +249,7 @@ def open_new(path: str, *, durable: bool) -> int:
 
 
 def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
-    """Write everything and close the descriptor."""
+    """Write all pieces and close the descriptor."""
     try:
         for piece in pieces:
             write_all(descriptor, piece)
@@ -261,7 +260,7 @@ def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> int:
-    """Write the data, however many writes that takes; return how many bytes they are."""
+    """Write all data, also after short writes; return the number of bytes."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
@@ -269,9 +268,9 @@ def write_all(descriptor: int, data: bytes | memoryview) -> int:
 
 
 def sync_file(descriptor: int) -> None:
-    """Sync a file's data and all that is known of it, so that it survives a power cut."""
+    """Sync a file's data and metadata to disk, so that it survives a power cut."""
     if sys.platform == "darwin":
-        # There, fsync leaves the data in the drive's own cache. Not every file system knows this.
+        # On macOS, fsync leaves data in the drive's cache. Not every file system supports this.
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return

@@ -1,7 +1,7 @@
-"""Records which tool calls of a claimed turn have begun, for journals that may lose it.
+"""Records which tool calls of a claimed turn have begun, in case the journal loses that.
 
-A line for each time that calls begin: the turn, and their names. What an earlier turn left there is
-not this one's.
+The file of a session has a line for each start of calls: the turn and their names. Lines of earlier
+turns are ignored.
 """
 
 import os
@@ -26,7 +26,7 @@ _Line = tuple[str, tuple[str, ...]]
 
 
 class BegunCalls:
-    """The calls that have begun, of the claims of one directory.
+    """Records begun calls for the claims of one directory.
 
     Callers hold the session's lock while they write.
     """
@@ -35,12 +35,12 @@ class BegunCalls:
         self._directory = os.fspath(directory)
 
     def add(self, session_id: str, turn_id: str, calls: Sequence[str]) -> None:
-        """Keep calls with those that the turn has.
+        """Append calls of a turn.
 
         Raises:
-            StorageFull, StorageReadOnly: They can't be kept.
+            StorageFull, StorageReadOnly: They can't be written.
         """
-        # One that was cut off must not take this one with it.
+        # The leading line break ends an incomplete line of a crashed writer.
         line = b"\n" + msgspec.json.encode((turn_id, calls)) + b"\n"
         try:
             descriptor = os.open(self._path(session_id), _APPEND, PRIVATE_FILE)
@@ -54,9 +54,9 @@ class BegunCalls:
             raise
 
     def of(self, session_id: str, turn_id: str) -> tuple[str, ...]:
-        """Return the calls of a turn; a line that was cut off counts for nothing.
+        """Return the calls of a turn.
 
-        The calls that it should have told of have not begun.
+        An incomplete line is ignored: its calls have not begun.
         """
         try:
             data = read_regular(self._path(session_id), limit=LIMIT)
@@ -73,7 +73,7 @@ class BegunCalls:
         return tuple(begun)
 
     def remove(self, session_id: str) -> None:
-        """Forget what is known of a session's turns."""
+        """Remove the records of a session's turns."""
         try:
             os.unlink(self._path(session_id))
         except FileNotFoundError:

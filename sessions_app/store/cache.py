@@ -16,12 +16,12 @@ MOST_BYTES = 8 * 1024 * 1024
 
 
 class Recent(NamedTuple):
-    """A session's file as this process read or wrote it last.
+    """A cached session file, as this process read or wrote it last.
 
     Attributes:
-        file: The file; one that was only written is decoded when it is needed.
-        stamp: What the file bears, if it is one of ours that can be known by that.
-        shared: What its spare has in common with a file that continues it, if that is known.
+        file: The file; one that was only written is decoded on demand.
+        stamp: The file's stamp, if this process wrote the file and can recognize it.
+        shared: What the spare has in common with a file that continues it, if known.
     """
 
     file: SessionFile | WrittenFile
@@ -30,48 +30,47 @@ class Recent(NamedTuple):
 
 
 class RecentSessions:
-    """A cache of decoded files, keyed by their bytes, so that no session is decoded twice.
+    """A cache of decoded files, validated by their bytes. Thread-safe.
 
-    An entry can't be out of date: the file is read each time, and the entry counts only if the file
-    still holds exactly these bytes, or bears the stamp that nobody's write leaves as it is. So it
-    does not matter how a file was changed, by which process, or within which tick of the clock.
-    Reading costs little of what decoding costs.
+    Stale entries are never used: the file is read each time, and the entry is valid only if the
+    bytes are equal, or the file has the stamp that any write would change. This detects changes by
+    any process, even within the resolution of timestamps. Reading is cheap compared to decoding.
 
-    Entries are shared: they are values, which never change. Safe to use from several threads.
+    Entries are immutable and shared.
     """
 
     def __init__(self) -> None:
         self._begin()
 
     def recognise(self, session_id: str, data: bytes | Ends) -> SessionFile | None:
-        """Return the session of these bytes, if they are in the cache.
+        """Return the cached file if it has these bytes.
 
         Args:
             session_id: The session.
-            data: The bytes of its file; for ``Ends``, those that were kept.
+            data: The bytes of the file; for ``Ends``, the cached object.
         """
         recent = self._recent.get(session_id)
         if recent is None:
             return None
         file = recent.file
-        # Ends are the same only as an object.
+        # Ends are compared by identity.
         if file.data is not data and file.data != data:
             return None
         return file if isinstance(file, SessionFile) else self._read(session_id, recent, file)
 
     def of(self, session_id: str) -> Recent | None:
-        """Return what was kept of a session's file, whatever it holds by now."""
+        """Return the entry of a session, which may be stale."""
         return self._recent.get(session_id)
 
     def recall(self, session_id: str) -> Session | None:
-        """Return a session that was kept, whatever its file holds by now."""
+        """Return a cached session, which may be stale."""
         recent = self._recent.get(session_id)
         if recent is None or not isinstance(recent.file, SessionFile):
             return None
         return recent.file.session
 
     def read_ahead(self, session_id: str) -> None:
-        """Decode what was kept undecoded, so that the next reader need not."""
+        """Decode the entry of a session in advance, if it is not decoded yet."""
         recent = self._recent.get(session_id)
         if recent is not None and isinstance(recent.file, WrittenFile):
             self._read(session_id, recent, recent.file)
@@ -84,13 +83,13 @@ class RecentSessions:
         stamp: Stamp | None = None,
         shared: Shared | None = None,
     ) -> None:
-        """Keep a session's file, and drop those that were kept first beyond the limits.
+        """Cache a session's file; evict the oldest entries beyond the limits.
 
         Args:
             session_id: The session.
-            file: As in ``Recent``, as are the others.
-            stamp: What the file bears.
-            shared: What is known of its spare.
+            file: The file.
+            stamp: The stamp, as in ``Recent``.
+            shared: The shared part of the spare, as in ``Recent``.
         """
         if self._process != os.getpid():
             self._begin()
@@ -98,28 +97,28 @@ class RecentSessions:
         with self._lock:
             self._drop(session_id)
             if size > MOST_BYTES:
-                return  # or all others would have to go
+                return  # it would evict all others
             self._recent[session_id] = Recent(file, stamp, shared)
             self._sizes[session_id] = size
             while len(self._recent) > MOST_SESSIONS or sum(self._sizes.values()) > MOST_BYTES:
                 self._drop(next(iter(self._recent)))
 
     def forget(self, session_id: str) -> None:
-        """Keep nothing of this session."""
+        """Remove the entry of a session."""
         if self._process != os.getpid():
             self._begin()
         with self._lock:
             self._drop(session_id)
 
     def _begin(self) -> None:
-        """Begin with nothing; again in a forked child, whose parent may have held the lock."""
+        """Start empty; again in a forked child, whose parent may have held the lock."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._recent: dict[str, Recent] = {}
         self._sizes: dict[str, int] = {}
 
     def _read(self, session_id: str, recent: Recent, written: WrittenFile) -> SessionFile | None:
-        """Return the session of a file, and keep it, unless another one was kept meanwhile."""
+        """Decode a file and cache it, unless another one was cached meanwhile."""
         file = written.read(session_id)
         if file is not None and self._process == os.getpid():
             with self._lock:
@@ -133,7 +132,7 @@ class RecentSessions:
 
 
 def _size_of(file: SessionFile | WrittenFile) -> int:
-    """Return what a file counts: its bytes, as far as they, or their messages, are in memory."""
+    """Return a file's size for the cache limit: bytes in memory, also as decoded messages."""
     messages = file.known if isinstance(file, WrittenFile) else file.session.messages
     if isinstance(file.data, bytes):
         return len(file.data)

@@ -1,10 +1,9 @@
 """Records which sessions have a running turn, and which process runs it.
 
-A claim is a symbolic link that leads nowhere: its target is the record
-(``turn|owner|time|version``), so it is made and read with one system call each and is never
-half-written (docs/decisions/0009). A record of a newer server, of any form, counts as long as any
-process lives that it names (docs/decisions/0027). Callers hold the session's lock while they
-decide.
+A claim is a dangling symbolic link whose target is the record (``turn|owner|time|version``), so it
+is written and read atomically with one system call each (docs/decisions/0009). A record of a newer
+server, in any format, is valid while any process named in it is alive (docs/decisions/0027).
+Callers hold the session's lock while they read and then change a claim.
 """
 
 import errno
@@ -31,11 +30,11 @@ from sessions_app.store.repository import Claim
 logger = logging.getLogger(__name__)
 
 Lives = Callable[[str], bool]
-"""Says whether the owner with an id lives."""
+"""Returns whether the owner with an id is alive."""
 
 SUFFIX = ".claim"
 VERSION = 1
-"""Of the record. Version 0 did not say so; the version changes when older servers can't read it."""
+"""The format version of records, raised when older servers can't read it. Version 0 had none."""
 RECORD_LIMIT = 4096
 _VERSIONS = frozenset({str(VERSION)})
 _CLAIM = re.compile(rf"{SESSION_ID}{re.escape(SUFFIX)}", re.ASCII)
@@ -44,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 
 
 class TurnClaims:
-    """The claims on the sessions of one directory."""
+    """Stores the claims on the sessions of one directory."""
 
     def __init__(
         self, directory: StrPath, owners: Owners, *, begun: BegunCalls | None = None
@@ -57,7 +56,7 @@ class TurnClaims:
     def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
 
-        The owner of a claim that makes no sense counts as dead.
+        The owner of an invalid claim counts as dead.
         """
         text = self._text(session_id)
         return None if text is None else self._claim(session_id, text, self._owners.lives)
@@ -65,10 +64,10 @@ class TurnClaims:
     def all(self) -> list[Claim]:
         """Return every claim, dead or alive.
 
-        Each list of sessions asks. So a record that is the same as the last time is not parsed
-        again; who lives is asked each time, once for each owner.
+        Called for every listing, so unchanged records are not parsed again. Whether owners are
+        alive is checked each time, once for each owner.
         """
-        lives = cache(self._owners.lives)  # owners are few
+        lives = cache(self._owners.lives)  # there are few owners
         before, found = self._seen, dict[str, tuple[str, Claim]]()
         for name, text in self._texts():
             known = before.get(name)
@@ -77,7 +76,7 @@ class TurnClaims:
             elif lives(known[1].owner) is not known[1].alive:
                 known = text, msgspec.structs.replace(known[1], alive=not known[1].alive)
             found[name] = known
-        # What grows beside a claim, or is only guessed from its record, is looked at each time.
+        # Not cached: begun calls, which may grow, and claims of an unknown version.
         self._seen = {} if self._begun else {k: v for k, v in found.items() if v[1].is_known}
         return [claim for _, claim in found.values()]
 
@@ -110,13 +109,13 @@ class TurnClaims:
         return record[0] if record is not None else ""
 
     def write(self, session_id: str, *, turn_id: str, owner: str, started_at: str) -> None:
-        """Claim the session for a turn of that process, whatever claim was there."""
+        """Claim the session for a turn of that process, replacing any other claim."""
         record = f"{turn_id}|{owner}|{started_at}|{VERSION}"
         path = self._path(session_id)
         try:
             try:
                 os.symlink(record, path)
-            except FileNotFoundError:  # the first, of owners that have no files here
+            except FileNotFoundError:  # the first claim, with owners that use no files here
                 make_private_directory(self._directory, durable=False)
                 os.symlink(record, path)
         except FileExistsError:
@@ -127,12 +126,12 @@ class TurnClaims:
             raise
 
     def begin(self, session_id: str, turn_id: str, calls: Sequence[str]) -> None:
-        """Keep which calls of the turn that has the claim begin, where that is kept."""
+        """Record calls that the claiming turn begins, if begun calls are recorded."""
         if self._begun is not None and calls:
             self._begun.add(session_id, turn_id, calls)
 
     def remove(self, session_id: str) -> None:
-        """Forget the claim, if there is one; a directory in its place is put aside as it is."""
+        """Remove the claim, if there is one; rename a directory that is in its place."""
         self._remove(session_id)
         if self._begun is not None:
             self._begun.remove(session_id)
@@ -149,10 +148,10 @@ class TurnClaims:
                 raise
             aside = f"{path}.{new_file_tag()}.broken"
             os.rename(path, aside)
-            logger.warning("a directory lay in place of a claim; it is now %s", aside)
+            logger.warning("a directory in place of a claim was renamed to %s", aside)
 
     def sync(self) -> None:
-        """Put the claims on disk, so that a dead turn is known for one after a power cut too."""
+        """Sync the claims to disk, so that dead turns are recognized even after a power cut."""
         sync_directory(self._directory)
 
     def _texts(self) -> Iterator[tuple[str, str]]:

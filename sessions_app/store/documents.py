@@ -1,4 +1,4 @@
-"""Declares the port for documents that people write, as prompts are, and its file adapter."""
+"""Declares the port of user-written documents, such as prompts, and its file adapter."""
 
 import os
 import stat
@@ -15,57 +15,57 @@ from sessions_app.store.atomic import (
 )
 
 MAX_DOCUMENT_BYTES = 1 << 20
-"""Larger ones are not read. Those written by hand may be longer than ours."""
+"""The read limit; files written by hand may be longer than those written through the API."""
 
 
 class DocumentReader(Protocol):
     """Reads documents by name. All calls block for milliseconds.
 
-    Names are the caller's to check before they come here.
+    The caller validates names.
     """
 
     def list(self) -> Sequence[str]:
-        """Return all names in order, those of documents that can't be read too."""
+        """Return all names in order, including those of unreadable documents."""
 
     def read(self, name: str) -> bytes:
         """Return a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
 
 
 class Documents(DocumentReader, Protocol):
-    """Keeps documents."""
+    """Stores documents."""
 
     def snapshot(self) -> DocumentReader:
-        """Return the documents as they are now: for who reads all of them, for little."""
+        """Return a reader of the current documents, which is cheaper for reading all of them."""
 
     def create(self, name: str, data: bytes) -> None:
-        """Keep a new document. Of several writers of one name exactly one succeeds.
+        """Create a document. Of several writers of one name exactly one succeeds.
 
         Raises:
             FileExistsError: The name is taken.
-            StorageError: It can't be kept.
+            StorageError: The document can't be stored.
         """
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a whole document, or leave it as it was.
+        """Replace an existing document atomically.
 
         Raises:
-            FileNotFoundError: There is none.
-            UnreadableFileError: Something else has the name.
-            StorageError: It can't be kept.
+            FileNotFoundError: There is no such document.
+            UnreadableFileError: The name is taken by something else.
+            StorageError: The document can't be stored.
         """
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep a document, in the place of the one that has the name, if any; ``StorageError``."""
+        """Create or replace a document; raises ``StorageError``."""
 
     def delete(self, name: str) -> None:
         """Remove a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
 
 
 class FileDocuments:
-    """Keeps documents as files of one directory. Symbolic links are not followed.
+    """Stores documents as files of one directory. Symbolic links are not followed.
 
     Args:
-        directory: The directory; made with the first file.
+        directory: The directory; created with the first file.
         durable: Whether writes wait until they would survive a power cut.
     """
 
@@ -74,7 +74,7 @@ class FileDocuments:
         self._durable = durable
 
     def list(self) -> Sequence[str]:
-        """Return the names of everything there; a missing directory is an empty one."""
+        """Return all names; a missing directory counts as empty."""
         try:
             return sorted(os.listdir(self._directory))  # noqa: PTH208 - names are all it takes
         except (FileNotFoundError, NotADirectoryError):
@@ -85,20 +85,20 @@ class FileDocuments:
         return read_regular(self._directory / name, limit=MAX_DOCUMENT_BYTES)
 
     def snapshot(self) -> DocumentReader:
-        """Return the files themselves: reading them is for little."""
+        """Return this object: reading files is cheap."""
         return self
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file."""
+        """Create a file; raises ``FileExistsError``."""
         write_atomically(self._directory / name, data, exclusive=True, durable=self._durable)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file in the place of another one."""
+        """Replace an existing file."""
         self._require_regular(name)
         self.put(name, data)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, whatever has its name."""
+        """Create or replace a file."""
         write_atomically(self._directory / name, data, durable=self._durable)
 
     def delete(self, name: str) -> None:
@@ -115,5 +115,5 @@ class FileDocuments:
 
 
 def documents_in(place: StrPath | Documents) -> Documents:
-    """Return the documents of a directory; others as they are."""
+    """Return the documents of a directory; return other documents unchanged."""
     return FileDocuments(place) if isinstance(place, str | os.PathLike) else place

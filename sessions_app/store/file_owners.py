@@ -1,9 +1,8 @@
 """Detects which processes of this machine are alive, by locks that end with them.
 
-Every owner of claims holds one ``flock`` on a liveness file of its own for as long as it lives; the
-system drops that lock with the process, however it ends. So a dead owner is seen at once, without
-timeouts, and a living one is never given up. The one exception is a liveness file that was removed,
-or hidden by another directory: then others can't see that its owner lives.
+Every owner of claims holds a ``flock`` on its own liveness file; the system drops the lock with the
+process. So a dead owner is detected immediately, without timeouts, and a living one is never
+declared dead, unless its liveness file was removed or hidden by another directory.
 """
 
 import fcntl
@@ -27,24 +26,24 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_
 
 
 class FileOwners:
-    """The processes that have a liveness file in a directory.
+    """Detects living processes by liveness files; implements ``Owners``.
 
-    A process has one id for each directory, whichever object asks for it.
+    A process has one id for each directory, shared by all instances.
 
     Args:
-        directory: Where the liveness files are; made when an id of this process is asked for.
+        directory: The directory of the liveness files; created by ``mine``.
     """
 
     def __init__(self, directory: StrPath) -> None:
         self._directory = os.fspath(directory)
 
     def mine(self) -> str:
-        """Return the id of this process, which is alive from now on until the process ends.
+        """Return the id of this process, which counts as alive until the process ends.
 
-        It is another one if the liveness file is gone.
+        A new id is made if the liveness file was lost.
 
         Raises:
-            StorageFull, StorageReadOnly: No liveness file can be made.
+            StorageFull, StorageReadOnly: The liveness file can't be created.
         """
         try:
             return _held(self._directory).owner()
@@ -53,7 +52,7 @@ class FileOwners:
             raise
 
     def lives(self, owner: str) -> bool:
-        """Return whether the process with this id lives; this process does, as it asks."""
+        """Return whether the process with this id is alive."""
         if not owner:
             return False
         held = _this_process.get(self._directory)
@@ -63,11 +62,11 @@ class FileOwners:
             return is_free is False
 
     def holds(self) -> bool:
-        """Return True: nobody gives up a process that holds its lock."""
+        """Return True: a process that holds its lock is never declared dead."""
         return True
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
-        """Have ``call`` called with an id of this process whose liveness file was lost."""
+        """Register a callback for an id of this process whose liveness file was lost."""
         _held(self._directory).condemned_calls.append(call)
 
     def sweep(self) -> int:
@@ -85,7 +84,7 @@ class FileOwners:
 
 
 class _HeldLiveness:
-    """The id of this process in one directory, and the lock that shows that it lives."""
+    """The id of this process in one directory, and its liveness lock."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -95,7 +94,7 @@ class _HeldLiveness:
         self.condemned_calls: list[Callable[[str], None]] = []
 
     def owner(self) -> str:
-        """Return the id, with its lock taken; after the file was lost, a new one."""
+        """Return the id after locking its file; make a new id if the file was lost."""
         with self._lock:
             lost = self.known_owner if not self.is_in_place() else None
             if lost is not None or self.known_owner is None:
@@ -107,7 +106,7 @@ class _HeldLiveness:
         return owner
 
     def is_in_place(self) -> bool:
-        """Return whether others who look for the lock find the file that is held, if one is."""
+        """Return whether the locked file is still the one at its path; True if none is locked."""
         if self._descriptor is None:
             return True
         try:
@@ -121,14 +120,14 @@ class _HeldLiveness:
         while True:
             owner = secrets.token_hex(8)
             descriptor = os.open(f"{self._directory}/{owner}.lock", _NEW, PRIVATE_FILE)
-            # Waits for a sweeper that may have taken the new file for a dead process's.
+            # Waits for a sweeper that may have locked the new file, as it looks like a dead one's.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.fstat(descriptor).st_nlink:
                 return owner, descriptor
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Let go of a parent's lock, in a forked child."""
+        """Close the inherited lock, in a forked child."""
         if self._descriptor is not None:
             os.close(self._descriptor)
 
@@ -142,7 +141,7 @@ def _held(directory: str) -> _HeldLiveness:
 
 
 def _forget_locks() -> None:
-    """In a forked child: a copy of the lock must not keep its parent's claims alive."""
+    """Close inherited locks in a forked child, which would keep its parent's claims alive."""
     for held in _this_process.values():
         held.forget()
     _this_process.clear()

@@ -1,14 +1,14 @@
-"""Keeps sessions as files: one JSON file each, replaced whole, locked across processes.
+"""Stores each session as a JSON file, replaced atomically under a cross-process lock.
 
 ::
 
     {sessions_dir}/{session_id}.json
-    {sessions_dir}/.{session_id}.json.spare         the last file but one, if it is large
+    {sessions_dir}/.{session_id}.json.spare         the previous file, if it is large
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
-    {sessions_dir}/.locks/saves                     the ids of those that were saved lately
-    {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
-    {sessions_dir}/.claims/{session_id}.deleted     the session was deleted
-    {sessions_dir}/.claims/workers/{owner}.lock     held as long as that process lives
+    {sessions_dir}/.locks/saves                     the log of recently saved sessions
+    {sessions_dir}/.claims/{session_id}.claim       the claim of a running turn
+    {sessions_dir}/.claims/{session_id}.deleted     the tombstone of a deleted session
+    {sessions_dir}/.claims/workers/{owner}.lock     locked while that process is alive
 """
 
 import os
@@ -48,21 +48,21 @@ _LEFT_OVER = re.compile(rf"\.({SESSION_ID})\.json\.(?:[0-9a-f]+\.tmp|spare)", re
 
 
 class FileSessionRepository:
-    """Keeps sessions as files in a directory, which is made with the first write.
+    """Stores sessions as files in a directory, which is created with the first write.
 
-    Safe to use from several threads and processes at once. Reading takes no lock: files are only
-    ever replaced whole.
+    Safe for concurrent use by several threads and processes. Reads take no lock, because files are
+    replaced atomically.
 
     Args:
         sessions_dir: The directory.
-        owners: The processes that may claim sessions; by default those with a liveness file here.
-        now: Where the start times of claims come from.
-        is_over: Whether a turn has ended although its claim is there (session, turn): one that
-            could not save what it left keeps its claim while its process lives on.
-        keeps_begun: Whether claims keep the calls that have begun. Journals that lie on the same
-            disk know as well.
-        durable: Whether sessions shall survive a power cut, and it is to be known of a deleted one
-            that it was deleted. False for those that end with their turns anyway.
+        owners: Tells which processes are alive; by default by liveness files in the directory.
+        now: Returns the time for claims and deletions.
+        is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
+            because its living process could not save the result.
+        keeps_begun: Whether claims record the calls that have begun. Not needed if journals are on
+            the same disk.
+        durable: Whether sessions survive a power cut, and deletions are recorded. False for
+            ephemeral sessions.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class FileSessionRepository:
         self._files = SessionFiles(self._directory, durable=durable, saved=self._saves.note)
 
     def create(self, session: Session) -> None:
-        """Keep a new session.
+        """Store a new session.
 
         Raises:
-            SessionExists: Its id is taken.
+            SessionExists: The id is taken.
             StorageFull: No space is left.
         """
         with self._locked_new(session):
@@ -105,17 +105,14 @@ class FileSessionRepository:
         """Return the session.
 
         Raises:
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its file can't be read.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The file can't be read.
         """
         _require_id(session_id)
         return self._files.read(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
-        """Return the session as this process read or wrote it last, at once; None if it did not.
-
-        It may be out of date.
-        """
+        """Return the session from the cache, if it is there; it may be stale."""
         return self._files.recent.recall(session_id)
 
     def update(
@@ -129,13 +126,13 @@ class FileSessionRepository:
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
-        With ``release`` the turn's claim is given up with it.
+        With ``release`` the turn's claim is removed, too.
 
         Raises:
             SessionBusy: ``turn_id`` is given and does not hold the session's claim.
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its file can't be read; it is left untouched.
-            StorageFull: No space is left; what was there is intact.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The file can't be read; it is left untouched.
+            StorageFull: No space is left; the old file is intact.
         """
         with self._locked_existing(session_id):
             if turn_id is not None:
@@ -147,37 +144,37 @@ class FileSessionRepository:
             session = self._files.change(file if turn_id else file.whole(), change)
             if release:
                 self._claims.remove(session_id)
-        if release:  # before the next turn waits for it
+        if release:  # decode it before the next turn
             self._files.recent.read_ahead(session_id)
         return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
     ) -> Session:
-        """Like ``update``, but only while no turn runs; a dead turn is recovered first.
+        """Update the session while no turn runs, after recovering a dead turn.
 
-        Without ``recover`` a dead turn's claim stays.
+        Without ``recover``, a dead turn's claim stays.
 
         Raises:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            session = self._files.change(self._settle(session_id, recover).whole(), change)
+            session = self._files.change(self._recovered(session_id, recover).whole(), change)
         self._files.recent.read_ahead(session_id)
         return session
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
-        """Remove the session's file, readable or not; a symbolic link goes, not what it names.
+        """Remove the session's file, valid or not; of a symbolic link, only the link.
 
-        With ``check`` it must be readable; what that raises keeps the file.
+        With ``check`` the file must be valid; an error raised by ``check`` keeps it.
 
         Raises:
             SessionBusy: A turn is running.
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: A directory stands in its place.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The path is a directory.
         """
         with self._locked_existing(session_id):
-            self._refuse_running(session_id)
+            self._require_idle(session_id)
             if check is not None:
                 check(self._files.read(session_id).session)
             path = self._files.path(session_id)
@@ -200,11 +197,11 @@ class FileSessionRepository:
             self._files.recent.forget(session_id)
 
     def can_hold(self, session: Session) -> bool:
-        """Return whether the session as it is now can be saved by a recovery, and read again."""
+        """Return whether a recovery could save the session as it is now."""
         return self._files.can_hold(session)
 
     def deleted_at(self, session_id: str) -> str | None:
-        """Return when the session was deleted, lately; None when it is not known to have been."""
+        """Return when the session was recently deleted; None if that is not known."""
         _require_id(session_id)
         if self._files.exists(session_id):
             return None
@@ -216,7 +213,7 @@ class FileSessionRepository:
         anew: bool = False,  # noqa: ARG002 - it always does
         quickly: bool = False,
     ) -> Listing:
-        """Return what there is, reading only what changed since the last call."""
+        """Return all sessions, reading only files that changed since the last call."""
         return self._listing.list(quickly=quickly)
 
     def claim(
@@ -229,16 +226,16 @@ class FileSessionRepository:
         recover: Recover | None = None,
         new: Session | None = None,
     ) -> tuple[Session, Result]:
-        """Claim the session for a turn of a process, change it, and return both.
+        """Claim the session for a turn, change it, and return it and the result of ``change``.
 
-        What ``change`` raises leaves the session neither changed nor claimed; a ``new`` one is not
-        made.
+        If ``change`` raises, the session is neither changed nor claimed, and a ``new`` one is not
+        created.
 
         Raises:
             SessionBusy: A turn is running.
             SessionExists: The id of a new session is taken.
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its file can't be read.
+            SessionNotFound: There is no session with this id.
+            SessionCorrupt: The file can't be read.
             StorageFull: No space is left.
         """
         with self._locked_existing(session_id) if new is None else self._locked_new(new):
@@ -246,21 +243,21 @@ class FileSessionRepository:
                 changed, result = change(new)
                 session = self._make(changed)
             else:
-                file = self._settle(session_id, recover)
+                file = self._recovered(session_id, recover)
                 changed, result = change(file.session)
                 session = self._files.replace(file, changed)
             self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
             return session, result
 
     def release(self, session_id: str, turn_id: str) -> None:
-        """Give up that turn's claim; does nothing when it is not the current one."""
+        """Release that turn's claim; do nothing if it is not the current one."""
         _require_id(session_id)
         with self._locked(session_id):
             if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
 
     def sync_claims(self) -> None:
-        """Let the claims that were made so far survive a power cut."""
+        """Sync the claims made so far to disk."""
         self._claims.sync()
 
     def claim_of(self, session_id: str) -> Claim | None:
@@ -269,7 +266,7 @@ class FileSessionRepository:
         return self._claim_on(session_id)
 
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
-        """Return what lists say of the session, and the claim on it; its file's head may do."""
+        """Return the session's metadata and claim, reading only the file's head if possible."""
         claim = self.claim_of(session_id)
         metadata = read_head(self._files.path(session_id), session_id)
         return metadata or self.load(session_id).metadata, claim
@@ -281,14 +278,14 @@ class FileSessionRepository:
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
-        return [self._unless_over(claim) for claim in self._claims.all()]
+        return [self._checked_for_end(claim) for claim in self._claims.all()]
 
     def sweep(self) -> int:
-        """Remove files that dead processes left behind, and return how many.
+        """Remove files left by dead processes; return how many.
 
-        Those are temporary files of writes that were cut off, liveness files, and claims on deleted
-        sessions. Other claims stay, also while their session's file is missing: their turns run,
-        or wait to be recovered.
+        These are temporary files of interrupted writes, liveness files, and claims on deleted
+        sessions. Other claims stay, even if the session's file is missing: their turns are running
+        or have to be recovered.
         """
         swept = self.owners.sweep()
         for claim in self.claims():
@@ -309,38 +306,38 @@ class FileSessionRepository:
                 match = _LEFT_OVER.fullmatch(name)
                 if match is None or (name.endswith(".spare") and not is_stale(path)):
                     continue
-                # A writer holds the lock: with it in hand, the file is left over.
+                # Writers hold the lock, so under it the file belongs to no running write.
                 with self._locked(match[1]), suppress(FileNotFoundError):
                     os.unlink(path)
                 swept += 1
         return swept
 
-    def _refuse_running(self, session_id: str) -> Claim | None:
-        """Return the claim of a turn that died, if there is one."""
+    def _require_idle(self, session_id: str) -> Claim | None:
+        """Return the claim of a dead turn, if any; raise ``SessionBusy`` if a turn is running."""
         claim = self._claim_on(session_id)
         if claim is not None and claim.alive:
             raise self._busy(session_id, claim.turn_id)
         return claim
 
     def _claim_on(self, session_id: str) -> Claim | None:
-        """Return the claim, which counts as dead once its process is or its turn is over."""
+        """Return the claim; ``alive`` is false if its process is dead or its turn has ended."""
         claim = self._claims.read(session_id)
-        return None if claim is None else self._unless_over(claim)
+        return None if claim is None else self._checked_for_end(claim)
 
-    def _unless_over(self, claim: Claim) -> Claim:
+    def _checked_for_end(self, claim: Claim) -> Claim:
         if claim.alive and claim.is_known and self._is_over(claim.session_id, claim.turn_id):
             return msgspec.structs.replace(claim, alive=False)
         return claim
 
     def _busy(self, session_id: str, turn_id: str | None) -> SessionBusy | SessionNotFound:
-        """Return why a turn can't have the session: another has it, or it is gone."""
+        """Return the error for a session without that claim: busy, or not found."""
         if self._files.exists(session_id):
             return SessionBusy(session_id, turn_id)
         return SessionNotFound(session_id)
 
-    def _settle(self, session_id: str, recover: Recover | None) -> SessionFile:
-        """Return the session, on which no turn runs, after recovering one that died."""
-        dead = self._refuse_running(session_id)
+    def _recovered(self, session_id: str, recover: Recover | None) -> SessionFile:
+        """Return the session's file after recovering a dead turn; raise if a turn is running."""
+        dead = self._require_idle(session_id)
         file = self._read_to_change(session_id)
         if dead is None or recover is None:
             return file
@@ -349,7 +346,7 @@ class FileSessionRepository:
         return self._files.read(session_id, partly=True)
 
     def _read_to_change(self, session_id: str) -> SessionFile:
-        """Return the session and its file, unless it may only be read."""
+        """Return the session's file; raise if its format is read-only."""
         file = self._files.read(session_id, partly=True)
         require_known_format(file.session)
         return file
@@ -370,16 +367,16 @@ class FileSessionRepository:
 
     def _locked_existing(self, session_id: str) -> HeldLock:
         _require_id(session_id)
-        # Asking for what does not exist must not leave directories behind. Where the lock was
-        # used before, nothing is left: there it is the reading of the file that tells.
+        # A request for a missing session must not create directories. If the lock's file exists
+        # already, nothing is created, and reading the session's file tells.
         if not self._locks.is_made(session_id[:2]) and not self._files.exists(session_id):
             raise SessionNotFound(session_id)
         return self._locked(session_id)
 
     def _locked(self, session_id: str) -> HeldLock:
-        """Take the session's lock; a sidecar, because a replaced file takes its lock with it.
+        """Take the session's lock, in a file of its own, since the session's file is replaced.
 
-        Sessions share 256 locks. Threads wait for each other here, processes in the file system.
+        Sessions share 256 locks, which work across threads and processes.
         """
         try:
             return self._locks.held(session_id[:2], timeout_seconds=LOCK_TIMEOUT_SECONDS)
@@ -391,6 +388,6 @@ class FileSessionRepository:
 
 
 def _require_id(session_id: str) -> None:
-    """Refuse what is no session id: it becomes a path, and must not lead anywhere else."""
+    """Raise ``SessionNotFound`` for an invalid id, which must not be used as a path."""
     if not is_session_id(session_id):
         raise SessionNotFound(session_id)

@@ -1,7 +1,7 @@
 """Probes what the server needs of a file system (docs/decisions/0036).
 
-A probe takes about twenty system calls in a directory of its own, which it removes; nothing is
-waited for. docs/file-systems.md says what each of them is needed for.
+A probe makes about twenty non-blocking system calls in a temporary directory. docs/file-systems.md
+explains what each of them is needed for.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import PRIVATE_DIRECTORY, PRIVATE_FILE, StrPath, sync_directory
 
 COARSE_NS = 100_000_000
-"""From this resolution of times on, a change may be taken for the state before it."""
+"""The timestamp resolution from which on a change may go unnoticed."""
 
 _PREFIX = ".probe-"
 _STALE_SECONDS = 60.0
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Not the file system's nature: the disk is full, or this process has too much open.
+# Temporary errors: the disk is full, or this process has too many open files.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -32,8 +32,8 @@ class FileSystemReport:
     """The abilities that a directory's file system lacks.
 
     Attributes:
-        missing: What the server can't do without: each the end of "it ...".
-        coarse_ns: The resolution of times where that is coarse; 0 where it is fine.
+        missing: The required abilities that are missing, as phrases that continue "it ...".
+        coarse_ns: The timestamp resolution if it is coarse; 0 if it is fine.
     """
 
     missing: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class FileSystemReport:
 
 
 def probe_file_system(directory: StrPath) -> FileSystemReport:
-    """Try a directory, which must exist. On a full disk nothing is tried, and nothing is missing.
+    """Probe an existing directory. On a full disk, skip the probe and report nothing missing.
 
     Raises:
         OSError: The directory can't be written to.
@@ -59,7 +59,7 @@ def probe_file_system(directory: StrPath) -> FileSystemReport:
 
 
 class _Refused(Exception):
-    """A step had another outcome than it must have."""
+    """Raised when a step did not have the required outcome."""
 
 
 def _why_not(step: Callable[[str], None], scratch: str) -> str | None:
@@ -86,11 +86,11 @@ def _scratch(directory: str) -> Iterator[str]:
 
 
 def _sweep(directory: str) -> None:
-    """Remove what a probe left that was killed half-way."""
+    """Remove the directories of probes that were killed."""
     with os.scandir(directory) as entries:
         left = [entry for entry in entries if entry.name.startswith(_PREFIX)]
     for entry in left:
-        with contextlib.suppress(OSError):  # another process was quicker
+        with contextlib.suppress(OSError):  # another process was faster
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
@@ -170,8 +170,8 @@ _STEPS: dict[str, Callable[[str], None]] = {
 
 
 def _resolution(scratch: str) -> int:
-    """Return in what steps times are kept, if they are coarse; 0 otherwise."""
-    # An odd second, so that steps of two seconds show.
+    """Return the timestamp resolution in ns if it is coarse, else 0."""
+    # An odd second, to detect a resolution of two seconds.
     wanted = 1_700_000_001_987_654_321
     os.utime(scratch, ns=(wanted, wanted))
     lost = abs(os.stat(scratch).st_mtime_ns - wanted)

@@ -1,15 +1,14 @@
-"""Rewrites large files that grow at their ends; only the new part is written (docs/decisions/0090).
+"""Replaces large files that grow at their ends, writing only the new part (docs/decisions/0090).
 
-A file is replaced as a whole, as by ``write_atomically``: whoever reads it has the old one or the
-new one, and so has a crash. But the new one is made of the file that was replaced last time, which
-is kept beside it as the *spare*: most of what it shall hold stands in it already. That is compared,
-piece by piece, so that it does not matter who wrote the spare, when, or how far. Where this process
-wrote the spare, and knows it by its stamp, what it shares with the new file is not even read
-(docs/decisions/0103).
+A file is replaced atomically, as by ``write_atomically``: readers, and a crash, see the old or the
+new one. But the new file is made from the previously replaced one, kept as the *spare*, which
+already has most of the content. The spare is compared with the new content piece by piece, so it
+may be in any state. If this process wrote the spare and recognizes it by its stamp, the common part
+is not even read (docs/decisions/0103).
 
-Nobody can see that happen. The spare has a name that nobody reads, and is written to only while no
-program has it open: Linux tells by giving us a lease on it. Where there are no leases, or the file
-has another name too, a new file is written.
+The spare has a name that no program reads, and is written to only while no other program has it
+open, which a Linux file lease guarantees. Without leases, or if the spare has another hard link, a
+new file is written.
 """
 
 import contextlib
@@ -34,13 +33,13 @@ from sessions_app.store.atomic import (
 from sessions_app.store.stamps import Stamp, renamed, stamp_of, stamped
 
 LARGE = 512 * 1024
-"""Bytes from which on a file is worth a spare: a smaller one is written in half a millisecond."""
+"""The minimum size of files with a spare: a smaller one is written in half a millisecond."""
 
 SPARE_SECONDS = 600.0
-"""The time after which a spare that nobody needed is swept."""
+"""The time after which an unused spare is swept."""
 
 _COMPARED = 256 * 1024
-"""Bytes that are read and compared at once."""
+"""The bytes compared in one step."""
 
 _BLOCK = 4096
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -49,13 +48,13 @@ _SET_SIGNAL = getattr(fcntl, "F_SETSIG", None)
 
 
 class Range:
-    """Bytes that stand in a file of ours, and are read when they are needed.
+    """A byte range of a file, read on demand.
 
     Args:
         path: The file.
-        stamp: What it bears.
-        start: Where they begin.
-        length: How many they are.
+        stamp: The file's expected stamp.
+        start: The start offset.
+        length: The number of bytes.
     """
 
     def __init__(self, path: str, stamp: Stamp, start: int, length: int) -> None:
@@ -68,7 +67,7 @@ class Range:
         return self._length
 
     def pieces(self, skipped: int = 0) -> Iterator[bytes]:
-        """Yield them but for some at the beginning; raises ``FileChangedError``."""
+        """Yield the bytes after the first ``skipped`` ones; raises ``FileChangedError``."""
         at, end = self._start + skipped, self._start + self._length
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -96,16 +95,16 @@ class FileChangedError(Exception):
 
 
 Parts = Sequence[bytes | memoryview | Range]
-"""A file: its head, which is in memory, and the rest."""
+"""The parts of a file: its head, which is in memory, and the rest."""
 
 
 class Shared(NamedTuple):
-    """Tells what a spare has in common with the file that is to be written.
+    """Describes what a spare has in common with the file to be written.
 
     Attributes:
         spare: The stamp of the spare.
-        head: How long its first part is.
-        until: Up to where all behind the first part is the same.
+        head: The length of its head.
+        until: The offset up to which all bytes after the head are the same.
     """
 
     spare: Stamp
@@ -117,8 +116,8 @@ class Replaced(NamedTuple):
     """Describes how a file was replaced.
 
     Attributes:
-        written: How many bytes had to be written.
-        stamp: What the file bears now, if it can be known by that.
+        written: The number of bytes written.
+        stamp: The file's new stamp; None if stamps are not supported.
     """
 
     written: int
@@ -134,16 +133,16 @@ def spare_of(path: str) -> str:
 def replace_grown(
     path: str, parts: Parts, *, durable: bool = True, shared: Shared | None = None
 ) -> Replaced:
-    """Replace a file by one that mostly continues it, and keep it as the spare for the next time.
+    """Replace a file by one that mostly continues it, and keep the old one as the next spare.
 
     Args:
-        path: Where the file stands.
-        parts: What it shall hold.
+        path: The path of the file.
+        parts: The new content.
         durable: Wait until it would survive a power cut.
-        shared: What is known of the spare.
+        shared: What the spare has in common with the new content, if known.
 
     Raises:
-        FileChangedError: Parts of another file are not what they were.
+        FileChangedError: A file that parts refer to has changed.
         StorageFull: No space is left.
         StorageReadOnly: The directory can't be written to.
     """
@@ -171,13 +170,13 @@ def replace_grown(
 
 
 def drop_spare(path: str) -> None:
-    """Remove a file's spare, if there is one: it holds what the file held before."""
+    """Remove a file's spare, if any, since it has earlier content of the file."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(spare_of(path))
 
 
 def is_stale(spare: str) -> bool:
-    """Return whether a spare was not needed for long; one that is gone was not."""
+    """Return whether a spare has not been used for long; False if it does not exist."""
     try:
         return time.time() - os.lstat(spare).st_ctime > SPARE_SECONDS
     except FileNotFoundError:
@@ -190,11 +189,11 @@ def _temporary(path: str) -> str:
 
 
 def _keep_spare(path: str) -> None:
-    """Give the file a second name, under which it stays when it is replaced."""
+    """Hard-link the file to the spare's name, so that it remains when it is replaced."""
     if _SET_LEASE is None:
         return
     drop_spare(path)
-    with contextlib.suppress(OSError):  # then there is none
+    with contextlib.suppress(OSError):  # then there is no spare
         os.link(path, spare_of(path), follow_symlinks=False)
 
 
@@ -211,9 +210,9 @@ def _written(temporary: str, parts: Parts, *, durable: bool) -> Replaced:
 def _completed(
     spare: str, temporary: str, parts: Parts, *, durable: bool, shared: Shared | None
 ) -> Replaced | None:
-    """Make the new file of the spare; None where there is none to be had."""
+    """Make the new file from the spare; return None if there is no usable spare."""
     try:
-        # Under that name, what is left by a crash is swept.
+        # Files with that name are swept after a crash.
         os.rename(spare, temporary)
         descriptor = os.open(temporary, _OPEN)
     except OSError:
@@ -221,10 +220,10 @@ def _completed(
             os.unlink(temporary)
         return None
     try:
-        if not _is_ours_alone(descriptor):
+        if not _lease_exclusively(descriptor):
             os.unlink(temporary)
             return None
-        if shared is not None and _is_as_known(descriptor, parts, shared):
+        if shared is not None and _matches(descriptor, parts, shared):
             written = _continue(descriptor, parts, shared.until)
         else:
             written = _complete(descriptor, parts)
@@ -234,21 +233,21 @@ def _completed(
 
 
 def _finished(descriptor: int, *, durable: bool) -> Stamp | None:
-    """Stamp and sync a file that is written."""
+    """Stamp and sync a written file."""
     stamp = stamped(descriptor)
     if durable:
         sync_file(descriptor)
     return stamp
 
 
-def _is_as_known(descriptor: int, parts: Parts, shared: Shared) -> bool:
-    """Return whether the spare, which is ours alone, is the one of which something is known."""
+def _matches(descriptor: int, parts: Parts, shared: Shared) -> bool:
+    """Return whether ``shared`` describes this spare and these parts."""
     found = stamp_of(os.fstat(descriptor))
     return len(parts[0]) == shared.head and found.is_same_content(shared.spare)
 
 
 def _continue(descriptor: int, parts: Parts, until: int) -> int:
-    """Write the first part, and all that stands behind a place; return how many bytes that are."""
+    """Write the head and all bytes after an offset; return the number of bytes written."""
     written = sum(write_all(descriptor, piece) for piece in _read(parts[0]))
     os.lseek(descriptor, until, os.SEEK_SET)
     offset = len(parts[0])
@@ -261,8 +260,8 @@ def _continue(descriptor: int, parts: Parts, until: int) -> int:
     return written
 
 
-def _is_ours_alone(descriptor: int) -> bool:
-    """Return whether nobody else reads or writes the file, or knows it by another name."""
+def _lease_exclusively(descriptor: int) -> bool:
+    """Return whether no other program has the file open and it has no other hard link."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         return False
@@ -271,22 +270,22 @@ def _is_ours_alone(descriptor: int) -> bool:
     if _SET_LEASE is None or _SET_SIGNAL is None:
         return False
     try:
-        # Who opens it meanwhile waits for us. We are told of that by a signal, of which the usual
-        # one would end the process; this one is ignored.
+        # Other programs opening it wait for this lease. The kernel then sends a signal; the default
+        # SIGIO would end the process, while SIGURG is ignored.
         fcntl.fcntl(descriptor, _SET_SIGNAL, signal.SIGURG)
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_WRLCK)
-    except OSError:  # it is open elsewhere, or there are no leases here
+    except OSError:  # it is open elsewhere, or leases are not supported
         return False
     return True
 
 
 def _complete(descriptor: int, parts: Parts) -> int:
-    """Write what the file does not hold yet; return how many bytes that are."""
+    """Write the pieces that differ from the file; return the number of bytes written."""
     offset = written = 0
     same = True
     for number, piece in enumerate(in_pieces(parts)):
         new = piece
-        # The first piece begins with what changes with every write.
+        # The head changes with every write, so it is not compared.
         if same and number:
             common = _common_length(piece, os.pread(descriptor, len(piece), offset))
             offset += common
@@ -300,7 +299,7 @@ def _complete(descriptor: int, parts: Parts) -> int:
 
 
 def _common_length(new: bytes, old: bytes) -> int:
-    """Return how many bytes are the same at the beginning of both; a part of a block counts not."""
+    """Return the length of the common prefix, rounded down to whole blocks."""
     if new == old:
         return len(new)
     blocks = range(0, min(len(new), len(old)) - _BLOCK + 1, _BLOCK)
@@ -311,7 +310,7 @@ def _common_length(new: bytes, old: bytes) -> int:
 
 
 def in_pieces(parts: Parts) -> Iterator[bytes]:
-    """Yield the first part, and then the others in pieces that are read and compared at once."""
+    """Yield the first part, then the others in pieces for comparison."""
     yield b"".join(_read(parts[0]))
     piece: list[bytes | memoryview] = []
     size = 0
@@ -330,5 +329,5 @@ def in_pieces(parts: Parts) -> Iterator[bytes]:
 
 
 def _read(part: bytes | memoryview | Range, skipped: int = 0) -> Iterable[bytes | memoryview]:
-    """Return the bytes of a part but for some at the beginning, in one piece or in several."""
+    """Return the bytes of a part after the first ``skipped`` ones, in one or several pieces."""
     return part.pieces(skipped) if isinstance(part, Range) else (part[skipped:],)

@@ -1,4 +1,4 @@
-"""Lists a directory of sessions without reading again what has not changed."""
+"""Lists a directory of sessions, reading only files that have changed."""
 
 import os
 import re
@@ -24,7 +24,7 @@ HEAD_SIZE = 8 * 1024
 TAIL_SIZE = 16
 CLOCK_TICK_NS = 2_000_000_000
 SAVING_NS = 500_000_000
-"""A save changes the directory so long before it is logged, at most; more is another program's."""
+"""The longest time between a save's change of the directory and its log entry."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -32,19 +32,18 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class CachedListing:
     """A cache of the metadata of a directory's session files.
 
-    A file is read again when its inode, size or times change, and no more of it than its head where
-    that suffices. Names are looked for again when the directory's own times change. Safe to use
-    from several threads.
+    A file is read again when its inode, size or times change, only its head if that suffices. The
+    directory is scanned again when its own times change. Thread-safe.
 
-    Every listing still costs a ``stat`` of each file: nothing else shows an edit in place. Those
-    that need not show what other programs changed in the last seconds look at what the server
-    saved.
+    A listing still costs a ``stat`` of each file, because nothing else shows in-place edits. A
+    quick listing checks only the sessions in the save log, and may miss other programs' changes of
+    the last seconds.
 
     Args:
         directory: The directory.
-        size_limit: The size of the largest file that is read.
-        saves: Where the server's processes log what they save.
-        clock_ns: What the time is.
+        size_limit: The maximum size of files to read.
+        saves: The log of sessions saved by the server's processes.
+        clock_ns: Returns the time, in nanoseconds since 1970.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class CachedListing:
         self._saves_read: Saves | None = None
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
-        self._begun = self._ended = 0  # looks at all files
+        self._begun = self._ended = 0  # counts checks of all files
         self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
         self._sessions = SortedSessions()
@@ -70,12 +69,12 @@ class CachedListing:
         """Return the readable sessions, most recently updated first, and the files that are not.
 
         Args:
-            quickly: Whether to look only at what the server saved, where that explains what
-                changed in the directory.
+            quickly: Whether to check only sessions in the save log, if that explains the change of
+                the directory.
         """
         asked = self._begun
         with self._lock:
-            # Whoever waited takes what began since: many that ask at once look once or twice.
+            # A waiting caller uses a check begun after its call: concurrent calls share checks.
             if self._ended <= asked:
                 saves = None if self._saves is None else self._saves.read(self._saves_read)
                 if not (quickly and self._catch_up(saves)):
@@ -86,7 +85,7 @@ class CachedListing:
             return self._sessions.listing()
 
     def _catch_up(self, saves: Saves | None) -> bool:
-        """Look at what was saved; return whether all else seems to be as it was."""
+        """Check the saved sessions; return whether nothing else seems to have changed."""
         try:
             with _opened(self._directory) as directory:
                 status = os.fstat(directory)
@@ -98,12 +97,12 @@ class CachedListing:
                     and _stamp(status) != self._directory_stamp
                 ):
                     return False
-                self._look_at_saved(directory, saves.session_ids)
+                self._check_saved(directory, saves.session_ids)
         except FileNotFoundError:
             return False
         return True
 
-    def _look_at_saved(self, directory: int, session_ids: Iterable[str]) -> None:
+    def _check_saved(self, directory: int, session_ids: Iterable[str]) -> None:
         now = self._clock_ns()
         changed: dict[str, os.stat_result] = {}
         removed: set[str] = set()
@@ -120,17 +119,17 @@ class CachedListing:
         self._take(changed, removed, now)
 
     def _refresh(self) -> None:
-        """Bring the cache up to date."""
+        """Update the cache from the directory."""
         now = self._clock_ns()
         changed, removed, directory_stamp = self._compare()
         self._take(changed, removed, now)
-        # Not before: what is half up to date would never be looked at again.
+        # Only now: after a failed update the directory must be checked again.
         self._directory_stamp = directory_stamp
 
     def _take(
         self, changed: Mapping[str, os.stat_result], removed: AbstractSet[str], now: int
     ) -> None:
-        """Read files that are new or changed, and forget those that are gone."""
+        """Read new and changed files, and drop removed ones."""
         removed = set(removed)
         found: dict[str, Found] = {}
         for name, status in changed.items():
@@ -148,29 +147,29 @@ class CachedListing:
         self._sessions.change(found, removed)
 
     def _compare(self) -> tuple[dict[str, os.stat_result], set[str], int | None]:
-        """Return the files that are new or changed, and the names of those that are gone.
+        """Return the new or changed files, the removed names, and the directory's stamp.
 
-        The directory's stamp comes with them, unless a further change might not show in it. That is
-        asked of the true clock: no file's own times would show that a name was missed.
+        The stamp is None if a further change might not alter it, according to the real clock: the
+        times of files would not reveal a missed name.
         """
         try:
-            # Names relative to an open directory are looked up faster than whole paths.
+            # Looking names up relative to an open directory is faster than by full path.
             with _opened(self._directory) as directory:
                 status = os.fstat(directory)
                 stamp = _stamp(status)
                 if stamp == self._directory_stamp:
                     with suppress(FileNotFoundError):
-                        return self._look_at_files(directory), set(), stamp
-                changed, removed = self._look_for_files(directory)
+                        return self._check_files(directory), set(), stamp
+                changed, removed = self._scan_directory(directory)
                 return changed, removed, stamp if _is_settled(status, time.time_ns()) else None
         except FileNotFoundError:
             return {}, set(self._sessions.found), None
 
-    def _look_at_files(self, directory: int) -> dict[str, os.stat_result]:
-        """Return those of the known files that changed; no name has come or gone.
+    def _check_files(self, directory: int) -> dict[str, os.stat_result]:
+        """Return the changed files, when no names were added or removed.
 
-        This loop is all that a warm listing costs, once for every file: hence one integer to
-        compare with, and the stamp spelled out.
+        This loop is the whole cost of a warm listing, once for each file: hence the inlined stamp,
+        a single integer.
         """
         changed = {}
         look = os.stat
@@ -182,8 +181,8 @@ class CachedListing:
                 changed[name] = status
         return changed
 
-    def _look_for_files(self, directory: int) -> tuple[dict[str, os.stat_result], set[str]]:
-        """Return the files that are new or changed, and the names of those that are gone."""
+    def _scan_directory(self, directory: int) -> tuple[dict[str, os.stat_result], set[str]]:
+        """Return the new or changed files, and the removed names."""
         stamp_of = self._stamps.get
         unchanged = 0
         changed = {}
@@ -213,7 +212,7 @@ class CachedListing:
     def _read(self, name: str, status: os.stat_result) -> Found:
         session_id = name.removesuffix(".json")
         if stat.S_ISREG(status.st_mode) and status.st_size <= self._size_limit:
-            # As text: a Path takes as long as reading the head.
+            # A string: making a Path takes as long as reading the head.
             metadata = read_head(f"{self._directory}/{name}", session_id)
             if metadata is not None:
                 return metadata
@@ -229,7 +228,7 @@ def _stamp(status: os.stat_result) -> int:
 
 
 def _is_settled(status: os.stat_result, now: int) -> bool:
-    """Return whether a further change would show; within a clock tick the stamp is the same."""
+    """Return whether a further change would alter the stamp, being in a later clock tick."""
     return now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
 
 
@@ -243,11 +242,11 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 def read_head(path: StrPath, session_id: str) -> SessionMetadata | None:
-    """Return the metadata from the file's beginning, if its end looks whole too."""
+    """Return the metadata from the file's beginning, if its end looks complete."""
     try:
         descriptor = os.open(path, _READ)
     except OSError:
-        return None  # reading it whole says why
+        return None  # reading the whole file raises the error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -256,5 +255,5 @@ def read_head(path: StrPath, session_id: str) -> SessionMetadata | None:
         tail = os.pread(descriptor, TAIL_SIZE, max(0, status.st_size - TAIL_SIZE))
     finally:
         os.close(descriptor)
-    # Inside a file that is indented, as ours are, no line consists of a closing brace alone.
+    # In an indented file only the last line is a closing brace alone.
     return decode_head(head, session_id) if tail.rstrip().endswith(b"\n}") else None

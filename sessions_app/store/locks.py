@@ -1,7 +1,7 @@
 """Provides locks across threads and processes, held for milliseconds (docs/decisions/0008).
 
-``flock`` on files that stay open: a lock costs two system calls. The system drops a lock with its
-process, so that none is ever left over.
+Uses ``flock`` on files that stay open, so a lock costs two system calls. The system drops locks
+with their process, so there are no stale ones.
 """
 
 import errno
@@ -24,18 +24,17 @@ _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, er
 
 @contextmanager
 def try_lock(path: StrPath, *, exclusive: bool = False) -> Iterator[bool | None]:
-    """Try a file's lock without waiting, and keep it for the block if it was free.
+    """Try a file's lock without waiting, and hold it for the block if it was free.
 
-    The outcome is True when the lock was free, False when it is held, and None when there is no
-    such file any more, or something else in its place.
+    Yields True if the lock was free, False if it is held, and None if there is no regular file.
 
     Args:
-        path: The file, which is not made.
-        exclusive: Keep out others who try meanwhile, too. That opens the file for writing, as NFS
-            wants it. A shared lock only looks, also where a file system has turned read-only.
+        path: The file, which is not created.
+        exclusive: Take an exclusive lock, which opens the file for writing, as NFS requires. A
+            shared lock also works on a read-only file system.
 
     Raises:
-        OSError: The file is there and can't be opened.
+        OSError: The file exists and can't be opened.
     """
     try:
         descriptor = os.open(path, _TRY | (os.O_RDWR if exclusive else os.O_RDONLY))
@@ -61,17 +60,17 @@ def _locked(descriptor: int, kind: int) -> bool | None:
 
 
 class HeldLock:
-    """A lock that is held until the end of its ``with`` block."""
+    """A lock held until the end of its ``with`` block."""
 
     __slots__ = ("_descriptor", "_locks", "_thread_lock")
 
     def __init__(self, locks: "FileLocks", thread_lock: threading.Lock, descriptor: int) -> None:
-        self._locks = locks  # closes the file with its own end
+        self._locks = locks  # keeps it alive: it closes the file when collected
         self._thread_lock = thread_lock
         self._descriptor = descriptor
 
     def __enter__(self) -> None:
-        """Begin the block; the lock is held already."""
+        """Do nothing: the lock is held already."""
 
     def __exit__(
         self,
@@ -79,7 +78,7 @@ class HeldLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         finally:
@@ -87,9 +86,9 @@ class HeldLock:
 
 
 class FileLocks:
-    """Named locks, one file each, in a directory that is made with the first of them.
+    """Provides named locks, one file each, in a directory created with the first one.
 
-    Threads of a process wait for each other here, processes in the file system.
+    Threads of a process exclude each other by thread locks, processes by file locks.
     """
 
     def __init__(self, directory: StrPath) -> None:
@@ -99,11 +98,11 @@ class FileLocks:
         self._descriptors: dict[str, int] = {}
 
     def held(self, name: str, *, timeout_seconds: float) -> HeldLock:
-        """Take the lock of this name, for a ``with`` block that follows at once.
+        """Take the lock of this name, to be used directly in a ``with`` statement.
 
         Raises:
-            TimeoutError: It was held elsewhere all the time.
-            OSError: The lock's file can't be made.
+            TimeoutError: The lock was not free in time.
+            OSError: The lock's file can't be created.
         """
         if self._process != os.getpid():
             self._forget_parent()
@@ -117,7 +116,7 @@ class FileLocks:
             raise
 
     def is_made(self, name: str) -> bool:
-        """Return whether this process used the lock already, so that its file stands."""
+        """Return whether this process has used the lock, so that its file exists."""
         return name in self._descriptors
 
     def close(self) -> None:
@@ -126,7 +125,7 @@ class FileLocks:
             os.close(self._descriptors.pop(name))
 
     def _forget_parent(self) -> None:
-        """In a forked child: its parent's open files would be locked by both at once."""
+        """Close inherited files in a forked child, since both processes would share their locks."""
         self._process = os.getpid()
         self._threads = {}
         self.close()
@@ -148,7 +147,7 @@ class FileLocks:
                 continue
             if os.fstat(descriptor).st_nlink:
                 return descriptor
-            # The file was removed: others lock a new one by that name.
+            # The file was removed: other processes lock a new one.
             os.close(self._descriptors.pop(name))
 
     def _open(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Wraps a repository, and reports every change once it is made."""
+"""Wraps a repository and reports every change once it is made."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,30 +17,30 @@ from sessions_app.store.repository import (
 
 
 class SessionObserver(Protocol):
-    """Is told of changes, in the thread that made them. Takes a moment, and raises nothing."""
+    """Handles changes, in the thread that made them. Methods are quick and must not raise."""
 
     def created(self, session_id: str, /) -> None:
-        """Take note of a session that is new."""
+        """Handle a new session."""
 
     def changed(self, session_id: str, /) -> None:
-        """Take note that a session is another one now, or might be."""
+        """Handle a session that has changed, or may have."""
 
     def deleted(self, session_id: str, /) -> None:
-        """Take note that a session is gone."""
+        """Handle a deleted session."""
 
     def turn_started(self, session_id: str, turn_id: str, /) -> None:
-        """Take note that a turn has claimed its session."""
+        """Handle a turn that has claimed its session."""
 
     def turn_ended(self, session_id: str, turn_id: str, /) -> None:
-        """Take note that a turn has given its claim up, or was ended by others."""
+        """Handle a turn that has released its claim, or was recovered."""
 
 
 class ObservedRepository:
     """Wraps a repository and reports its changes; implements the whole port.
 
     Args:
-        repository: The other repository.
-        observer: Is told.
+        repository: The wrapped repository.
+        observer: Handles the changes.
     """
 
     def __init__(self, repository: SessionRepository, observer: SessionObserver) -> None:
@@ -48,7 +48,7 @@ class ObservedRepository:
         self._observer = observer
         self.owners = repository.owners
         self.keeps_begun = repository.keeps_begun
-        # What only reads has no call in between.
+        # Bound directly, so that reads cost no extra call.
         self.load: Callable[[str], Session] = repository.load
         self.look: Callable[[str], tuple[SessionMetadata, Claim | None]] = repository.look
         self.recall: Callable[[str], Session | None] = repository.recall
@@ -68,7 +68,7 @@ class ObservedRepository:
         return self._repository.list(anew=anew, quickly=quickly)
 
     def create(self, session: Session) -> None:
-        """Keep a new session."""
+        """Store a new session."""
         self._repository.create(session)
         self._observer.created(session.session_id)
 
@@ -94,13 +94,13 @@ class ObservedRepository:
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
     ) -> Session:
-        """Change the session while no turn runs; a dead turn is recovered first."""
+        """Change the session while no turn runs, after recovering a dead turn."""
         recovery = _Recovery(recover)
         try:
             session = self._repository.update_idle(
                 session_id, change, recover=None if recover is None else recovery
             )
-        finally:  # a change that is refused may have come after a recovery that was saved
+        finally:  # also if the change was refused: a recovery may have been saved before it
             if recovery.turn_id is not None:
                 self._observer.turn_ended(session_id, recovery.turn_id)
         if recovery.turn_id is None:
@@ -108,7 +108,7 @@ class ObservedRepository:
         return session
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
-        """Forget the session, while no turn runs."""
+        """Delete the session while no turn runs."""
         self._repository.delete(session_id, check=check)
         self._observer.deleted(session_id)
 
@@ -132,13 +132,13 @@ class ObservedRepository:
         return claimed
 
     def release(self, session_id: str, turn_id: str) -> None:
-        """Give up that turn's claim."""
+        """Release that turn's claim."""
         self._repository.release(session_id, turn_id)
         self._observer.turn_ended(session_id, turn_id)
 
 
 class _Recovery:
-    """Recovers a session, and remembers of which turn."""
+    """Recovers a session and records the id of the dead turn."""
 
     def __init__(self, recover: Recover | None) -> None:
         self._recover = recover

@@ -1,26 +1,26 @@
-"""Declares the port that says which of the processes that own claims are alive."""
+"""Declares the port that tells which claim owners, which are processes, are alive."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Owners(Protocol):
-    """Knows the processes that may own claims, this one included.
+    """Tells which processes are alive, including this one.
 
-    All calls but ``holds`` block for moments.
+    All calls but ``holds`` block briefly.
     """
 
     def mine(self) -> str:
-        """Return the id of this process; a new one after the last was given up for dead."""
+        """Return the owner id of this process; a new one after the last was declared dead."""
 
     def lives(self, owner: str) -> bool:
-        """Return whether the process with this id lives. Once it does not, it never does again."""
+        """Return whether the process with this id is alive. Once dead, an id stays dead."""
 
     def holds(self) -> bool:
-        """Return at once whether others surely take this process for living: then it may act."""
+        """Return whether other processes certainly consider this one alive, so that it may act."""
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
-        """Have ``call`` called, in any thread, with an id of this process that others gave up."""
+        """Register a callback, run in any thread, for ids of this process declared dead."""
 
     def sweep(self) -> int:
-        """Remove what dead processes left behind; return how many."""
+        """Remove files or keys of dead processes; return how many."""

@@ -1,4 +1,4 @@
-"""Declares the port to where sessions are kept, and the values that cross it."""
+"""Declares the port of the session store, and the values that cross it."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -16,14 +16,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session_id: The session.
-        turn_id: Its running turn; empty when a crash of the machine lost the record.
-        owner: The process that runs the turn; empty likewise.
-        started_at: When the turn began (UTC, ISO 8601); empty likewise.
-        begun: The calls that were about to run, as ``named_call`` names them, where the repository
+        turn_id: The running turn; empty if a crash of the machine lost the record.
+        owner: The id of the process that runs the turn; empty if lost.
+        started_at: When the turn began (UTC, ISO 8601); empty if lost.
+        begun: The tool calls that have begun, named by ``named_call``, if the repository
             ``keeps_begun``.
-        alive: Whether the owner still lives and runs the turn; else the claim is void.
-        is_known: Whether the record's version is known here. If not, only an owner that lives can
-            be told from it, and a turn as far as it can be guessed.
+        alive: Whether the owner is alive and runs the turn; otherwise the claim is void.
+        is_known: Whether the record's version is known. If not, only ``owner`` and ``alive`` are
+            reliable, and ``turn_id`` is a guess.
     """
 
     session_id: str
@@ -46,9 +46,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The readable sessions, most recently updated first, and the files that are not.
 
     Attributes:
-        sessions: The sessions.
-        unreadable: The files that can't be read as one.
-        complete: Whether that is all: False while an index of them is made anew.
+        sessions: The metadata of sessions.
+        unreadable: The files that can't be read as sessions.
+        complete: Whether all are included: False while an index is being rebuilt.
     """
 
     sessions: Sequence[SessionMetadata]
@@ -57,23 +57,22 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Change = Callable[[Session], Session]
-"""Returns the changed session, or raises; may be called again (docs/decisions/0047)."""
-"""Returns what a session becomes; the session itself changes nothing.
+"""Returns the changed session, or raises to refuse the change.
 
-It takes no time, and it may be called again: with a newer session, if another process was faster
-with its own change. So it does nothing but return a value, or raise what refuses the change."""
+It is a pure function without I/O, because it is called again with a newer session if another
+process was faster with its own change (docs/decisions/0047)."""
 
 Opening = Callable[[Session], tuple[Session, Result]]
-"""A ``Change`` that goes with a claim, and returns a value for who claims beside the session. That
-of the call that counts is handed on, so nothing needs to get out of a change by side effect."""
+"""A ``Change`` made together with a claim. It also returns a result, which ``claim`` returns from
+the last call, so that the change needs no side effects."""
 
 Check = Callable[[Session], object]
-"""Looks at a session in the moment of its deletion; what it raises refuses that."""
+"""Checks a session just before its deletion; raises to refuse it."""
 
 Recover = Callable[[Session, Claim], Session]
-"""Returns what a session becomes whose turn died with its owner, before anything else happens to
-it. It is saved before the dead claim is gone: after another crash it runs again, and must then
-change nothing. It may be called again, too."""
+"""Returns the session recovered from a dead turn, before any other change. The result is saved
+before the dead claim is removed, so it runs again after a crash in between and must be idempotent.
+Like a ``Change``, it may be called several times."""
 
 
 class SessionReader(Protocol):
@@ -88,33 +87,33 @@ class SessionReader(Protocol):
         """Return the session."""
 
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
-        """Return what lists say of the session, and the claim on it, for less than reading all."""
+        """Return the session's metadata and claim, which costs less than loading the session."""
 
     def recall(self, session_id: str) -> Session | None:
-        """Return the session as this process read or wrote it last, at once; None if it did not.
+        """Return the session from the cache, if it is there; it may be stale.
 
-        It may be out of date. Takes no time and raises nothing: no thread is needed.
+        Does not block or raise, so no thread is needed.
         """
 
     def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
-        """Return all sessions, reading only what changed since the last call.
+        """Return all sessions, reading only those that changed since the last call.
 
         Args:
-            anew: Whether to look first for what others put in or took out beside the server, also
-                where that takes long.
-            quickly: Whether what they changed may be missing, where to look for it takes long.
+            anew: Whether to look for changes by other programs first, even if that takes long.
+            quickly: Whether changes by other programs may be missing, if looking for them takes
+                long.
         """
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted (UTC, ISO 8601).
 
-        None where it was not, or long ago: a session that is missing may be out of reach just now.
+        Returns None if it was not, or long ago: a missing session may be temporarily unavailable.
         """
 
     def can_hold(self, session: Session) -> bool:
-        """Return whether a recovery could save the session as it is now, and read it again.
+        """Return whether a recovery could save the session as it is now.
 
-        It has some room for that beyond what other changes may take.
+        Some space above the limit of other changes is reserved for recoveries.
         """
 
 
@@ -123,7 +122,7 @@ class SessionClaims(Protocol):
 
     owners: Owners
     keeps_begun: bool
-    """True when claims keep the calls that have begun; otherwise only the turn's journal does."""
+    """Whether claims record the calls that have begun; otherwise only the turn's journal does."""
 
     def claim(
         self,
@@ -135,18 +134,20 @@ class SessionClaims(Protocol):
         recover: Recover | None = None,
         new: Session | None = None,
     ) -> tuple[Session, Result]:
-        """Claim the session for a turn of ``owner``, change it, and return both.
+        """Claim the session for a turn of ``owner`` and change it.
 
-        A dead turn is recovered first. What ``change`` raises leaves the session neither changed
-        nor claimed. With ``new`` the session is made by this: ``SessionExists`` when its id is
-        taken.
+        A dead turn is recovered first. If ``change`` raises, the session is neither changed nor
+        claimed. With ``new`` the session is created; raises ``SessionExists`` if its id is taken.
+
+        Returns:
+            The changed session and the result of ``change``.
         """
 
     def release(self, session_id: str, turn_id: str) -> None:
-        """Give up that turn's claim; does nothing when it is not the current one."""
+        """Release that turn's claim; do nothing if it is not the current one."""
 
     def sync_claims(self) -> None:
-        """Let the claims that were made so far survive a power cut."""
+        """Make the claims made so far survive a power cut."""
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
@@ -159,14 +160,14 @@ class SessionClaims(Protocol):
 
 
 class SessionRepository(SessionReader, SessionClaims, Protocol):
-    """Keeps sessions.
+    """Stores sessions.
 
     Writes raise ``StorageFull``, and ``SessionReadOnly`` if the session's format has another major
     version, except that ``delete`` removes any session.
     """
 
     def create(self, session: Session) -> None:
-        """Keep a new session; ``SessionExists`` when its id is taken."""
+        """Store a new session; raises ``SessionExists`` if its id is taken."""
 
     def update(
         self,
@@ -180,21 +181,20 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
         """Change the session, and return it.
 
         With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise), which
-        ``release`` gives up. ``begun`` names the tool calls that are about to run: the claim keeps
-        them with those that it has, so that they never run again, if the repository
-        ``keeps_begun``.
+        ``release`` removes. ``begun`` names tool calls about to run: if the repository
+        ``keeps_begun``, the claim records them, so that they never run again.
         """
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
     ) -> Session:
-        """Change the session while no turn runs; a dead turn is recovered first."""
+        """Change the session while no turn runs, after recovering a dead turn."""
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
-        """Forget the session, readable or not, while no turn runs.
+        """Delete the session, valid or not, while no turn runs.
 
-        With ``check`` it must be readable, and what that raises keeps it as it is.
+        With ``check`` the session must be valid; an error raised by ``check`` keeps it.
         """
 
     def sweep(self) -> int:
-        """Remove what dead processes left behind, but no claims on sessions; return how many."""
+        """Remove files left by dead processes, but no claims on sessions; return how many."""

@@ -1,9 +1,8 @@
 """Logs which sessions the server's processes saved, so that listings need not check all files.
 
-A file of lines that all processes append to: a name of its own, then the id of each session that
-was written or deleted, after that was done. One that is full is removed, and another one made.
-Whoever can't go on from the line that it read last has to look at the files
-(docs/decisions/0093).
+All processes append to the file: a first line with its random name, then the id of each session
+after it was written or deleted. A full log is replaced by a new one. A reader that cannot continue
+from its last position has to check all files (docs/decisions/0093).
 """
 
 import logging
@@ -20,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024
 MOST_READ = 1_000
-"""So many saves are read at once; to look at all files costs less than at more of them."""
+"""The maximum number of saves to read: with more, checking all files costs less."""
 STALE_SECONDS = 60.0
-"""A log is made within milliseconds: what is older was left by a process that died."""
+"""The age at which a temporary file is one of a dead process: making a log takes milliseconds."""
 
 _LINE_BYTES = 11
 _LINES = re.compile(rf"(?:{SESSION_ID}\n)+", re.ASCII)
@@ -35,9 +34,9 @@ class Saves(msgspec.Struct, frozen=True):
 
     Attributes:
         log: The name of the log.
-        end: Where its last line ends.
-        time_ns: When that was written.
-        session_ids: The sessions that were saved since, or deleted; None where that is not known.
+        end: The offset after its last line.
+        time_ns: When that line was written.
+        session_ids: The sessions saved or deleted since the last reading; None if unknown.
     """
 
     log: str
@@ -47,11 +46,11 @@ class Saves(msgspec.Struct, frozen=True):
 
 
 class SaveLog:
-    """The log of a directory of sessions. Safe to use from several threads and processes.
+    """The save log of a directory of sessions. Safe to use from several threads and processes.
 
     Args:
-        path: The file; made with the first save.
-        most_bytes: The size at which another one is begun.
+        path: The file; created with the first save.
+        most_bytes: The size at which the log is replaced.
     """
 
     def __init__(self, path: str, *, most_bytes: int = MOST_BYTES) -> None:
@@ -60,30 +59,30 @@ class SaveLog:
         self._opened: _Opened | None = None
 
     def note(self, session_id: str) -> None:
-        """Add a session that was saved; three system calls at most, unless a log is to be made."""
+        """Append a saved session; at most three system calls, unless a log has to be created."""
         try:
             self._append(f"{session_id}\n".encode())
-        except OSError:  # without a log, nobody misses the line
-            logger.debug("the log of saves takes no more, and is begun anew", exc_info=True)
+        except OSError:  # a missing log makes readers check all files
+            logger.debug("the save log can't be written to, starting a new one", exc_info=True)
             self._opened = None
             with suppress(OSError):
                 os.unlink(self._path)
 
     def read(self, since: Saves | None) -> Saves | None:
-        """Return what was saved since an earlier reading; None where there is no log to read."""
+        """Return the saves since an earlier reading; None if there is no valid log."""
         try:
             descriptor = os.open(self._path, _READ)
         except OSError:
             return None
         try:
             return _read(descriptor, since)
-        except OSError:  # something else stands there
+        except OSError:  # not a regular file
             return None
         finally:
             os.close(descriptor)
 
     def sweep(self) -> int:
-        """Remove what processes left that died while they made a log, and return how many."""
+        """Remove temporary files of processes that died while creating a log; return how many."""
         return sweep_temporary_files(os.path.dirname(self._path), STALE_SECONDS)
 
     def _append(self, line: bytes) -> None:
@@ -101,15 +100,15 @@ class SaveLog:
                 return
 
     def _open(self) -> "_Opened":
-        """Open the log; make one where there is none, or none that can be read."""
+        """Open the log; create one if there is no valid log."""
         while True:
             with suppress(FileNotFoundError):
                 opened = _Opened(self._path)
                 name = os.pread(opened.descriptor, _LINE_BYTES, 0)
                 if _LINES.fullmatch(name.decode("ascii", errors="replace")):
                     return opened
-                os.unlink(self._path)  # of a machine that lost power, say
-            with suppress(FileExistsError):  # another process was quicker
+                os.unlink(self._path)  # damaged by a power cut, for example
+            with suppress(FileExistsError):  # another process was faster
                 header = f"{new_session_id()}\n".encode()
                 write_atomically(self._path, header, exclusive=True, durable=False)
 
@@ -125,7 +124,7 @@ def _read(descriptor: int, since: Saves | None) -> Saves:
 
 
 def _session_ids(descriptor: int, start: int, end: int) -> frozenset[str] | None:
-    """Return the ids between two places; None where there are many, or something else."""
+    """Return the ids between two offsets; None if there are too many or invalid lines."""
     size = end - start
     if size == 0:
         return frozenset()
@@ -136,7 +135,7 @@ def _session_ids(descriptor: int, start: int, end: int) -> frozenset[str] | None
 
 
 class _Opened:
-    """A log that is open until nobody writes to it any more."""
+    """An open log, closed when it is garbage-collected, so that no writer uses a closed file."""
 
     __slots__ = ("descriptor",)
 

@@ -1,4 +1,4 @@
-"""Reads and writes the files of sessions, decoding and encoding only what is new in them."""
+"""Reads and writes session files, decoding and encoding only new messages."""
 
 import os
 from collections.abc import Callable
@@ -34,15 +34,15 @@ from sessions_app.store.stamps import bears
 
 SIZE_LIMIT = 64 * 1024 * 1024
 RESERVE = 64
-"""One in so many bytes of ``SIZE_LIMIT`` is kept for what dead turns left."""
+"""The fraction (1/64) of ``SIZE_LIMIT`` that is reserved for recoveries of dead turns."""
 
 
 class SessionFiles:
-    """The session files of one directory. Ids were checked by the caller, who also locks.
+    """Reads and writes the session files of one directory. The caller validates ids and locks.
 
     Args:
         directory: The directory.
-        durable: Whether they shall survive a power cut.
+        durable: Whether writes must survive a power cut.
         saved: Called with the id of each session whose file was replaced.
     """
 
@@ -59,27 +59,27 @@ class SessionFiles:
         return f"{self._directory}/{session_id}.json"
 
     def exists(self, session_id: str) -> bool:
-        """Return whether anything stands at the file's path."""
+        """Return whether the file's path exists."""
         return os.path.lexists(self.path(session_id))
 
     def read(self, session_id: str, *, partly: bool = False) -> SessionFile:
-        """Return the session and its file, decoded only if it is not in the cache.
+        """Return the session's file, decoded only if it is not in the cache.
 
         Args:
             session_id: The session.
-            partly: Whether messages that models are not sent may be left to be read later.
+            partly: Whether messages that are not sent to models may be decoded lazily.
 
         Raises:
-            SessionNotFound: There is none.
-            SessionCorrupt: It can't be read.
+            SessionNotFound: There is no file.
+            SessionCorrupt: The file can't be read.
         """
         if partly:
             return self._read_partly(session_id)
-        recent = self._recent_as_it_is(session_id)
-        # All messages of a session that is too large to be kept are decoded from its file.
+        recent = self._unchanged_recent(session_id)
+        # A session too large for the cache is decoded completely from its file.
         if recent is not None and len(recent.file.data) <= MOST_BYTES:
             file = self.recent.recognise(session_id, recent.file.data)
-            with suppress(SessionCorrupt, SessionNotFound):  # then it was changed just now
+            with suppress(SessionCorrupt, SessionNotFound):  # changed concurrently: read the file
                 if file is not None:
                     return self._whole(session_id, file)
         data = self._bytes(session_id)
@@ -87,12 +87,12 @@ class SessionFiles:
         if file is not None:
             return file.whole()
         file = SessionFile.of(data, session_id)
-        if recent is None:  # else those at its ends are worth more
+        if recent is None:  # else the cached ends are worth more
             self.recent.keep(session_id, file)
         return file
 
     def _read_partly(self, session_id: str) -> SessionFile:
-        recent = self._recent_as_it_is(session_id)
+        recent = self._unchanged_recent(session_id)
         if recent is not None:
             file = self.recent.recognise(session_id, recent.file.data)
             if file is not None:
@@ -105,14 +105,14 @@ class SessionFiles:
         return file
 
     def _partly(self, session_id: str, file: SessionFile) -> SessionFile:
-        """Return the file without messages that no turn needs, and keep it so."""
+        """Return the file with lazy messages where turns do not need them, and cache it so."""
         partly, recent = file.partly(), self.recent.of(session_id)
         if partly is not file and recent is not None and recent.file is file:
             self.recent.keep(session_id, partly, stamp=recent.stamp, shared=recent.shared)
         return partly
 
-    def _recent_as_it_is(self, session_id: str) -> Recent | None:
-        """Return what was kept of the session's file, if that is large and holds it still."""
+    def _unchanged_recent(self, session_id: str) -> Recent | None:
+        """Return the cached entry of a large file, if the file still has its stamp."""
         recent = self.recent.of(session_id)
         if recent is None or len(recent.file.data) < LARGE:
             return None
@@ -122,7 +122,7 @@ class SessionFiles:
         return recent if isinstance(data, bytes) and holds(path, data) else None
 
     def _whole(self, session_id: str, file: SessionFile) -> SessionFile:
-        """Return the file with all its messages read; those are kept with it, and count."""
+        """Return the file with all messages decoded, and cache it so."""
         whole = file.whole()
         recent = self.recent.of(session_id)
         if whole is not file and recent is not None and recent.file is file:
@@ -138,11 +138,11 @@ class SessionFiles:
             raise SessionCorrupt(session_id, error.reason) from error
 
     def change(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
-        """Write what the session becomes, unless that is the session itself, and return it."""
+        """Write ``change(session)``, unless it is the same object, and return it."""
         return self.replace(file, change(file.session), recovers=recovers)
 
     def replace(self, file: SessionFile, changed: Session, *, recovers: bool = False) -> Session:
-        """Write what the session became, unless that is the session itself, and return it."""
+        """Write the changed session, unless it is the same object, and return it."""
         if changed is file.session:
             return changed
         changed = file.noting(counted(changed))
@@ -152,31 +152,31 @@ class SessionFiles:
     def write(
         self, session: Session, *, before: SessionFile | None = None, recovers: bool = False
     ) -> None:
-        """Write the session, in the place of the file ``before`` or of none.
+        """Write the session, replacing the file ``before`` or creating a new one.
 
         Args:
             session: The session.
-            before: Its file so far.
-            recovers: Whether it may use the room that is kept for recoveries.
+            before: The current file; None for a new session.
+            recovers: Whether it may use the space reserved for recoveries.
 
         Raises:
-            FileExistsError: Something is there, and ``before`` is not given.
-            ValidationFailed: The session is too large, or can't be written as JSON.
-            StorageFull, StorageReadOnly: By the disk.
+            FileExistsError: The file exists, and ``before`` is None.
+            ValidationFailed: The session is too large, or can't be encoded as JSON.
+            StorageFull, StorageReadOnly: The file can't be written.
         """
         session_id = session.session_id if before is None else before.session.session_id
         new = rewrite(session, before)
         size = new.size
         require_room(size, None if before is None else len(before.data), recovers=recovers)
         recent = None if before is None else self._recent_of(session_id, before)
-        new = _as_read(new, before, recent)
+        new = _as_lazy_as_before(new, before, recent)
         done = self._put(session_id, new, before, recent)
         shared = _shared(new, before, recent)
         if done.stamp is not None and (ends := new.ends()) is not None:
-            if _is_to_be_noted(session):
+            if _needs_note(session):
                 self.recent.forget(session_id)
                 return
-            self._leave_out(session_id, ends)
+            self._drop_text(session_id, ends)
             self.recent.keep(session_id, ends, stamp=done.stamp, shared=shared)
         elif size > MOST_BYTES or new.stays:
             self.recent.forget(session_id)
@@ -184,7 +184,7 @@ class SessionFiles:
             data = new.joined()
             if (written := new.written(data)) is not None:
                 self.recent.keep(session_id, written, stamp=done.stamp, shared=shared)
-            elif before is None and not session.messages:  # its first turn is near
+            elif before is None and not session.messages:  # its first turn follows soon
                 self.recent.keep(session_id, SessionFile.of(data, session_id))
 
     def _put(
@@ -201,11 +201,11 @@ class SessionFiles:
                 pieces = in_pieces([self._as_part(session_id, it, recent) for it in new.parts])
             write_atomically(path, pieces, exclusive=before is None, durable=self._durable)
             if before is not None and len(before.data) >= LARGE:
-                drop_spare(path)  # what was taken out of a session shall be gone
+                drop_spare(path)  # removed content must not remain on disk
             return Replaced(new.size, None)
         except FileChangedError as error:
             raise _changed(session_id) from error
-        finally:  # it may be there although the directory could not be synced
+        finally:  # the file may be replaced even if syncing the directory failed
             self._saved(session_id)
 
     def _as_part(
@@ -213,22 +213,22 @@ class SessionFiles:
     ) -> bytes | memoryview | Range:
         if not isinstance(part, Stays):
             return part
-        if recent is None or recent.stamp is None:  # it was forgotten, or written meanwhile
+        if recent is None or recent.stamp is None:  # evicted, or written meanwhile
             raise _changed(session_id)
         return Range(self.path(session_id), recent.stamp, part.start, part.length)
 
     def _recent_of(self, session_id: str, file: SessionFile) -> Recent | None:
-        """Return what is known of a file that was read, if it is known still."""
+        """Return the cache entry of a file that was read, if it is still cached."""
         recent = self.recent.of(session_id)
         return recent if recent is not None and recent.file.data is file.data else None
 
-    def _leave_out(self, session_id: str, file: WrittenFile) -> None:
-        """Let go of the text that stands in the file, from which it can be read."""
+    def _drop_text(self, session_id: str, file: WrittenFile) -> None:
+        """Drop the text of lazy messages from the cache; it can be read from the file."""
         if isinstance(file.known, PartlyRead):
             file.known.unread.leave_to(partial(self._bytes, session_id))
 
     def can_hold(self, session: Session) -> bool:
-        """Return whether the session could be written by a recovery."""
+        """Return whether the session fits the size limit of recoveries."""
         try:
             before = self.read(session.session_id)
             return rewrite(counted(session), before).size <= SIZE_LIMIT
@@ -237,26 +237,26 @@ class SessionFiles:
 
 
 def require_room(size: int, size_before: int | None, *, recovers: bool = False) -> None:
-    """Refuse a session that is too large, but for one that gets smaller.
+    """Raise if a session is too large, unless it gets smaller.
 
     Args:
-        size: The number of its bytes.
-        size_before: How many it had so far; None for a new one.
-        recovers: Whether it may use the room that is kept for recoveries.
+        size: The new size in bytes.
+        size_before: The current size; None for a new session.
+        recovers: Whether it may use the space reserved for recoveries.
 
     Raises:
-        ValidationFailed: It is too large.
+        ValidationFailed: The session is too large.
     """
     limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
     if size > limit and (size_before is None or size > size_before or size > SIZE_LIMIT):
         raise ValidationFailed(
-            f"The session would be larger than {limit >> 20} MiB, and could soon be read "
-            "no more. Go on in a new one, or fork it from an earlier message."
+            f"The session would be larger than {limit >> 20} MiB, which is too large to be read. "
+            "Continue in a new session, or fork it from an earlier message."
         )
 
 
-def _as_read(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Rewrite:
-    """Return the file with those messages left to be read later that were so before."""
+def _as_lazy_as_before(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Rewrite:
+    """Return the file with the same lazy messages as before."""
     if before is None or recent is None or not new.continues(before):
         return new
     file = recent.file
@@ -266,10 +266,10 @@ def _as_read(new: Rewrite, before: SessionFile | None, recent: Recent | None) ->
     return msgspec.structs.replace(new, known=messages)
 
 
-def _is_to_be_noted(session: Session) -> bool:
-    """Return whether all messages were read, for another state that leaves some out.
+def _needs_note(session: Session) -> bool:
+    """Return whether the context state should get a note of the text it leaves out.
 
-    Where those stand is noted once all of the file was read.
+    That needs all messages decoded.
     """
     state, messages = session.metadata.context_state, session.messages
     if state is None or state.text is not None or type(messages) is not PartlyRead:
@@ -278,7 +278,7 @@ def _is_to_be_noted(session: Session) -> bool:
 
 
 def _shared(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> Shared | None:
-    """Return what the file before, which is the spare now, shares with whatever continues it."""
+    """Return what the previous file, now the spare, shares with files that continue it."""
     if before is None or recent is None or recent.stamp is None or before.messages_at is None:
         return None
     if not new.continues(before):
@@ -288,4 +288,4 @@ def _shared(new: Rewrite, before: SessionFile | None, recent: Recent | None) -> 
 
 
 def _changed(session_id: str) -> SessionCorrupt:
-    return SessionCorrupt(session_id, "another program has just changed it")
+    return SessionCorrupt(session_id, "another program changed it meanwhile")

@@ -1,4 +1,4 @@
-"""Keeps the metadata of sessions sorted for listings, at little cost for each change. Pure."""
+"""Keeps session metadata sorted for listings, with cheap updates. Pure."""
 
 import bisect
 from collections.abc import Iterable, Mapping
@@ -10,9 +10,9 @@ Found = SessionMetadata | Unreadable
 
 
 class SortedSessions:
-    """Holds what was found under each name: a session's metadata, or why it can't be read.
+    """Holds the result of reading each name: a session's metadata, or why it can't be read.
 
-    Not safe to use from several threads at once.
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class SortedSessions:
         self._listing: Listing | None = None
 
     def change(self, found: Mapping[str, Found], removed: Iterable[str] = ()) -> None:
-        """Replace what is known of some names, and forget others."""
+        """Update some names and remove others."""
         for name in (*removed, *found):
             self._forget(name)
         self.found |= found
@@ -62,5 +62,5 @@ class SortedSessions:
 
 
 def age(metadata: SessionMetadata) -> tuple[str, str]:
-    """Return what sessions are ordered by; the id decides, so that pages never overlap."""
+    """Return the sort key of sessions; ids break ties, so that pages never overlap."""
     return metadata.updated_at, metadata.session_id

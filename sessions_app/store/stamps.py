@@ -1,10 +1,9 @@
 """Recognizes files that this process wrote without reading them (docs/decisions/0103).
 
-The kernel sets a file's time of change whenever somebody writes to it. But its clock ticks only
-some hundred times a second: of two writes within a tick, the second leaves no trace. So a file of
-ours gets a time of the finer clock that no write gives it. Any write, within the same tick too,
-replaces that time by another one; whoever sets it back, or puts another file there, leaves a time
-or a number that is not ours either.
+The kernel sets mtime and ctime on every write, but with a coarse clock of some hundred ticks a
+second: of two writes within a tick, the second leaves no trace. So a written file gets an mtime
+from the fine clock, which no write would set. Any write, even within the same tick, replaces that
+mtime. Resetting it changes the ctime, and another file has another inode.
 """
 
 import contextlib
@@ -14,14 +13,14 @@ from typing import NamedTuple
 
 
 class Stamp(NamedTuple):
-    """Says which file it is, and which state of it.
+    """Identifies a file and its state.
 
     Attributes:
-        device: Where the file is kept.
-        inode: Its number there.
-        size: How many bytes it has.
-        written_ns: When it was written.
-        changed_ns: When it, or what is known of it, was changed.
+        device: The device number.
+        inode: The inode number.
+        size: The size in bytes.
+        written_ns: The mtime in ns.
+        changed_ns: The ctime in ns.
     """
 
     device: int
@@ -31,14 +30,14 @@ class Stamp(NamedTuple):
     changed_ns: int
 
     def is_same_content(self, other: "Stamp") -> bool:
-        """Return whether the file has not been written to; its names may have changed."""
+        """Return whether the file has not been written to; it may have been renamed or linked."""
         return self[:4] == other[:4]
 
 
 def stamped(descriptor: int) -> Stamp | None:
-    """Give a file that was just written a time of its own; None where its folder keeps none.
+    """Set the mtime of a file just written; return None if the file system does not keep it.
 
-    The file must not be known to others yet.
+    The file must not be visible to other programs yet.
     """
     now = time.time_ns()
     with contextlib.suppress(OSError):
@@ -56,7 +55,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def renamed(stamp: Stamp | None, path: str) -> Stamp | None:
-    """Return the stamp of a file that got its name just now; None if it is another by now."""
+    """Return the new stamp of a file just renamed; None if the file at the path is another one."""
     if stamp is None:
         return None
     with contextlib.suppress(OSError):
@@ -67,11 +66,11 @@ def renamed(stamp: Stamp | None, path: str) -> Stamp | None:
 
 
 def bears(path: str, stamp: Stamp) -> bool:
-    """Return whether the file at a path is the one with this stamp, unchanged."""
+    """Return whether the file at a path has this stamp."""
     try:
-        # Opening it makes file systems of networks ask for what is known of it.
+        # Opening the file makes network file systems refresh its attributes.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # reading it says why
+    except OSError:  # reading the file raises the error
         return False
     try:
         return stamp_of(os.fstat(descriptor)) == stamp

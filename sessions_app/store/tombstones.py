@@ -1,8 +1,8 @@
 """Remembers which sessions were deleted, to tell them from missing ones (docs/decisions/0026).
 
-A tombstone is a symbolic link that leads nowhere, ``{session_id}.deleted`` beside the claims; its
-target is the record (``time|version``). Journals and whatever else belongs to a session may be
-elsewhere, and be removed later, by another process than the one that deleted it.
+A tombstone is a dangling symbolic link ``{session_id}.deleted`` in the claims' directory, whose
+target is the record (``time|version``). The session's journals and other data may be elsewhere, and
+may be removed later by another process.
 """
 
 import time
@@ -16,11 +16,11 @@ KEPT_SECONDS = 30 * 86400.0
 
 
 class Tombstones:
-    """The tombstones of the sessions of one directory.
+    """Stores the tombstones of the sessions of one directory.
 
     Args:
-        directory: Where they are. Without it no turn ever ran on these sessions, so that
-            nothing of theirs is elsewhere: then none are made.
+        directory: The directory of claims. If it does not exist, no turn ever ran on these sessions
+            and they have no data elsewhere, so no tombstones are written.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -33,15 +33,15 @@ class Tombstones:
             self._path(session_id).symlink_to(f"{deleted_at}|{VERSION}")
 
     def read(self, session_id: str) -> str | None:
-        """Return when the session was deleted; None when it was not."""
+        """Return when the session was deleted, or None."""
         try:
             target = str(self._path(session_id).readlink())
-        except OSError:  # there is none, or something else lies there
+        except OSError:  # missing, or not a symbolic link
             return None
         return target.partition("|")[0]
 
     def remove(self, session_id: str) -> None:
-        """Forget that the session was deleted."""
+        """Remove the session's tombstone."""
         self._path(session_id).unlink(missing_ok=True)
 
     def sweep(self, exists: Callable[[str], bool]) -> int:
@@ -50,7 +50,7 @@ class Tombstones:
         newest = time.time() - KEPT_SECONDS
         for path in self._directory.glob(f"*{SUFFIX}"):
             session_id = path.name.removesuffix(SUFFIX)
-            with suppress(FileNotFoundError):  # another process sweeps too
+            with suppress(FileNotFoundError):  # removed by a concurrent sweep
                 if path.lstat().st_mtime <= newest or exists(session_id):
                     self.remove(session_id)
                     swept += 1

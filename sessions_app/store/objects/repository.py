@@ -120,10 +120,7 @@ class ObjectSessionRepository:
         recover: Recover | None = None,
         new: Session | None = None,
     ) -> tuple[Session, Result]:
-        """Claim the session for a turn of a process and change it, in one write.
-
-        Returns:
-            The changed session and the result of ``change``.
+        """Claim and change the session in one write; return it and the result of ``change``.
 
         Raises:
             SessionBusy: A turn is running.

@@ -333,7 +333,7 @@ def test_a_file_that_is_changed_between_reading_and_writing_it_is_left_alone(
         return say("third")(found)
 
     owner = repository.owners.mine()
-    with pytest.raises(SessionCorrupt, match="another program has just changed it"):
+    with pytest.raises(SessionCorrupt, match="another program changed it meanwhile"):
         repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (late(found), None))
     assert path.read_bytes().startswith(b"edited ")
     assert repository.claim_of(SESSION_ID) is None
