@@ -261,7 +261,7 @@ def _continue(descriptor: int, parts: Parts, until: int) -> int:
 
 
 def _lease_exclusively(descriptor: int) -> bool:
-    """Return whether no other program has the file open and it has no other hard link."""
+    """Take a write lease; return False if others have the file open or it has another hard link."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         return False

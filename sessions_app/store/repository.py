@@ -122,7 +122,7 @@ class SessionClaims(Protocol):
 
     owners: Owners
     keeps_begun: bool
-    """Whether claims record the calls that have begun; otherwise only the turn's journal does."""
+    """True if claims record the calls that have begun; otherwise only the turn's journal does."""
 
     def claim(
         self,

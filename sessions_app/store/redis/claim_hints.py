@@ -1,7 +1,7 @@
-"""Keeps hints at claims in a Redis hash; if they are lost, claims are found when sessions are used.
+"""Stores claim hints in a Redis hash; if it is lost, claims are found when sessions are used.
 
-``{prefix}claimed`` maps ``{session} {turn}`` to ``{owner} {started_at}``. A session may have more:
-of two turns that want it only one gets it, and each takes back its own.
+``{prefix}claimed`` maps ``{session} {turn}`` to ``{owner} {started_at}``. A session may have
+several hints: of competing turns only one gets the claim, and each removes its own hint.
 """
 
 import logging
@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 
 
 class RedisClaimHints:
-    """Hints at the claims on one storage's sessions.
+    """Stores claim hints in Redis; implements ``ClaimHints``.
 
-    What could not be taken back, because Redis was away, is taken back with the next call.
+    Hints that could not be removed while Redis was unreachable are removed by the next call.
 
     Args:
-        connection: The server, under the prefix of the storage.
+        connection: The Redis connection, with the storage's key prefix.
     """
 
     def __init__(self, connection: RedisConnection) -> None:
@@ -31,7 +31,7 @@ class RedisClaimHints:
         self._stale: set[str] = set()
 
     def note(self, hint: ClaimHint) -> None:
-        """Note a claim that is about to be made; ``StorageUnavailable``."""
+        """Store a hint before its claim is written; raises ``StorageUnavailable``."""
         with self._connection.translated():
             self._connection.client.hset(
                 self._key,
@@ -40,26 +40,26 @@ class RedisClaimHints:
             )
 
     def clear(self, session_id: str, turn_id: str) -> None:
-        """Forget a claim; later, where Redis is away."""
+        """Remove a hint, or do so later if Redis is unreachable."""
         with self._lock:
             self._stale.add(_field(session_id, turn_id))
         try:
-            self._take_back()
+            self._remove_stale()
         except StorageUnavailable:
             logger.warning(
-                "a hint at a claim stays until Redis is back",
+                "redis is unreachable, a claim hint will be removed later",
                 extra={"session_id": session_id, "turn_id": turn_id},
             )
 
     def all(self) -> Sequence[ClaimHint]:
-        """Return all hints; ``StorageUnavailable``."""
-        self._take_back()
+        """Return all hints; raises ``StorageUnavailable``."""
+        self._remove_stale()
         with self._connection.translated():
             found = self._connection.client.hgetall(self._key)
         hints = (_hint(_text(field), _text(value)) for field, value in found.items())
         return [hint for hint in hints if hint is not None]
 
-    def _take_back(self) -> None:
+    def _remove_stale(self) -> None:
         with self._lock:
             stale = list(self._stale)
         if stale:
@@ -74,7 +74,7 @@ def _field(session_id: str, turn_id: str) -> str:
 
 
 def _hint(field: str, value: str) -> ClaimHint | None:
-    """Return the hint of a field; None where others wrote what makes no sense here."""
+    """Decode the hint of a field; return None if it is invalid."""
     session_id, _, turn_id = field.partition(" ")
     owner, _, started_at = value.partition(" ")
     return ClaimHint(session_id, turn_id, owner, started_at) if turn_id and owner else None

@@ -1,4 +1,4 @@
-"""Connects a process to Redis or Valkey, and says in typed errors what is wrong with it."""
+"""Connects a process to Redis or Valkey, and translates errors to typed ones."""
 
 import logging
 import re
@@ -19,31 +19,31 @@ from sessions_app.store.redis.url import RedisUrl, masked, parse_redis_url
 logger = logging.getLogger(__name__)
 
 ROOT = "mochi:"
-"""The prefix of every key. Those of agents' sessions have ``a:`` behind it, those of sessions that
-are not saved ``e:``."""
+"""The prefix of every key, followed by ``a:`` for agents' sessions and ``e:`` for ephemeral ones.
+"""
 MOST_CONNECTIONS = 64
 
 _REASON = re.compile(
     r"(?:^|-)(OOM|READONLY|LOADING|BUSY|MISCONF|CLUSTERDOWN|MASTERDOWN|NOREPLICAS) "
 )
-"""Answers of a server that is not at fault with us; those of a script's command are in its own."""
+"""The error replies of a server that is temporarily unable to serve, also from within a script."""
 
 
 class RedisConnection:
     """Holds the connections of one process to a Redis or Valkey server.
 
-    It connects on first use, and anew after a fork. Its calls block: make them in threads.
+    It connects on first use, and again after a fork. Calls block: make them in threads.
 
     Args:
-        url: The server.
-        prefix: What all keys begin with.
-        replicas: How many replicas must have a write before it is confirmed.
-        timeout_seconds: For how long an answer is waited for.
+        url: The server's URL.
+        prefix: The prefix of all keys.
+        replicas: The number of replicas that must acknowledge a write.
+        timeout_seconds: The reply timeout.
 
     Attributes:
-        root: What the keys begin with that all storages share.
+        root: The prefix of keys that all storages share.
         shown: The server's URL without its password.
-        shared: Whose connections these are; None if they are its own.
+        shared: The object whose connections this one uses; None if its own.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class RedisConnection:
 
     @cached_property
     def client(self) -> redis.Redis:
-        """The client, which may be used by any thread."""
+        """The client, which is thread-safe."""
         return self.shared.client if self.shared is not None else self._connect()
 
     def under(self, prefix: str) -> "RedisConnection":
-        """Return the same connections with keys that have another prefix behind the root's."""
+        """Return the same connections with another key prefix, added to the root's."""
         other = copy(self)
         other.__dict__.pop("client", None)
         other.prefix = self.root + prefix
@@ -75,24 +75,24 @@ class RedisConnection:
         return other
 
     def key(self, *parts: str) -> str:
-        """Return the key of what belongs to one storage."""
+        """Return a key of this storage."""
         return self.prefix + ":".join(parts)
 
     def root_key(self, *parts: str) -> str:
-        """Return the key of what all storages share."""
+        """Return a key that all storages share."""
         return self.root + ":".join(parts)
 
     def script(self, lua: str) -> Callable[..., Any]:
-        """Return a script as a function of ``keys`` and ``args``, which the server runs at once."""
+        """Return a Lua script as a function of ``keys`` and ``args``, executed atomically."""
         return self.client.register_script(lua)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raise what goes wrong with the server as errors of ours.
+        """Translate errors of the client library in the block.
 
         Raises:
-            StorageFull: The server has no memory left.
-            StorageUnavailable: It can't be reached, or takes no writes now.
+            StorageFull: The server is out of memory.
+            StorageUnavailable: The server can't be reached, or accepts no writes.
         """
         try:
             yield
@@ -109,30 +109,30 @@ class RedisConnection:
             raise self._unavailable(error) from error
 
     def confirm(self) -> None:
-        """Wait until as many replicas as were asked for have everything that was written so far.
+        """Wait until the configured number of replicas has all writes made so far.
 
-        The server's own disk is not waited for: it is synced once a second, and that is what one
-        who approves a call would wait (docs/decisions/0068).
+        Does not wait for the server's disk: it is synced once a second, which would delay each
+        approval by as much (docs/decisions/0068).
 
         Raises:
-            StorageUnavailable: Too few have it in time; what was written may be lost.
+            StorageUnavailable: Too few replicas have them in time; the writes may be lost.
         """
         if not self.replicas:
             return
         milliseconds = int(self.timeout_seconds * 500)
         with self.translated(), self.client.pipeline(transaction=False) as pipeline:
-            # It waits for the writes of its own connection. This one is behind those of all others.
+            # WAIT covers writes of its own connection only; this one comes after all others.
             pipeline.set(self.root_key("confirm"), b"1", px=1000)
             pipeline.execute_command("WAIT", self.replicas, milliseconds)
             _, replicas = pipeline.execute()
         if replicas < self.replicas:
-            raise StorageUnavailable("Too few replicas of Redis took a write in time.")
+            raise StorageUnavailable("Too few Redis replicas acknowledged a write in time.")
 
     def address(self) -> RedisUrl:
-        """Return where the server is now, for a connection of one's own; asks the Sentinels.
+        """Return the current address of the primary, for a separate connection; queries Sentinels.
 
         Raises:
-            StorageUnavailable: No Sentinel knows it.
+            StorageUnavailable: No Sentinel knows the primary.
         """
         url = parse_redis_url(self._url)
         if not url.name:
@@ -147,7 +147,7 @@ class RedisConnection:
         )
 
     def close(self) -> None:
-        """Close the connections; a later call opens others."""
+        """Close the connections; a later call opens new ones."""
         if "client" in self.__dict__ and self.shared is None:
             self.client.close()
 
@@ -158,7 +158,7 @@ class RedisConnection:
             "username": url.username,
             "password": url.password,
             "max_connections": MOST_CONNECTIONS,
-            **self._patience(),
+            **self._timeouts(),
         }
         if url.name:
             client: redis.Redis = self._sentinels(url).master_for(url.name, **options)
@@ -170,11 +170,11 @@ class RedisConnection:
 
     def _sentinels(self, url: RedisUrl) -> Sentinel:
         hosts: Sequence[tuple[str, int]] = list(url.hosts)
-        # Said for the Sentinels themselves, too: or each that is away would be asked for seconds.
-        return Sentinel(hosts, sentinel_kwargs=self._patience(), **self._patience())
+        # The timeouts also apply to the Sentinels: each unreachable one would cost seconds.
+        return Sentinel(hosts, sentinel_kwargs=self._timeouts(), **self._timeouts())
 
-    def _patience(self) -> dict[str, Any]:
-        """Return the options of each connection. Nothing is asked twice: it may have been done."""
+    def _timeouts(self) -> dict[str, Any]:
+        """Return the timeouts of connections, without retries: a command may have been executed."""
         return {
             "socket_timeout": self.timeout_seconds,
             "socket_connect_timeout": self.timeout_seconds,

@@ -1,17 +1,17 @@
-"""Keeps the entries of a session index in Redis, with atomic changes.
+"""Stores the entries of a session index in Redis, with atomic changes.
 
 ::
 
-    idx:{store}:meta         hash: session -> what is known of its object
-    idx:{store}:log          stream: the sessions whose entries changed, the last 20,000 or so
-    idx:{store}:state        hash: "build" names the making of the index, "checked" says when it
-                             was compared last
-    idx:{store}:dirty        sorted set: sessions that are written, by the time of the first mark
+    idx:{store}:meta         hash: session -> the entry of its object
+    idx:{store}:log          stream: the sessions whose entries changed, about the last 20,000
+    idx:{store}:state        hash: "build" is the id of the index's build, "checked" the time of
+                             the last comparison
+    idx:{store}:dirty        sorted set: sessions being written, by the time of the first mark
     idx:{store}:marks:{id}   set: the marks of these writes
-    idx:{store}:rebuilding   who compares the index with the objects just now
+    idx:{store}:rebuilding   the token of the process comparing the index with the objects
 
-Two writes that overlap may tell the index in another order than they were made in. Each sees the
-other's mark then, and leaves its own, so that the session is read again; so does a write whose mark
+Overlapping writes may be reported in another order than they were made. Each then finds the other's
+mark and leaves its own, so that the session is read again. The same happens to a write whose mark
 was cleared meanwhile.
 """
 
@@ -26,7 +26,7 @@ from sessions_app.store.redis.connection import RedisConnection
 
 LOGGED = 20_000
 PASSAGE = 2_000
-"""The changes that are read from the log at once; after more of them all entries are."""
+"""The maximum number of changes read from the log; with more, all entries are read."""
 FIRST = b"0-0"
 
 _NOW = """
@@ -138,13 +138,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of the index since a position in its log.
 
     Attributes:
-        build: Names the making of the index; empty while it is not made.
-        unchecked_ms: For how long nobody has compared it with the objects.
-        is_continued: Whether the log goes on from the place, and all changes are in ``changed``.
-        is_lost: Whether the log ends before the place: the index forgot what it had been told.
-        changed: The sessions whose entries changed; some twice.
-        last: The log's end.
-        due: Sessions that have been dirty for too long; nobody else is told of them for a while.
+        build: The id of the index's build; empty before it is complete.
+        unchecked_ms: The time since the last comparison with the objects.
+        is_continued: Whether the log still has the position, so that ``changed`` is complete.
+        is_lost: Whether the log ends before the position: Redis has lost data.
+        changed: The sessions whose entries changed, possibly with duplicates.
+        last: The end of the log.
+        due: Sessions that have been dirty for too long; other callers don't get them for a while.
     """
 
     build: str
@@ -157,11 +157,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexEntries:
-    """The entries of one index. Calls block for moments; all raise ``StorageError``.
+    """Stores the entries of one index. Calls block briefly; all raise ``StorageError``.
 
     Args:
-        connection: Redis.
-        store: The name of the store that is indexed; another one has another index.
+        connection: The Redis connection.
+        store: The name of the indexed store; each store has its own index.
     """
 
     def __init__(self, connection: RedisConnection, store: str) -> None:
@@ -183,41 +183,41 @@ class IndexEntries:
         return self._connection.key("idx", self._store, *parts)
 
     def mark(self, session_id: str, mark: str) -> Sequence[str]:
-        """Mark a session as being written or read again; return the marks it had."""
+        """Mark a session as being written or read again; return its earlier marks."""
         with self._connection.translated():
             marks = self._mark(keys=self._marked(session_id), args=[session_id, mark])
         return [each.decode() for each in marks]
 
     def wrote(self, session_id: str, mark: str, entry: bytes) -> None:
-        """Keep what a write told of a session, and clear its mark unless the order is in doubt.
+        """Store the entry of a write, and clear its mark unless the order of writes is unknown.
 
         Args:
             session_id: The session.
-            mark: The write's mark.
-            entry: What to keep; empty: the session is gone.
+            mark: The mark of the write.
+            entry: The entry; empty if the session was deleted.
         """
         with self._connection.translated():
             self._wrote(keys=self._all_of(session_id), args=[session_id, mark, entry])
 
     def unmark(self, session_id: str, mark: str) -> None:
-        """Clear the mark of a write that was not made."""
+        """Clear the mark of a failed write."""
         with self._connection.translated():
             self._unmark(keys=self._marked(session_id), args=[session_id, mark])
 
     def read_again(self, session_id: str, mark: str, entry: bytes, settled: Sequence[str]) -> None:
-        """Keep what was read of a session, unless somebody writes it just now.
+        """Store the entry of a session that was read, unless it is being written.
 
         Args:
             session_id: The session.
-            mark: The reader's mark, from before it read.
-            entry: What to keep; empty: the session is gone.
-            settled: Marks of writes that are over, which are cleared.
+            mark: The reader's mark, set before reading.
+            entry: The entry; empty if the session does not exist.
+            settled: Marks of finished writes, to be cleared.
         """
         with self._connection.translated():
             self._read(keys=self._all_of(session_id), args=[session_id, mark, entry, *settled])
 
     def look(self, last: bytes, *, due_after_ms: int) -> Look:
-        """Return what changed since a place in the log."""
+        """Return the changes since a position in the log."""
         with self._connection.translated():
             build, unchecked, newest, there, changed, end, due = self._look(
                 keys=[self._dirty, self._log, self._state], args=[last, PASSAGE + 1, due_after_ms]
@@ -234,13 +234,13 @@ class IndexEntries:
         )
 
     def place(self) -> bytes:
-        """Return the log's end."""
+        """Return the end of the log."""
         with self._connection.translated():
             newest: Any = self._connection.client.xrevrange(self._log, count=1)
         return bytes(newest[0][0]) if newest else FIRST
 
     def all(self) -> Iterator[tuple[str, bytes]]:
-        """Yield all entries; of those that change meanwhile any state, and the log tells."""
+        """Yield all entries; concurrent changes may be missing, but are in the log."""
         with self._connection.translated():
             for session_id, entry in self._connection.client.hscan_iter(self._meta, count=1000):
                 yield session_id.decode(), entry
@@ -254,23 +254,23 @@ class IndexEntries:
         return dict(zip(session_ids, entries, strict=True))
 
     def doubt(self) -> None:
-        """Have the index compared with the objects soon."""
+        """Request a comparison of the index with the objects."""
         with self._connection.translated():
             self._connection.client.hdel(self._state, "checked")
 
     def begin_rebuild(self, *, lease_ms: int) -> str | None:
-        """Return a token for who compares the index with the objects; None if another does."""
+        """Take the lease for a comparison; return its token, or None if another process has it."""
         token = secrets.token_hex(8)
         with self._connection.translated():
             return token if self._begin(keys=[self._rebuilding], args=[token, lease_ms]) else None
 
     def go_on(self, token: str, *, lease_ms: int) -> bool:
-        """Return whether it still is this one's to compare."""
+        """Renew the lease of a comparison; return False if it was lost."""
         with self._connection.translated():
             return bool(self._go_on(keys=[self._rebuilding], args=[token, lease_ms]))
 
     def end_rebuild(self, token: str, *, complete: bool) -> bool:
-        """Let others compare, and note whether all was; return False where it was another's."""
+        """End the lease and record whether all was compared; return False if it was lost."""
         with self._connection.translated():
             return bool(
                 self._end(keys=[self._rebuilding, self._state], args=[token, int(complete)])
@@ -284,6 +284,6 @@ class IndexEntries:
 
 
 def _place(entry: bytes) -> tuple[int, int]:
-    """Return the id of an entry of a log as what it is ordered by."""
+    """Return the id of a log entry as a sort key."""
     time, _, number = (entry or FIRST).partition(b"-")
     return int(time), int(number)

@@ -1,4 +1,4 @@
-"""Holds a session index in memory, as it was when Redis was last read."""
+"""Caches a session index in memory, as of the last read from Redis."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from sessions_app.store.sorted_sessions import Found, SortedSessions
 
 
 class KnownSessions:
-    """Knows what the index says of all sessions; safe to use from several threads.
+    """Caches the entries of an index. Thread-safe.
 
     Args:
         entries: The index.
-        due_after_ms: The age at which a mark of a write is due to be looked after.
+        due_after_ms: The age of a write's mark at which the session is read again.
     """
 
     def __init__(self, entries: IndexEntries, *, due_after_ms: int) -> None:
@@ -30,17 +30,17 @@ class KnownSessions:
         return len(self._indexed)
 
     def listing(self, *, complete: bool) -> Listing:
-        """Return what is known, as a listing."""
+        """Return the cached entries as a listing."""
         with self._lock:
             return self._sessions.listing(complete=complete)
 
     def refresh(self) -> tuple[Look, Sequence[str]]:
-        """Take over what changed; return the look at it, and the sessions to be read again.
+        """Update the cache; return the changes of the index and the sessions to be read again.
 
-        While the index is not made, nothing is forgotten that was known before.
+        Until the index is built, no cached entries are dropped.
 
         Raises:
-            StorageError: The index is out of reach.
+            StorageError: The index can't be reached.
         """
         with self._lock:
             look = self._entries.look(self._last, due_after_ms=self._due_after_ms)
@@ -56,12 +56,14 @@ class KnownSessions:
             return look, [*look.due, *broken]
 
     def put(self, session_id: str, indexed: Indexed | None) -> None:
-        """Know something that the index was not told."""
+        """Cache an entry that could not be stored in the index."""
         with self._lock:
             self._change({session_id: indexed})
 
     def _load(self, *, replaces: bool) -> Sequence[str]:
-        place = self._entries.place()  # before the entries: what changes meanwhile comes after it
+        place = (
+            self._entries.place()
+        )  # before the entries, so that concurrent changes come after it
         entries = dict(self._entries.all())
         before = self._indexed.keys() - entries.keys() if replaces else ()
         broken = self._take([*entries.items(), *((session_id, None) for session_id in before)])
@@ -69,7 +71,7 @@ class KnownSessions:
         return broken
 
     def _take(self, entries: Iterable[tuple[str, bytes | None]]) -> Sequence[str]:
-        """Take over entries, and return the sessions of those that can't be read."""
+        """Decode and cache entries; return the sessions of invalid ones."""
         changed: dict[str, Indexed | None] = {}
         broken: list[str] = []
         for session_id, entry in entries:

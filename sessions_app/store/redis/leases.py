@@ -1,14 +1,14 @@
 """Detects which processes of all machines are alive, by leases that they renew in Redis.
 
-Every process has one lease, which a thread of its own renews three times in its length. One that
-could not renew it in time is given up by whoever looks next, and for ever: the same script that
-finds no lease leaves a tombstone, and a process that meets its own ends what it does and takes
-another id. So no verdict flips, however long a process was frozen.
+Every process has one lease, which a thread renews by heartbeats three times per lease length. A
+process whose lease has expired is declared dead for good by the next process that checks: the
+script that finds no lease writes a tombstone. A process that finds its own tombstone ends its turns
+and takes a new id. So a verdict never flips, however long a process was frozen.
 
-Nobody is given up because Redis was away, or has forgotten: then everybody comes back at another
-moment. Only a process condemns others that itself has had its lease for a whole length of one,
-without a break, on this very server. Redis measures leases, and a process its own silence; no
-clock is compared with another one (docs/decisions/0064).
+No process is declared dead because Redis was unreachable or lost its data: a process may declare
+others dead only after having held its own lease for a full length without a break on the same
+server run. Redis measures leases, and each process its own silence; clocks of different machines
+are never compared (docs/decisions/0064).
 """
 
 import logging
@@ -24,12 +24,12 @@ from sessions_app.store.redis.connection import RedisConnection
 logger = logging.getLogger(__name__)
 
 BEATS = 3
-"""The times that a lease is renewed in its length."""
+"""The number of heartbeats per lease length."""
 RETRIES = 4
-"""The times that a beat is tried again, while Redis is away, in the pause between two."""
+"""The number of retries of a failed heartbeat before the next one is due."""
 TOMBSTONE_SECONDS = 86_400
 MOST_SILENT_SECONDS = TOMBSTONE_SECONDS / 2
-"""After which silence a process gives itself up: its tombstone could be forgotten already."""
+"""The silence after which a process declares itself dead: its tombstone could have expired."""
 MOST_KNOWN_DEAD = 10_000
 
 _RUN_ID = "local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')\n"
@@ -46,9 +46,9 @@ redis.call('SET', KEYS[1], string.format('%.0f', now), 'PX', ARGV[1])
 return {1, run}
 """
 )
-"""Renew a lease. Keys: lease, tombstone. Arguments: milliseconds. 0: its tombstone is there.
+"""Renew a lease. Keys: lease, tombstone. Arguments: milliseconds. Returns 0 with a tombstone.
 
-The value of a lease is the time since which it is there without a break."""
+The value of a lease is the time since when it has existed without a break."""
 
 _LOOK = (
     """
@@ -64,8 +64,9 @@ redis.call('SET', KEYS[2], '1', 'EX', ARGV[3])
 return 0
 """
 )
-"""Look at another process. Keys: its lease, its tombstone, the asker's lease. Arguments:
-milliseconds, the run that the asker knows, seconds of a tombstone. 0 dead, 1 alive, 2 unknown."""
+"""Check another process. Keys: its lease, its tombstone, the caller's lease. Arguments: lease
+length in ms, the server run known to the caller, TTL of tombstones in s. Returns 0 for dead, 1 for
+alive, 2 for unknown."""
 
 _CONDEMN = """
 redis.call('DEL', KEYS[1])
@@ -74,21 +75,21 @@ redis.call('SET', KEYS[2], '1', 'EX', ARGV[1])
 
 
 def _boot_time() -> float:
-    """Return seconds that go on while the machine sleeps, where the system can tell."""
+    """Return a monotonic time in seconds that includes suspension, if the system has one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class LeaseOwners:
-    """The processes that have a lease under the root of a connection's keys.
+    """Detects living processes by leases; implements ``Owners``.
 
-    All storages of a process share one. Nothing is sent before an id is asked for.
+    All storages of a process share one instance. Nothing is sent before an id is needed.
 
     Args:
-        connection: To the server that keeps the leases.
-        lease_seconds: After which silence a process is dead.
-        name: What the ids of this process begin with; one of its own if empty.
-        clock: Measures this process's silence.
-        in_background: Whether a thread renews the lease. If not, ``beat`` is to be called.
+        connection: The Redis connection.
+        lease_seconds: The length of a lease.
+        name: The prefix of this process's ids; generated if empty.
+        clock: Measures this process's silence, in seconds.
+        in_background: Whether a thread renews the lease; if not, call ``beat``.
     """
 
     def __init__(
@@ -107,39 +108,40 @@ class LeaseOwners:
         self._in_background = in_background
         self._condemned_calls: list[Callable[[str], None]] = []
         self._dead: dict[str, None] = {}
-        self._of_processes: dict[int, _Life] = {}
+        self._of_processes: dict[int, _LeaseState] = {}
 
     def mine(self) -> str:
-        """Return the id of this process, which others take for living from now on.
+        """Return the id of this process, which other processes consider alive from now on.
 
         Raises:
-            StorageUnavailable: It has none, and can't get one now, or could not renew its lease.
-            StorageFull: Redis is full.
+            StorageUnavailable: The process can't get an id, or could not renew its lease.
+            StorageFull: Redis is out of memory.
         """
-        life = self._life()
+        life = self._current()
         while (owner := life.owner) is None or not life.holds():
             self.beat(is_first=True)
             if self._in_background:
-                life.keep_beating(self._beat_or_wait)
+                life.start_heartbeats(self._beat_or_wait)
         return owner
 
     def lives(self, owner: str) -> bool:
-        """Return whether the process with this id lives.
+        """Return whether the process with this id is alive.
 
-        True, too, while nobody can tell: when Redis is away, and for a lease after it was.
+        Also returns True while that is unknown: Redis is unreachable, or was so less than a lease
+        length ago.
         """
         if not owner or owner in self._dead:
             return False
-        life = self._life()
+        life = self._current()
         if owner == life.owner:
             return True
         try:
             verdict = self._leases.look(owner, life.owner or "", life.run)
         except StorageError:
-            life.doubt()
+            life.note_outage()
             return True
         if verdict == _UNKNOWN and life.owner is None:
-            self._begin_to_live()
+            self._get_lease()
         if verdict != _DEAD:
             return True
         if len(self._dead) >= MOST_KNOWN_DEAD:
@@ -148,29 +150,29 @@ class LeaseOwners:
         return False
 
     def holds(self) -> bool:
-        """Return whether others take this process for living, as its lease was renewed in time."""
+        """Return whether this process's lease was renewed in time, so others consider it alive."""
         life = self._of_processes.get(os.getpid())
         return life is None or life.holds()
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
-        """Have ``call`` called, in a thread, with an id of this process that others gave up."""
+        """Register a callback, run in a thread, for ids of this process declared dead."""
         self._condemned_calls.append(call)
 
     def sweep(self) -> int:
-        """Remove nothing: leases and tombstones go by themselves."""
+        """Do nothing: leases and tombstones expire in Redis."""
         return 0
 
     def condemn(self, owner: str) -> None:
-        """Give up a process that is known to be dead, without waiting for its lease's end.
+        """Declare a process dead that is known to be, without waiting for its lease to expire.
 
         Raises:
-            StorageUnavailable, StorageFull: It can't be written down now.
+            StorageUnavailable, StorageFull: The tombstone can't be written.
         """
         self._leases.condemn(owner)
         self._dead[owner] = None
 
     def condemn_process(self, name: str) -> None:
-        """Give up all ids of a process that had this name, as its parent does that saw it die."""
+        """Declare all ids of a process with this name dead; for the parent that saw it die."""
         for number in range(1, MOST_KNOWN_DEAD):
             owner = f"{name}-{number}"
             was_dead = self._leases.is_dead(owner)
@@ -179,9 +181,9 @@ class LeaseOwners:
                 return
 
     def release(self) -> None:
-        """Give up the lease of this process, whose turns are all saved, and renew it no more.
+        """End the lease of this process for good, after all its turns were saved.
 
-        Does not fail: a lease that can't be given up now ends by itself.
+        Never raises: a lease that can't be ended now expires.
         """
         life = self._of_processes.pop(os.getpid(), None)
         if life is None:
@@ -191,25 +193,25 @@ class LeaseOwners:
             if life.owner is not None:
                 self.condemn(life.owner)
         except StorageError as error:
-            logger.warning("a lease could not be given up", extra={"reason": error.message})
+            logger.warning("a lease could not be released", extra={"reason": error.message})
 
     def beat(self, *, is_first: bool = False) -> None:
-        """Renew the lease of this process, or find that others gave it up.
+        """Renew the lease of this process, or learn that it was declared dead.
 
         Args:
-            is_first: Whether it shall get an id if it has none.
+            is_first: Whether to take an id if there is none.
 
         Raises:
-            StorageUnavailable, StorageFull: That is not known now.
+            StorageUnavailable, StorageFull: The lease could not be renewed.
         """
-        life = self._life()
-        with life.lock:  # answers are heard in the order in which they were given
+        life = self._current()
+        with life.lock:  # replies are processed in their order
             lost = self._renew(life, is_first=is_first)
         if lost is not None:
-            self._tell_condemned(lost)
+            self._notify_condemned(lost)
 
-    def _renew(self, life: "_Life", *, is_first: bool) -> str | None:
-        """Renew a lease; return the id that was lost instead."""
+    def _renew(self, life: "_LeaseState", *, is_first: bool) -> str | None:
+        """Renew a lease; return the id if it was lost, else None."""
         owner = life.owner or (life.next_owner() if is_first else None)
         if owner is None:
             return None
@@ -217,7 +219,7 @@ class LeaseOwners:
         try:
             is_alive, run = self._leases.beat(owner)
         except StorageError:
-            life.doubt()
+            life.note_outage()
             raise
         if is_alive and not life.is_forgotten(sent):
             life.renewed(owner, sent, run)
@@ -225,7 +227,7 @@ class LeaseOwners:
         return life.lost()
 
     def _beat_or_wait(self) -> float:
-        """Renew the lease; return the seconds until it shall be done again."""
+        """Renew the lease; return the seconds until the next heartbeat."""
         between = self.lease_seconds / BEATS
         try:
             self.beat()
@@ -234,28 +236,28 @@ class LeaseOwners:
             return between / RETRIES
         return between
 
-    def _tell_condemned(self, owner: str) -> None:
-        logger.error("others gave this process up; its turns end", extra={"owner": owner})
+    def _notify_condemned(self, owner: str) -> None:
+        logger.error("this process was declared dead; its turns end", extra={"owner": owner})
         for call in list(self._condemned_calls):
             try:
                 call(owner)
-            except Exception:  # the others must be told
-                logger.exception("a turn could not be told that its process was given up")
+            except Exception:  # the other callbacks must run
+                logger.exception("a turn could not be notified that its process was declared dead")
 
-    def _begin_to_live(self) -> None:
-        """Get a lease, without which nobody can be condemned."""
+    def _get_lease(self) -> None:
+        """Get a lease, which is required to declare others dead."""
         try:
             self.mine()
         except StorageError as error:
-            logger.warning("no lease could be had", extra={"reason": error.message})
+            logger.warning("no lease could be obtained", extra={"reason": error.message})
 
-    def _life(self) -> "_Life":
-        """Return what this process, which may be a fork, knows of its lease."""
+    def _current(self) -> "_LeaseState":
+        """Return the lease state of this process; a new one in a forked child."""
         life = self._of_processes.get(os.getpid())
         if life is None:
             name = self._names.pop(os.getpid(), "") or secrets.token_hex(8)
             life = self._of_processes.setdefault(
-                os.getpid(), _Life(name, self.lease_seconds, self._clock)
+                os.getpid(), _LeaseState(name, self.lease_seconds, self._clock)
             )
         return life
 
@@ -264,7 +266,7 @@ _DEAD, _ALIVE, _UNKNOWN = range(3)
 
 
 class _Leases:
-    """The leases and tombstones in Redis."""
+    """Reads and writes leases and tombstones in Redis."""
 
     def __init__(self, connection: RedisConnection, lease_seconds: float) -> None:
         self._connection = connection
@@ -274,13 +276,13 @@ class _Leases:
         self._condemn = connection.script(_CONDEMN)
 
     def beat(self, owner: str) -> tuple[bool, bytes]:
-        """Renew a lease; return whether its owner lives, and which run of the server says so."""
+        """Renew a lease; return whether its owner is alive, and the run id of the server."""
         with self._connection.translated():
             alive, run = self._beat(keys=self._keys(owner), args=[self._milliseconds])
         return bool(alive), run
 
     def look(self, owner: str, asker: str, run: bytes) -> int:
-        """Return the verdict on an owner; who has no lease in this run gives nobody up."""
+        """Return the verdict on an owner: unknown if the caller has no lease in this server run."""
         keys = [*self._keys(owner), self._keys(asker)[0]]
         with self._connection.translated():
             return int(self._look(keys=keys, args=[self._milliseconds, run, TOMBSTONE_SECONDS]))
@@ -297,12 +299,12 @@ class _Leases:
         return self._connection.root_key("w", owner), self._connection.root_key("dead", owner)
 
 
-class _Life:
-    """The lease of one process, as far as that process knows.
+class _LeaseState:
+    """The state of a lease as known to its process.
 
     Attributes:
-        owner: Its id; None before the first one, and after it was lost.
-        lock: Held while the server is asked to renew it.
+        owner: The owner id; None before the first one, and after it was lost.
+        lock: Held during a heartbeat.
     """
 
     def __init__(self, name: str, lease_seconds: float, clock: Callable[[], float]) -> None:
@@ -312,8 +314,8 @@ class _Life:
         self._clock = clock
         self._renewed_at = float("-inf")
         self._run = b""
-        self._sure_from = 0.0
-        self._is_in_doubt = False
+        self._reliable_from = 0.0
+        self._had_outage = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.owner: str | None = None
@@ -321,59 +323,59 @@ class _Life:
 
     @property
     def run(self) -> bytes:
-        """The run of the server on which others may be condemned; empty while nobody may be."""
-        is_sure = not self._is_in_doubt and self._clock() >= self._sure_from
-        return self._run if is_sure else b""
+        """The server run in which others may be declared dead; empty while none may be."""
+        is_reliable = not self._had_outage and self._clock() >= self._reliable_from
+        return self._run if is_reliable else b""
 
     def next_owner(self) -> str:
-        """Return the id that it gets when the server takes a first beat of it."""
+        """Return the id to be taken with the next first heartbeat."""
         return f"{self._name}-{self._number + 1}"
 
     def holds(self) -> bool:
-        """Return whether the lease, if there ever was one, can't have run out."""
+        """Return whether the lease can't have expired, or there never was one."""
         return not self._number or self._clock() - self._renewed_at < self._lease_seconds
 
     def is_forgotten(self, now: float) -> bool:
-        """Return whether it was silent for so long that even its tombstone may be gone."""
+        """Return whether the silence is so long that even a tombstone may have expired."""
         return self.owner is not None and now - self._renewed_at > MOST_SILENT_SECONDS
 
     def renewed(self, owner: str, at: float, run: bytes) -> None:
-        """Note that the server took a beat that was sent then."""
-        if self._is_in_doubt or run != self._run:
-            self._sure_from = at + self._lease_seconds if self._run else 0.0
-        self._is_in_doubt = False
+        """Record a heartbeat, sent at that time, that the server accepted."""
+        if self._had_outage or run != self._run:
+            self._reliable_from = at + self._lease_seconds if self._run else 0.0
+        self._had_outage = False
         self._run = run
         self._renewed_at = at
         self._number += owner != self.owner
         self.owner = owner
 
     def lost(self) -> str | None:
-        """Note that others gave the id up, or that nobody may take the next one; return the id."""
+        """Record that the id, or else the next one, is dead; return the lost id or None."""
         lost, self.owner = self.owner, None
         self._number += lost is None
         self._renewed_at = float("-inf")
         return lost
 
-    def doubt(self) -> None:
-        """Note that the server was away: nobody else may have reached it."""
-        self._is_in_doubt = True
+    def note_outage(self) -> None:
+        """Record that the server was unreachable, perhaps for other processes, too."""
+        self._had_outage = True
 
-    def keep_beating(self, beat: Callable[[], float]) -> None:
-        """Renew the lease in a thread of its own until it is stopped."""
+    def start_heartbeats(self, beat: Callable[[], float]) -> None:
+        """Start a thread that renews the lease until it is stopped."""
         with self.lock:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(
-                    target=self._beat_on, args=(beat,), name="lease", daemon=True
+                    target=self._run_heartbeats, args=(beat,), name="lease", daemon=True
                 )
                 self._thread.start()
 
     def stop(self) -> None:
-        """Renew the lease no more, from when this returns on."""
+        """Stop renewing the lease; wait for the thread to end."""
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _beat_on(self, beat: Callable[[], float]) -> None:
+    def _run_heartbeats(self, beat: Callable[[], float]) -> None:
         pause = self._lease_seconds / BEATS
         while not self._stopping.wait(pause):
             pause = beat()

@@ -1,6 +1,6 @@
-"""Keeps an index of the sessions of an object store in Redis, and all of it in memory.
+"""Stores an index of an object store's sessions in Redis, with a full copy in memory.
 
-A listing asks only for what changed since the last one. What Redis forgot, or was not told, is read
+A listing fetches only the changes since the last one. Entries that Redis lost or never got are read
 from the objects again (docs/decisions/0067).
 """
 
@@ -31,13 +31,13 @@ READERS = 32
 
 
 class IndexTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When an index looks after itself.
+    """The intervals of an index's maintenance.
 
     Attributes:
-        dirty_ms: The age of a mark at which nobody is expected to tell of its write any more.
-        checked_ms: The age of the last comparison with the objects at which it is made again.
-        lease_ms: The time that a step of a comparison may take before another process begins anew.
-        wait_seconds: The time that a listing waits for what is read for it.
+        dirty_ms: The age of a mark at which its write counts as dead.
+        checked_ms: The interval of comparisons with the objects.
+        lease_ms: The time limit of a step of a comparison before another process starts over.
+        wait_seconds: How long a listing waits for objects being read.
     """
 
     dirty_ms: int = 10_000
@@ -50,14 +50,13 @@ TIMES = IndexTimes()
 
 
 class RedisSessionIndex:
-    """An index of sessions; implements ``SessionIndex``. Opens nothing before its first call.
+    """Indexes sessions in Redis; implements ``SessionIndex``. Connects on first use.
 
     Args:
-        connection: Redis, under the prefix of these sessions.
+        connection: The Redis connection, with the key prefix of these sessions.
         store: The objects of the sessions.
-        note_claim: Told of every claim that a comparison finds: nobody may know of it, and that
-            its process is dead.
-        times: When it looks after itself.
+        note_claim: Called with every claim that a comparison finds, which may have lost its hint.
+        times: The intervals of maintenance.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class RedisSessionIndex:
         self._untold: set[str] = set()
 
     def writing(self, session_id: str) -> str:
-        """Mark the session, whose object is about to be written."""
+        """Mark the session as about to be written."""
         mark = secrets.token_hex(8)
         try:
             self._entries.mark(session_id, mark)
@@ -94,22 +93,22 @@ class RedisSessionIndex:
         metadata: SessionMetadata,
         claim: Claim | None = None,
     ) -> None:
-        """Note what was written."""
+        """Store the entry of a written object."""
         self._tell(session_id, mark, Indexed(etag=etag, found=metadata, claim=claim))
 
     def removed(self, session_id: str, mark: str) -> None:
-        """Note that the object is gone."""
+        """Remove the entry of a deleted object."""
         self._tell(session_id, mark, None)
 
     def unwritten(self, session_id: str, mark: str) -> None:
-        """Note that nothing was written."""
+        """Remove the mark of a failed write."""
         try:
             self._entries.unmark(session_id, mark)
-        except StorageError:  # then the session is read again for nothing
+        except StorageError:  # then the session is read again unnecessarily
             logger.warning("the index of sessions is out of reach", exc_info=True)
 
     def listing(self) -> Listing:
-        """Return what is known of all sessions, however little that is."""
+        """Return the entries of all sessions, even if incomplete."""
         try:
             look = self._look(may_wait=True)
         except StorageError:
@@ -118,14 +117,14 @@ class RedisSessionIndex:
         return self._known.listing(complete=bool(look.build))
 
     def keep_up(self) -> None:
-        """Do what is due when nobody asks for lists: a chore of every process."""
+        """Do periodic maintenance, also without listings; a chore of every process."""
         self._look(may_wait=False)
 
     def compare(self) -> None:
-        """Compare all entries with the objects now, after whoever does it already.
+        """Compare all entries with the objects now, after a comparison already running.
 
         Raises:
-            StorageError: The objects or the index are out of reach.
+            StorageError: The objects or the index can't be reached.
         """
         while (token := self._begin()) is None:
             threading.Event().wait(0.1)
@@ -142,39 +141,41 @@ class RedisSessionIndex:
                 self._untold.add(session_id)
 
     def _look(self, *, may_wait: bool) -> Look:
-        """Bring what is known up to date, and have done what is due."""
+        """Update the cache, and start the maintenance that is due."""
         look, due = self._known.refresh()
         with self._lock:
             untold, self._untold = self._untold, set()
         if again := {*due, *untold}:
-            self._beside(partial(self._read_again, again), waits=may_wait)
+            self._run_in_thread(partial(self._read_again, again), waits=may_wait)
         elif not self._is_unchecked(look):
             return look
         if self._is_unchecked(look) and (token := self._begin()) is not None:
-            self._beside(partial(self._compare, token), waits=may_wait and not len(self._known))
+            self._run_in_thread(
+                partial(self._compare, token), waits=may_wait and not len(self._known)
+            )
         return self._known.refresh()[0]
 
     def _is_unchecked(self, look: Look) -> bool:
         return not look.build or look.unchecked_ms > self._times.checked_ms
 
-    def _beside(self, work: Callable[[], None], *, waits: bool) -> None:
-        """Do something in a thread; it is not waited for any longer than a list may take."""
+    def _run_in_thread(self, work: Callable[[], None], *, waits: bool) -> None:
+        """Run something in a thread; wait for it up to ``wait_seconds`` if ``waits``."""
 
-        def quietly() -> None:
+        def logged() -> None:
             try:
                 work()
-            except StorageError:  # what is due stays due
+            except StorageError:  # it stays due
                 logger.warning("the index of sessions could not look at objects", exc_info=True)
             except Exception:
                 logger.exception("the index of sessions failed")
 
-        thread = threading.Thread(target=quietly, name="session-index", daemon=True)
+        thread = threading.Thread(target=logged, name="session-index", daemon=True)
         thread.start()
         if waits:
             thread.join(self._times.wait_seconds)
 
     def _read_again(self, session_ids: Iterable[str]) -> None:
-        """Read sessions of which a write was not told, or not to its end."""
+        """Read the objects of sessions with an unreported or unfinished write."""
         left = set(session_ids)
         try:
             for session_id in sorted(left):
@@ -186,7 +187,7 @@ class RedisSessionIndex:
             raise
 
     def _read(self, session_id: str, *, settles: bool = False) -> None:
-        """Read a session's object, and keep what it tells unless it is being written."""
+        """Read a session's object and store its entry, unless it is being written."""
         mark = secrets.token_hex(8)
         marks = self._entries.mark(session_id, mark)
         try:
@@ -203,7 +204,7 @@ class RedisSessionIndex:
         return self._entries.begin_rebuild(lease_ms=self._times.lease_ms)
 
     def _compare(self, token: str) -> None:
-        """Bring the index up to date with the objects; let another do it who took it over."""
+        """Update the index from the objects; stop if another process took the lease."""
         complete = False
         try:
             complete = self._compare_all(token)
@@ -211,7 +212,7 @@ class RedisSessionIndex:
             self._entries.end_rebuild(token, complete=complete)
 
     def _compare_all(self, token: str) -> bool:
-        # Not what is known here: Redis may have forgotten some of it.
+        # Not from the cache: Redis may have lost some entries.
         entries = self._entries.all()
         known = {each: from_entry(entry, each) for each, entry in entries}
         present: set[str] = set()
@@ -236,7 +237,7 @@ class RedisSessionIndex:
         return True
 
     def _hint(self, indexed: Indexed) -> None:
-        """Tell of the claim that is part of the object."""
+        """Report the claim that is part of an object."""
         claim = indexed.claim
         if claim is not None and claim.turn_id and claim.owner:
             self._note_claim(claim)

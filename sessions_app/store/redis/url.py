@@ -1,4 +1,4 @@
-"""Reads the URL of a Redis or Valkey server, without any library."""
+"""Parses URLs of Redis or Valkey servers, without the client library."""
 
 import re
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ class RedisUrl(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a Redis server, or of the Sentinels that know it.
 
     Attributes:
-        hosts: Hosts with their ports: of the server, or of the Sentinels. Empty with ``path``.
-        path: The socket of a server on this machine; empty where it has a host.
-        name: The name by which the Sentinels know the server; empty without Sentinels.
+        hosts: Hosts and ports of the server or of the Sentinels; empty with ``path``.
+        path: The Unix socket of a server on this machine; empty with ``hosts``.
+        name: The server's name for the Sentinels; empty without Sentinels.
         tls: Whether the connection is encrypted.
         username: The user; None for the default one.
         password: Its password; None without one.
@@ -39,17 +39,17 @@ class RedisUrl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_redis_url(url: str) -> RedisUrl:
-    """Read a URL.
+    """Parse a URL.
 
     Raises:
-        ValueError: It has another form; the message says which ones there are.
+        ValueError: The URL is invalid; the message lists the valid forms.
     """
     scheme, separator, _ = url.partition("://")
     if not separator or scheme not in SCHEMES:
         raise ValueError(f"The URL of Redis begins with none of {', '.join(SCHEMES)}. {_FORM}.")
     try:
         parts = urlsplit(url)
-    except ValueError:  # it quotes the place, which may hold a password
+    except ValueError:  # its message quotes the host, which may contain a password
         raise ValueError(f"The URL of Redis names a server that is none. {_FORM}.") from None
     if parts.query or parts.fragment:
         raise ValueError(
@@ -80,9 +80,9 @@ def parse_redis_url(url: str) -> RedisUrl:
 
 
 def masked(url: str) -> str:
-    """Return a URL without its password and its query, so that it can be shown.
+    """Return a URL without its password and query, for display.
 
-    It may have any form: what stands before the last ``@`` is taken for a user and a password.
+    Also works for invalid URLs: the text before the last ``@`` counts as user and password.
     """
     scheme, separator, rest = url.partition("://")
     user, at, shown = rest.rpartition("@")
@@ -95,7 +95,7 @@ def _host(place: str, port: int) -> tuple[str, int]:
     try:
         split = urlsplit(f"//{place}")
         given = split.port
-    except ValueError:  # it quotes what may be part of a password
+    except ValueError:  # its message quotes what may be part of a password
         raise ValueError(f"The URL of Redis has a port that is none. {_FORM}.") from None
     return split.hostname or "localhost", given or port
 
