@@ -1,1 +1,1 @@
-"""Keeps sessions: their messages, their settings, their files. The lowest app."""
+"""Stores sessions with their messages and settings. The lowest app, which imports no other."""

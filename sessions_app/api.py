@@ -106,7 +106,7 @@ async def list_sessions(
 async def create_session(
     request: HttpRequest, body: SessionCreateIn, idempotency_key: IdempotencyKey = None
 ) -> HttpResponseBase:
-    """Make a new session, or find the one of the key."""
+    """Create a session, or find the one of the key."""
     if idempotency_key is None:
         warnings = await _check_new(body)
         session = await _make(body)
@@ -120,14 +120,14 @@ async def create_session(
 
         asked = body.model_dump(mode="json", exclude_defaults=True)
         session = await get_services().chat.creation.create(idempotency_key, asked, make)
-        if warnings is None:  # the session is there, whatever is not there any more
+        if warnings is None:  # the session exists already: nothing is checked again
             with suppress(MochiError):
                 warnings = await _check_names(body)
     overview = {**session_overview(session), "warnings": warnings or ()}
     return await answer(lambda: overview, status=201)
 
 
-# Before the routes of one session, whose path fits, too.
+# Registered before the routes of a single session, whose path pattern also matches.
 @router.post(
     "/sessions/delete",
     response={200: DeletionsOut, (422,): ENVELOPE},
@@ -167,7 +167,7 @@ async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any
     operation_id="get_session",
 )
 async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
-    """Return a session as a whole."""
+    """Return a whole session."""
     services = get_services()
 
     def work() -> dict[str, Any]:
@@ -294,7 +294,7 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
 
 
 async def _check_new(body: SessionCreateIn) -> Sequence[str]:
-    """Refuse what a new session can't have; warn of what is not there."""
+    """Raise for invalid values of a new session; return warnings about missing things."""
     await get_services().models.look_up(body.model)
     _check_options(body.options, body.model)
     return await _check_names(body)
@@ -326,7 +326,7 @@ async def _prompt_text(filename: str) -> str:
 
 
 async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
-    """Refuse models, strategies and agents that can't be used; warn of what is not there."""
+    """Raise for unusable models, strategies and agents; return warnings about missing ones."""
     services = get_services()
     warnings: list[str] = []
     if body.agent_settings is not None:
@@ -346,7 +346,7 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]
 
 
 def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
-    """Refuse options that Ollama does not have, where its model answers."""
+    """Raise for options that Ollama does not have, if the model is one of Ollama's."""
     if options and get_services().models.is_of_ollama(model):
         for name in ("thinking_budget", "reasoning_effort"):
             if name in options:
@@ -357,7 +357,7 @@ def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
 
 
 async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
-    """Refuse a missing model, a window that it can't hold, and options that it does not have."""
+    """Raise for a missing model, a window that is too large for it, and unknown options."""
     session = await asyncio.to_thread(get_services().sessions.get, session_id)
     named = "model" in body.model_fields_set
     name = body.model if named else session.metadata.model

@@ -14,17 +14,16 @@ from sessions_app.messages import (
 
 
 def named_call(message_id: str, call_id: str) -> str:
-    """Return a name for a call within its session: calls of other messages may have its id."""
+    """Return a name for a call that is unique in its session, unlike the call's id."""
     return f"{message_id}/{call_id}"
 
 
 def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the history as it is sent: every tool call followed by exactly one result.
+    """Return the history with exactly one result after every tool call, as providers require.
 
-    Providers refuse a history in which a call has no result, for ever. So a call whose result was
-    lost gets one that says ``INTERRUPTED_RESULT`` (made here, never saved, without a message id),
-    results come in the order of their calls and carry the calls' ids, and a result that no call
-    asked for is left out.
+    A call whose result was lost gets one with the text ``INTERRUPTED_RESULT`` (never saved, without
+    a message id). Results are put in the order of their calls and get the calls' ids. Results
+    without a call are left out.
     """
     paired: list[Message] = []
     for index, message in enumerate(messages):
@@ -43,7 +42,7 @@ def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """Return the calls at the end of the history that have no result yet.
 
-    Empty unless the last message but tool results is an assistant's that asked for tools.
+    Empty unless the last message, tool results aside, is an assistant's with tool calls.
     """
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -57,7 +56,7 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def results_of(messages: Sequence[Message], index: int) -> Sequence[ToolMessage | None]:
-    """Return the results of the calls of an assistant message, None where there is none yet."""
+    """Return the results of the calls of an assistant message, None for those without one."""
     message = messages[index]
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
     return _match_results(calls, _results_after(messages, index)) if calls else ()
@@ -66,7 +65,7 @@ def results_of(messages: Sequence[Message], index: int) -> Sequence[ToolMessage 
 def calls_with_results(
     messages: Sequence[Message], message_id: str
 ) -> Sequence[tuple[ToolCall, ToolMessage | None]]:
-    """Return the calls of a message and the results that they have, as far as they do."""
+    """Return the calls of a message, each with its result or None."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, AssistantMessage) and message.message_id == message_id:
@@ -76,9 +75,9 @@ def calls_with_results(
 
 
 def round_of(messages: Sequence[Message], index: int) -> range:
-    """Return where the messages stand that can't be without the one at the index.
+    """Return the indexes of the messages that belong together with the one at the index.
 
-    Those are a model's message and the results that follow it; any other message stands alone.
+    These are an assistant's message and the tool results after it; else the message alone.
     """
     start, stop = index, index + 1
     while start > 0 and isinstance(messages[start], ToolMessage):
@@ -117,7 +116,7 @@ def _match_results(
 def _answers(result: ToolMessage, call: ToolCall) -> bool:
     if result.tool_call_id is not None:
         return result.tool_call_id == call.id
-    # Files of older tools name only the tool; there, results stand in the order of their calls.
+    # Results in older files have only the tool's name, and are in the order of their calls.
     return result.tool_name in {call.name, ""}
 
 

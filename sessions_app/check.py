@@ -16,7 +16,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_sessions(repository: SessionRepository) -> CheckReport:
-    """Read every session whole, and return what is wrong with those that can't be read. Blocks."""
+    """Read every session completely, and report those that can't be read. Blocks."""
     listing = repository.list(anew=True)
     problems = list(listing.unreadable)
     for metadata in listing.sessions:

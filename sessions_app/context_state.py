@@ -1,4 +1,4 @@
-"""Records which messages and attachments are not sent to the model any more. Pure."""
+"""Records which messages and attachments are no longer sent to the model. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from sessions_app.messages import NO_EXTRA, Message
 
 
 class ReadText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The text of the messages that are left out, as it was read in a session's file.
+    """A note of the text of left-out messages in a session's file.
 
-    As long as the file holds it, some of it need not be decoded (docs/decisions/0098). Places are
-    counted from where the text of the first message begins.
+    As long as the file has the same text, some of it need not be decoded (docs/decisions/0098).
+    Offsets are relative to the start of the first message's text.
 
     Attributes:
-        length: Bytes of the text up to the end of the last message that is left out.
-        sha256: Their digest, hexadecimal.
-        messages: Which of the messages need not be decoded: the first, and the one behind the last.
-        commas: Where the commas before and behind those stand.
+        length: The bytes of the text up to the end of the last left-out message.
+        sha256: The hexadecimal digest of these bytes.
+        messages: The index range of messages that need not be decoded: (first, stop).
+        commas: The offsets of the commas before and after these messages.
     """
 
     length: int
@@ -31,20 +31,20 @@ class ReadText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
-    """A span of messages, and images, that requests leave out; the session keeps them.
+    """A span of messages, and attachments, that requests leave out; the session keeps them.
 
     Attributes:
-        strategy: The strategy that dropped them; another one starts afresh.
-        first_id: The message id of the first dropped message.
-        last_id: The message id of the last one.
-        count: How many there are; 0 where attachments alone are left out.
-        digest: Of these messages (``digest_of``): when one of them changes, the state is void.
+        strategy: The strategy that dropped them; another strategy starts over.
+        first_id: The id of the first dropped message.
+        last_id: The id of the last dropped message.
+        count: The number of dropped messages; 0 if only attachments are left out.
+        digest: The ``digest_of`` these messages: if one of them changes, the state is void.
         created_at: When they were dropped (UTC, ISO 8601).
-        summary: Is sent to the model in their place; None sends nothing.
+        summary: The summary sent to the model instead; None sends nothing.
         model: The model that wrote the summary.
-        files_until: The message id of the last message whose images and PDFs are left out, as are
-            those of all messages before it; None leaves out none.
-        text: What is known of the text of these messages; None where they are to be read.
+        files_until: The id of the last message whose images and PDFs are left out, together with
+            those of all earlier messages; None leaves out none.
+        text: The note of these messages' text; None if they have to be decoded.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -68,13 +68,13 @@ def digest_of(messages: Sequence[Message]) -> str:
 
 
 def tells_of(state: ContextState, messages: Sequence[Message], places: range) -> bool:
-    """Return whether a message at one of the places is among those that the state leaves out."""
+    """Return whether the state leaves out any message at these indexes."""
     first = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
     return first is not None and first < places.stop and places.start < first + state.count
 
 
 def context_state_to_json(state: ContextState) -> dict[str, Any]:
-    """Return the state as it stands in a file."""
+    """Convert the state to its JSON value in files."""
     document: dict[str, Any] = {
         "strategy": state.strategy,
         "first_id": state.first_id,
@@ -93,12 +93,12 @@ def context_state_to_json(state: ContextState) -> dict[str, Any]:
 
 
 def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:
-    """Return the state that a file holds; None where it makes no sense: it can be made anew."""
+    """Convert a state from its JSON value; return None if it is invalid, as it can be remade."""
     if raw is None:
         return None
     known = {name: raw[name] for name in ContextState.__struct_fields__[:-1] if name in raw}
     extra = {name: value for name, value in raw.items() if name not in known}
-    with suppress(msgspec.ValidationError):  # else it is found out again
+    with suppress(msgspec.ValidationError):  # else the text is decoded again
         known["text"] = convert_to(known.pop("text", None), ReadText)
     try:
         state = convert_to(known, ContextState)

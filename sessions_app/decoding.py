@@ -1,9 +1,8 @@
 """Decodes JSON and converts values to declared types, from any thread.
 
-msgspec works a type out when it is decoded for the first time, and has it seen half done by other
-threads meanwhile: two threads that decode a struct for the first time at once crash the process
-(``StructInfo_Convert`` in msgspec 0.22, docs/decisions/0105). Here one thread at a time works types
-out; what is worked out is decoded without a lock.
+msgspec analyses a type when it is first decoded, which is not thread-safe: two threads that decode
+a struct for the first time concurrently crash the process (``StructInfo_Convert`` in msgspec 0.22,
+docs/decisions/0105). Here types are analysed under a lock; decoding itself needs none.
 """
 
 import threading
@@ -22,7 +21,7 @@ def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]: ...
 @overload
 def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]: ...
 def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Return what decodes JSON as this type; it may be used by several threads."""
+    """Return a thread-safe JSON decoder for a type."""
     found = _decoders.get(kind)
     if found is None:
         with _working_out:
@@ -38,8 +37,8 @@ def decode_as(data: bytes | str, kind: Any) -> Any:
     """Decode JSON as a type.
 
     Raises:
-        msgspec.DecodeError: It is not JSON.
-        msgspec.ValidationError: It is of another type.
+        msgspec.DecodeError: The data are not valid JSON.
+        msgspec.ValidationError: The value has another type.
     """
     return decoder_of(kind).decode(data)
 
@@ -52,7 +51,7 @@ def convert_to(value: Any, kind: Any) -> Any:
     """Convert parsed JSON to a type.
 
     Raises:
-        msgspec.ValidationError: It is of another type.
+        msgspec.ValidationError: The value has another type.
     """
     decoder_of(kind)
     return msgspec.convert(value, kind)

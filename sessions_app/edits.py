@@ -20,23 +20,23 @@ def edit_user_message(
     message_id: str | None = None,
     attachments: tuple[Attachment, ...] | None = None,
 ) -> Session:
-    """Replace the text of a user message, and cut off everything after it.
+    """Replace the text of a user message, and remove all messages after it.
 
-    The message keeps its id; its timestamp is renewed. A summary of the conversation goes too: it
-    tells of what was cut off, and the next one would repeat it.
+    The message keeps its id; its timestamp is renewed. A summary of the conversation is removed,
+    too, since it covers removed messages and would influence the next summary.
 
     Args:
         session: The session.
         index: Position among all messages, system prompt included, from 0.
         content: The new text.
         now: The time.
-        message_id: The message that is meant, as a guard against editing another.
-        attachments: Its images and files from now on; those that it has, unless given.
+        message_id: The expected id, as a guard against editing another message.
+        attachments: The new images and files; None keeps the current ones.
 
     Raises:
-        ValidationFailed: The new text is blank, and nothing is attached.
+        ValidationFailed: The new text is blank, and there are no attachments.
         InvalidMessageIndex: There is no user message at the index.
-        MessageChanged: ``message_id`` was given and is another message's.
+        MessageChanged: The message at the index has another id.
     """
     message = _meant(session, index, message_id)
     if not isinstance(message, UserMessage):
@@ -58,21 +58,21 @@ def edit_user_message(
 def delete_message(
     session: Session, index: int, *, now: str, message_id: str | None = None
 ) -> Session:
-    """Delete a message; what comes before and after stays.
+    """Delete a message; messages before and after it stay.
 
-    The calls of a model's message and their results go together, whichever is named: none makes
-    sense to a model without the others. What tells of them goes, too: summaries, and a title that
+    A model's message with tool calls and their results are deleted together, whichever is given,
+    because a model needs all of them. Summaries that cover them are removed, too, and a title that
     is the beginning of the message.
 
     Args:
         session: The session.
         index: Position among all messages, system prompt included, from 0.
         now: The time.
-        message_id: The message that is meant, as a guard against deleting another.
+        message_id: The expected id, as a guard against deleting another message.
 
     Raises:
         InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-        MessageChanged: ``message_id`` was given and is another message's.
+        MessageChanged: The message at the index has another id.
     """
     places = places_meant(session, index, message_id)
     forgotten = _without_account_of(session, places, now=now)
@@ -88,18 +88,18 @@ def hide_message(
 ) -> Session:
     """Hide a message from models, or show it to them again; the session keeps it.
 
-    The calls of a model's message and their results are hidden together, whichever is named.
+    A model's message with tool calls and their results are hidden together, whichever is given.
 
     Args:
         session: The session.
         index: Position among all messages, system prompt included, from 0.
-        hidden: Whether it is hidden from now on. If it is already, nothing changes.
+        hidden: Whether to hide or to show it. Idempotent.
         now: The time.
-        message_id: The message that is meant, as a guard against hiding another.
+        message_id: The expected id, as a guard against hiding another message.
 
     Raises:
         InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-        MessageChanged: ``message_id`` was given and is another message's.
+        MessageChanged: The message at the index has another id.
     """
     places = places_meant(session, index, message_id)
     if all(bool(session.messages[at].hidden) is hidden for at in places):
@@ -111,11 +111,11 @@ def hide_message(
 
 
 def places_meant(session: Session, index: int, message_id: str | None = None) -> range:
-    """Return where the messages stand that are deleted or hidden with the one at the index.
+    """Return the indexes of the messages that are deleted or hidden with the one at the index.
 
     Raises:
         InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-        MessageChanged: ``message_id`` was given and is another message's.
+        MessageChanged: The message at the index has another id.
     """
     message = _meant(session, index, message_id)
     if isinstance(message, SystemMessage):
@@ -140,7 +140,7 @@ def _meant(session: Session, index: int, message_id: str | None) -> Message:
 
 
 def _without_account_of(session: Session, places: range, *, now: str) -> Session:
-    """Return the session without what tells of messages that are not there for models any more."""
+    """Remove summaries and a title based on messages that models no longer see."""
     metadata = session.metadata
     told = metadata.summary is not None or metadata.summary_due is not None
     state = metadata.context_state

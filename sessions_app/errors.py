@@ -1,6 +1,6 @@
 """Declares the base of all domain errors, and the errors of sessions.
 
-The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
+The tree (every app's ``errors.py`` adds its own branch under ``MochiError``)::
 
     MochiError
       * ValidationFailed          VALIDATION_ERROR
@@ -20,19 +20,18 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
         * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
 
-Nothing here knows HTTP: ``mochi_project.errors.statuses`` holds the one table from ``code`` to
-status.
+These errors are independent of HTTP: ``mochi_project.errors.statuses`` maps ``code`` to status.
 """
 
 from typing import Any, ClassVar
 
 
 class MochiError(Exception):
-    """An error with a code, made to be shown to a caller.
+    """An error with a code, meant for API clients.
 
     Attributes:
         code: The stable, machine-readable name of the error.
-        retryable: Whether the same request may succeed later without being changed.
+        retryable: Whether the same request may succeed later.
         message: A sentence for people that says what to change.
         details: JSON-compatible facts for programs (``field``, ``provider``, ...).
     """
@@ -105,7 +104,7 @@ class StorageReadOnly(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The store can't be reached just now, or refuses; the data in it is intact."""
+    """The store can't be reached, or refuses requests; the data in it is intact."""
 
     code = "STORAGE_UNAVAILABLE"
 
@@ -124,7 +123,7 @@ class SessionNotFound(SessionError):
 
 
 class SessionExists(SessionError):
-    """A session with this id is there already."""
+    """A session with this id exists already."""
 
     code = "SESSION_EXISTS"
 
@@ -182,7 +181,7 @@ class InvalidMessageIndex(SessionError):
 
 
 class MessageChanged(SessionError):
-    """The message at the index is not the one the caller meant."""
+    """The message at the index is not the one that the caller expects."""
 
     code = "MESSAGE_CHANGED"
 

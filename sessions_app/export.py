@@ -16,9 +16,9 @@ from sessions_app.session import Session
 
 
 def to_markdown(session: Session) -> str:
-    """Return the conversation: a title, what it was about, and every message under a heading.
+    """Render the conversation: title, summary, and every message under a heading.
 
-    The texts of messages stand as they are: most of them are Markdown already.
+    Texts of messages are not escaped, because most of them are Markdown already.
     """
     metadata = session.metadata
     parts = [

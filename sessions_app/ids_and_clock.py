@@ -1,4 +1,4 @@
-"""Makes ids and reads the clock; everything else about sessions is pure."""
+"""Generates ids and reads the clock; all other session logic is pure."""
 
 import os
 import random
@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 
 ID_LENGTH = 10
 SESSION_ID = f"[0-9a-f]{{{ID_LENGTH}}}"
-"""The pattern of a session id: the only place that says it."""
+"""The pattern of a session id, defined only here."""
 
 _is_session_id = re.compile(SESSION_ID, re.ASCII).fullmatch
 
-# Not the system's randomness: reading that lets go of the interpreter in the middle of a turn.
-_chance = random.Random()  # noqa: S311 - message ids are names, not secrets
+# Not os.urandom, which releases the GIL in the middle of a turn.
+_chance = random.Random()  # noqa: S311 - message ids are not secrets
 os.register_at_fork(after_in_child=_chance.seed)
 
 
 def new_session_id() -> str:
-    """Return ten random hex digits. A name, not a secret."""
+    """Return ten random hex digits. Not a secret."""
     return uuid.uuid4().hex[:ID_LENGTH]
 
 
@@ -28,15 +28,15 @@ def is_session_id(text: str) -> bool:
 
 
 def new_message_id() -> str:
-    """Return ten random hex digits, unique within a session for all that matters."""
+    """Return ten random hex digits, practically unique within a session."""
     return f"{_chance.getrandbits(4 * ID_LENGTH):0{ID_LENGTH}x}"
 
 
 def new_file_tag() -> str:
-    """Return sixteen random hex digits for the name of a temporary file. No secret."""
+    """Return sixteen random hex digits for the name of a temporary file. Not a secret."""
     return f"{_chance.getrandbits(64):016x}"
 
 
 def utc_now() -> str:
-    """Return the time as it is stored: UTC, ISO 8601 with microseconds and offset."""
+    """Return the current time as stored: UTC, ISO 8601 with microseconds and offset."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,6 +1,6 @@
-"""Changes what lists show and filter by: titles, pins, clients' metadata. Pure.
+"""Changes labels of sessions, by which lists show and filter them. Pure.
 
-None of it is anything to the model, or news: ``updated_at`` stays.
+Labels (titles, pins, clients' metadata) are not sent to the model and do not change ``updated_at``.
 """
 
 import textwrap
@@ -24,7 +24,7 @@ _ELLIPSIS = " …"
 
 
 def changed_labels(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the session is called and where it is put, as its metadata have it."""
+    """Validate given labels and return them as fields of a session's metadata."""
     labels: dict[str, Any] = {key: given[key] or None for key in _FLAGS if key in given}
     if "title" in given:
         title = given["title"]
@@ -36,7 +36,7 @@ def changed_labels(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_labels(session: Session, **labels: Any) -> Session:
-    """Return the session with these labels; it stays where it is in lists by time."""
+    """Return the session with these labels; ``updated_at`` does not change."""
     return with_metadata(session, now=session.metadata.updated_at, **labels)
 
 
@@ -52,22 +52,22 @@ def titled_by_message(session: Session) -> Session:
 
 
 def wants_title(metadata: SessionMetadata) -> bool:
-    """Return whether a model may give the session a title: it has none but its first words."""
+    """Return whether a model may title the session: its title is none or its first words."""
     return metadata.title is None or metadata.titled_by == "message"
 
 
 def labels_of(title: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the labels of a new session, where they are given.
+    """Return the given labels of a new session.
 
     Raises:
-        ValidationFailed: They are too long, or no JSON.
+        ValidationFailed: They are too long, or not valid JSON.
     """
     labels = {"title": title, "metadata": metadata}
     return changed_labels({name: value for name, value in labels.items() if value is not None})
 
 
 def title_of_person(title: str) -> str:
-    """Return a title on one line.
+    """Return a title given by a person, as one line.
 
     Raises:
         ValidationFailed: It is blank, or longer than ``TITLE_LENGTH``.
@@ -83,10 +83,10 @@ def title_of_person(title: str) -> str:
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return what a client wants to remember of a session.
+    """Validate the metadata that a client stores with a session.
 
     Raises:
-        ValidationFailed: These are too many keys or bytes, or no JSON.
+        ValidationFailed: There are too many keys or bytes, or they are not valid JSON.
     """
     if metadata is None:
         return None

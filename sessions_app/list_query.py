@@ -1,7 +1,7 @@
 """Sorts and filters a list of sessions, page by page. Pure.
 
-A page ends in a cursor: the place behind its last session in the order that was asked for. Sessions
-that are made, changed or deleted meanwhile shift nothing (keyset pagination).
+Pages use keyset pagination: the cursor is the sort key of the last session of a page, so sessions
+created, changed or deleted meanwhile do not shift later pages.
 """
 
 import base64
@@ -21,7 +21,7 @@ from sessions_app.store.repository import Listing, Unreadable
 Sort = Literal["updated", "created", "title"]
 Order = Literal["asc", "desc"]
 State = Literal["running", "awaiting_approval", "due", "idle"]
-"""The states of a session, whose turn runs, or waits for a person, or whose summary is due."""
+"""The states of a session: its turn runs or waits for an approval, or its summary is due."""
 _Place = tuple[str, str]
 
 _PLACES: Mapping[Sort, Callable[[SessionMetadata], _Place]] = {
@@ -32,23 +32,23 @@ _PLACES: Mapping[Sort, Callable[[SessionMetadata], _Place]] = {
         metadata.session_id,
     ),
 }
-"""The place of a session in each order; the id decides between equals."""
+"""The sort key of each order; ids break ties."""
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions that are wanted, and their order.
+    """The filters, order and page of a list of sessions.
 
     Attributes:
-        q: Only those with this text in title, preview, summary or topics, in upper or lower case.
-        pinned: Only those that are pinned, or are not; None for both.
-        archived: Only those that are archived, or are not; None for both.
-        metadata: Only those whose own metadata have these values, as text.
-        only: Only those for which this is true; None for all.
-        sort: What they are ordered by; without a title, sessions stand by their preview.
-        order: Which come first; None: newest, and titles from A to Z.
-        limit: How many at most; None for all.
-        offset: How many to leave out at the beginning.
-        cursor: ``next_cursor`` of the page before.
+        q: Only those with this text in title, preview, summary or topics, ignoring case.
+        pinned: Only pinned or only unpinned ones; None for both.
+        archived: Only archived or only others; None for both.
+        metadata: Only those whose client metadata have these values, compared as text.
+        only: A further filter; None for all.
+        sort: The sort field; by title, sessions without one are sorted by their preview.
+        order: The direction; None for newest first, and titles from A to Z.
+        limit: The maximum number of sessions; None for all.
+        offset: The number of sessions to skip.
+        cursor: The ``next_cursor`` of the previous page.
     """
 
     q: str = ""
@@ -64,7 +64,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def descends(self) -> bool:
-        """Return whether later times, or letters, come first."""
+        """Return whether the order is descending."""
         return (self.order or ("asc" if self.sort == "title" else "desc")) == "desc"
 
 
@@ -81,14 +81,14 @@ class Wanted(TypedDict, total=False):
 
 
 class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the sessions.
+    """A page of sessions.
 
     Attributes:
         sessions: The metadata of the sessions on this page.
-        total: How many sessions match, on all pages.
+        total: The number of matching sessions on all pages.
         unreadable: Every session file that can't be read, and why.
-        complete: Whether these are all; as in ``Listing``.
-        next_cursor: Where the next page begins; None on the last one.
+        complete: Whether none are missing, as in ``Listing``.
+        next_cursor: The cursor of the next page; None on the last one.
     """
 
     sessions: Sequence[SessionMetadata]
@@ -99,16 +99,16 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Orders:
-    """Keeps the orders of the sessions that were listed last: they seldom change between pages.
+    """Caches the sorted sessions of the last listing, which seldom change between pages.
 
-    Safe to use from several threads.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
         self._last: tuple[Sequence[SessionMetadata], dict[Sort, Sequence[SessionMetadata]]] = (), {}
 
     def ordered(self, listing: Listing, query: ListQuery) -> Sequence[SessionMetadata]:
-        """Return all sessions of a listing in the order that is wanted."""
+        """Return all sessions of a listing in the order of the query."""
         if query.sort == "updated":  # as listings are, the newest first
             return listing.sessions if query.descends else listing.sessions[::-1]
         sessions, orders = self._last
@@ -121,15 +121,15 @@ class Orders:
 
 
 def page_of(listing: Listing, query: ListQuery, orders: Orders) -> SessionPage:
-    """Return a page of the sessions that match.
+    """Return a page of the matching sessions.
 
     Args:
         listing: All sessions.
-        query: Which of them are wanted.
-        orders: The orders of the last listing, this one's from now on.
+        query: The filters, order and page.
+        orders: The cache of sorted sessions, which is updated.
 
     Raises:
-        ValidationFailed: The cursor is none of this order.
+        ValidationFailed: The cursor is invalid for this order.
     """
     found = _matching(orders.ordered(listing, query), query)
     first = query.offset
@@ -162,7 +162,7 @@ def _matching(sessions: Sequence[SessionMetadata], query: ListQuery) -> Sequence
 
 def _searched_text(metadata: SessionMetadata) -> str:
     summary = metadata.summary
-    if not summary:  # most of them, each time that somebody types a letter
+    if not summary:  # the usual case, in a search for each typed letter
         return f"{metadata.title or ''}\n{metadata.preview or ''}".casefold()
     topics = summary.get("topics")
     texts = [metadata.title, metadata.preview, summary.get("summary")]
@@ -179,7 +179,7 @@ def _has(values: Mapping[str, Any] | None, key: str, text: str) -> bool:
 
 
 def _after(found: Sequence[SessionMetadata], place: _Place, query: ListQuery) -> int:
-    """Return how many sessions come up to a place, whether or not there still is one."""
+    """Return the number of sessions up to a sort key, even if its session no longer exists."""
     place_of = _PLACES[query.sort]
     if query.descends:
         return len(found) - bisect.bisect_left(found[::-1], place, key=place_of)

@@ -24,10 +24,10 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session_id: The session.
-        message_index: Where the message stands.
-        message: The message as it is now.
-        message_count: How many messages there are now.
-        removed: How many messages after it were cut off.
+        message_index: The index of the message.
+        message: The edited message.
+        message_count: The new number of messages.
+        removed: The number of messages removed after it.
     """
 
     session_id: str
@@ -42,9 +42,9 @@ class MessageChange(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session_id: The session.
-        message_index: Where the first of them stands, or stood.
+        message_index: The index, or former index, of the first of them.
         messages: These messages, oldest first.
-        message_count: How many messages the session has now.
+        message_count: The new number of messages of the session.
     """
 
     session_id: str
@@ -54,15 +54,15 @@ class MessageChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageEditor:
-    """Reads sessions and changes their messages; what a running turn forbids is ``SessionBusy``.
+    """Reads sessions and changes their messages; raises ``SessionBusy`` while a turn runs.
 
     Args:
-        repository: Where the sessions are kept.
-        recover: Called with a session whose turn died with its process, and the claim of that turn,
-            before the session is read or changed; returns the session as it shall be.
+        repository: The session store.
+        recover: Returns the recovered session, given a session whose turn died with its process
+            and the claim of that turn; called before the session is read or changed.
 
     Attributes:
-        repository: Where the sessions are kept.
+        repository: The session store.
     """
 
     def __init__(self, repository: SessionRepository, recover: Recover | None = None) -> None:
@@ -94,19 +94,19 @@ class MessageEditor:
         message_id: str | None = None,
         attachments: tuple[Attachment, ...] | None = None,
     ) -> MessageEdit:
-        """Replace the text of a user message, and cut off every message after it.
+        """Replace the text of a user message, and remove all messages after it.
 
         Args:
             session_id: The session.
             index: Position among all messages, system prompt included, from 0.
             content: The new text.
-            message_id: The message that is meant, as a guard against editing another.
-            attachments: Its images and files from now on; those that it has, unless given.
+            message_id: The expected id, as a guard against editing another message.
+            attachments: The new images and files; None keeps the current ones.
 
         Raises:
-            ValidationFailed: The new text is blank, and nothing is attached.
+            ValidationFailed: The new text is blank, and there are no attachments.
             InvalidMessageIndex: There is no user message at the index.
-            MessageChanged: ``message_id`` is another message's.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
         before, session = self._edit(
@@ -132,21 +132,21 @@ class MessageEditor:
     def delete_message(
         self, session_id: str, index: int, *, message_id: str | None = None
     ) -> MessageChange:
-        """Delete a message; what comes before and after stays.
+        """Delete a message; messages before and after it stay.
 
-        The calls of a model's message and their results go together, whichever is named.
+        A model's message with tool calls and their results are deleted together.
 
         Args:
             session_id: The session.
             index: Position among all messages, system prompt included, from 0.
-            message_id: The message that is meant, as a guard against deleting another.
+            message_id: The expected id, as a guard against deleting another message.
 
         Returns:
-            The messages that were deleted.
+            The deleted messages.
 
         Raises:
             InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-            MessageChanged: ``message_id`` is another message's.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
         change = partial(delete_message, index=index, message_id=message_id)
@@ -164,20 +164,20 @@ class MessageEditor:
     ) -> MessageChange:
         """Hide a message from models, or show it to them again; the session keeps it.
 
-        The calls of a model's message and their results are hidden together, whichever is named.
+        A model's message with tool calls and their results are hidden together.
 
         Args:
             session_id: The session.
             index: Position among all messages, system prompt included, from 0.
-            hidden: Whether it is hidden from now on; doing it twice is doing it once.
-            message_id: The message that is meant, as a guard against hiding another.
+            hidden: Whether to hide or to show it. Idempotent.
+            message_id: The expected id, as a guard against hiding another message.
 
         Returns:
-            The messages as they are now.
+            The changed messages.
 
         Raises:
             InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-            MessageChanged: ``message_id`` is another message's.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
         change = partial(hide_message, index=index, hidden=hidden, message_id=message_id)
@@ -191,7 +191,7 @@ class MessageEditor:
         )
 
     def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
-        """Make a variant of the last answer the answer again; the present one becomes a variant.
+        """Make a variant of the last answer current; the current answer becomes a variant.
 
         Args:
             session_id: The session.
@@ -213,7 +213,7 @@ class MessageEditor:
     def set_system_prompt(
         self, session_id: str, content: str, *, source_file: str | None = None
     ) -> SystemMessage:
-        """Give a session a system prompt, in place of the one it has.
+        """Set or replace the system prompt of a session.
 
         Raises:
             ValidationFailed: The text is blank, or has 10,000 characters or more.
@@ -226,16 +226,16 @@ class MessageEditor:
         return prompt
 
     def remove_system_prompt(self, session_id: str) -> None:
-        """Take a session's system prompt away.
+        """Remove the system prompt of a session.
 
         Raises:
-            SystemPromptNotSet: It has none.
+            SystemPromptNotSet: The session has none.
             SessionBusy: A turn is running.
         """
         self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
 
     def _load(self, session_id: str) -> Session:
-        """Return the session, with what its last turn left if that died with its process."""
+        """Return the session, after recovering a dead turn."""
         if self._recover is None:
             return self.repository.load(session_id)
         session, claim = self.repository.load_claimed(session_id)
@@ -243,13 +243,13 @@ class MessageEditor:
             return session
         try:
             return self._update_idle(session_id, lambda session: session)
-        except Exception as error:  # reading never fails because recovering did
+        except Exception as error:  # a failed recovery must not prevent reading
             if not isinstance(error, (SessionError, StorageError)):
                 logger.exception("recovery failed", extra={"session_id": session_id})
         return self.repository.load(session_id)
 
     def _edit(self, session_id: str, edit: Callable[..., Session]) -> tuple[Session, Session]:
-        """Change the messages of a session, and return it as it was and as it is now."""
+        """Change the messages of a session; return the old and the new session."""
         while True:
             before = self._load(session_id)
             change = partial(_edited, before=before.messages, edit=edit)
@@ -261,7 +261,7 @@ class MessageEditor:
 
 
 class _Overtaken(Exception):
-    """The messages of a session changed since they were read."""
+    """Raised when the messages of a session changed since they were read."""
 
 
 def _edited(
@@ -273,7 +273,7 @@ def _edited(
 
 
 def system_message(content: str, source_file: str | None, now: str) -> SystemMessage:
-    """Return a system prompt that is made now."""
+    """Make a new system prompt."""
     return SystemMessage(
         content=content, source_file=source_file, message_id=new_message_id(), timestamp=now
     )

@@ -1,13 +1,12 @@
 """Declares messages: frozen values with a role.
 
-A field is declared here and nowhere else: what a file says of it (``format/messages.py``), the
-answers of the HTTP routes and their schema (``http/schemas.py``) follow from the declaration
-(docs/decisions/0046). A field whose type is a struct of its own is given
-``forbid_unknown_fields=True``, so that the value of a newer server is kept whole, and a schema in
-``http/schemas.py``.
+Fields are declared only here: the file format (``format/messages.py``), HTTP responses and their
+schema (``http/schemas.py``) are derived from the declaration (docs/decisions/0046). A struct used
+as a field's type needs ``forbid_unknown_fields=True``, so that values of newer servers are
+preserved, and a schema in ``http/schemas.py``.
 
-The garbage collector does not watch them (``gc=False``): values made of JSON hold no cycles, and a
-pass over a session of 100,000 messages stopped all threads for 150 ms, several times a reading.
+Messages are not tracked by the garbage collector (``gc=False``): JSON values have no cycles, and a
+collection over a session of 100,000 messages paused all threads for 150 ms, several times a read.
 """
 
 import secrets
@@ -20,23 +19,23 @@ from msgspec import Meta
 
 CANCELLED_MARKER = "[cancelled]"
 INTERRUPTED_RESULT = "interrupted, not run again"
-"""The result of a call whose own was lost: saved by a turn that broke off, else only sent."""
+"""The text of a lost tool result: saved by an interrupted turn, otherwise only sent."""
 _CHANGED = "(The user changed the arguments to "
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 _NO_KEY = secrets.token_hex(16)
-"""Stands for the key of what has none; new in each process, so that no file holds it."""
+"""The key of fields without one; random for each process, so that no file contains it."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A model's request to run a tool.
 
     Attributes:
-        id: The provider's id of the call, or one that we made where it gave none.
+        id: The provider's id of the call, or a generated one.
         name: The tool's name, as the model wrote it.
         arguments: The arguments as a JSON object.
-        client_side: Whether a client runs the tool, and not the server.
+        client_side: Whether a client runs the tool instead of the server.
         extra: Unknown keys of the file, kept for the next write; those of the ``function``
-            object lie under ``"function"``.
+            object are under ``"function"``.
     """
 
     id: str
@@ -47,7 +46,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as it is offered to a model; ``parameters`` is its whole JSON schema."""
+    """A tool as offered to a model; ``parameters`` is its JSON schema."""
 
     name: str
     description: str
@@ -120,7 +119,7 @@ class _MessageBase(
 ):
     """The fields of all messages; a field's annotation is its documentation for clients, too.
 
-    As JSON they are read by ``format/``, which leaves to msgspec those that need no conversion.
+    ``format/`` decodes them from JSON, with msgspec alone if no conversion is needed.
     """
 
     content: str
@@ -169,7 +168,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="a
 
     @property
     def is_complete(self) -> bool:
-        """Return whether this is a finished answer: neither broken off nor asking for tools."""
+        """Return whether this is a finished answer: neither interrupted nor with tool calls."""
         return not (self.cancelled or self.interrupted or self.tool_calls)
 
 
@@ -195,34 +194,34 @@ Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage
 MESSAGE_TYPES: Sequence[type[Message]] = get_args(Message)
 
 Variant = Sequence[Message]
-"""An answer that is not the answer: its messages, oldest first, none of which holds variants."""
+"""A replaced answer: its messages, oldest first, without variants of their own."""
 
 
 def mark_changed(content: str, arguments: Mapping[str, Any]) -> str:
-    """Return a call's result as the model gets it after a person changed the call's arguments."""
+    """Add a note for the model to a call's result: a person changed the call's arguments."""
     return f"{_CHANGED}{msgspec.json.encode(arguments, enc_hook=dict).decode()}.)\n{content}"
 
 
 def as_it_ran(call: ToolCall, result: ToolMessage | None) -> ToolCall:
-    """Return a call with the arguments that its tool ran with: a person may have changed them."""
+    """Return a call with the arguments it was run with, which a person may have changed."""
     if result is None or result.arguments is None:
         return call
     return msgspec.structs.replace(call, arguments=result.arguments)
 
 
 def result_content(result: ToolMessage) -> str:
-    """Return what a tool returned, without what ``mark_changed`` told the model beside it."""
+    """Return a tool's result without the note of ``mark_changed``."""
     is_marked = result.arguments is not None and result.content.startswith(_CHANGED)
     return result.content.partition("\n")[2] if is_marked else result.content
 
 
 def mark_cancelled(content: str) -> str:
-    """Return the text of a cancelled answer as it is saved: with the marker at its end."""
+    """Append the marker of a cancelled answer to its text, for saving."""
     return f"{content}\n\n{CANCELLED_MARKER}" if content else CANCELLED_MARKER
 
 
 def unmark_cancelled(content: str) -> str:
-    """Take the marker of ``mark_cancelled`` off again, as history is sent to a model."""
+    """Remove the marker of ``mark_cancelled``, for sending the history to a model."""
     if content == CANCELLED_MARKER:
         return ""
     return content.removesuffix(f"\n\n{CANCELLED_MARKER}")

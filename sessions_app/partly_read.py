@@ -1,8 +1,7 @@
-"""Represents the messages of a long session, of which the middle was not decoded. Pure.
+"""Represents the messages of a long session with a lazily decoded middle. Pure.
 
-A turn sends a model the beginning and the end of such a session; the rest was left out long ago, as
-the session's context state says. It stays text until somebody asks for one of its messages
-(docs/decisions/0098).
+A turn sends only the beginning and the end of such a session to the model; the context state leaves
+the rest out. That stays undecoded until one of its messages is needed (docs/decisions/0098).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,19 +12,19 @@ from sessions_app.messages import Message
 
 
 class Unread:
-    """A run of messages that stays text until it is asked for.
+    """A run of messages that is decoded on demand. Thread-safe.
 
-    None of them is hidden or has attachments. Safe to use from several threads.
+    None of them is hidden or has attachments.
 
     Args:
-        count: How many there are.
-        load: Returns a session's file that holds them.
-        read: Decodes them from a file; raises ``SessionCorrupt`` where that fails, or where the
-            file holds others.
-        commas: Where the commas before and behind them stand, counted from where the text of the
-            first message begins.
-        covers: The id of the first message of the span that holds them, and that span's length.
-        digest: The span's digest (``digest_of``).
+        count: The number of messages.
+        load: Returns the session's file.
+        read: Decodes them from the file; raises ``SessionCorrupt`` if that fails or the file has
+            other messages.
+        commas: The offsets of the commas before and after them, relative to the start of the first
+            message's text.
+        covers: The id of the first message, and the length, of the left-out span around them.
+        digest: The digest of that span (``digest_of``).
     """
 
     def __init__(
@@ -48,31 +47,31 @@ class Unread:
 
     @property
     def is_read(self) -> bool:
-        """Return whether they are decoded, and in memory."""
+        """Return whether they are decoded."""
         return self._messages is not None
 
     def messages(self) -> Sequence[Message]:
-        """Return them; they are decoded once."""
+        """Return the messages, decoding them at the first call."""
         if self._messages is None:
             self._messages = self._read(self._load())
         return self._messages
 
     def leave_to(self, load: Callable[[], bytes]) -> None:
-        """Let go of the text: where it is needed, it is loaded from now on."""
+        """Replace the loader, so that the text need not stay in memory."""
         self._load = load
 
 
 @final
 class PartlyRead(Sequence[Message]):
-    """Messages of which a run in the middle is read when it is asked for.
+    """Messages of which a run in the middle is decoded on demand.
 
-    Equal to any sequence of the same messages. Told apart by its type: an abstract class answers
-    ``isinstance`` in Python, and a turn asks a dozen times.
+    Equal to any sequence of the same messages. Check for it with ``type()``: ``isinstance`` with an
+    abstract class runs in Python, and a turn checks a dozen times.
 
     Args:
-        head: Those before the run.
+        head: The messages before the run.
         unread: The run.
-        tail: Those behind it.
+        tail: The messages after the run.
     """
 
     def __init__(self, head: Sequence[Message], unread: Unread, tail: tuple[Message, ...]) -> None:
@@ -120,24 +119,24 @@ class PartlyRead(Sequence[Message]):
         return (*self.head, *self.unread.messages(), *self.tail)
 
     def read(self) -> Sequence[Message]:
-        """Return those that were read from the beginning."""
+        """Return the messages decoded at the start: the head and the tail."""
         return (*self.head, *self.tail)
 
     def followed_by(self, messages: Sequence[Message]) -> "PartlyRead":
-        """Return these messages and others behind them."""
+        """Append messages."""
         return PartlyRead(self.head, self.unread, (*self.tail, *messages))
 
     def shown(self) -> "PartlyRead":
-        """Return those that are not hidden from models."""
+        """Return the messages that are not hidden from models."""
         head, tail = shown(self.head), shown(self.tail)
         if head is self.head and tail is self.tail:
             return self
         return PartlyRead(head, self.unread, tuple(tail))
 
     def in_common(self, other: Sequence[Message]) -> int | None:
-        """Return how many messages at the beginning are the same objects in both.
+        """Return the length of the common prefix, by identity.
 
-        None where it takes all messages to tell.
+        Returns None if that would need decoding.
         """
         if type(other) is not PartlyRead or other.unread is not self.unread:
             return None
@@ -147,7 +146,7 @@ class PartlyRead(Sequence[Message]):
         return self._tail_at + (same.index(False) if False in same else len(same))
 
     def digest_of(self, span: range) -> str | None:
-        """Return the digest of a span of these messages; None where it takes all to tell."""
+        """Return the digest of a span of these messages; None if that would need decoding."""
         if not (span.start < len(self.head) and self._tail_at <= span.stop):
             return None
         covers = self.head[span.start].message_id, len(span)
@@ -165,19 +164,19 @@ class PartlyRead(Sequence[Message]):
 
 
 def followed_by(messages: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
-    """Return messages with others behind them."""
+    """Append messages without decoding any."""
     if type(messages) is PartlyRead:
         return messages.followed_by(new)
     return (*messages, *new)
 
 
 def as_value(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages as a session holds them: what can't be changed any more."""
+    """Return messages as an immutable sequence, as stored in a session."""
     return messages if type(messages) is PartlyRead else tuple(messages)
 
 
 def as_far_as_read(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages without those that wait to be read."""
+    """Return the messages without those not decoded yet."""
     return messages.read() if type(messages) is PartlyRead else messages
 
 

@@ -1,7 +1,7 @@
 """Finds the sessions in a listing that are past their retention. Pure (docs/decisions/0080).
 
-Ages are counted up to now, but no further than a day after the last change of any session: a clock
-that jumps ahead makes nothing old as long as nobody uses the server.
+Ages are measured until now, but at most until a day after the last change of any session, so that a
+clock that jumps ahead does not expire sessions of an unused server.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ import msgspec
 from sessions_app.session import Session, SessionMetadata
 
 REFUSED_DAYS = 1
-"""The age at which a session goes that was made for a request which was refused."""
+"""The age at which a session made for a refused request is deleted."""
 
 LEAST_PER_DAY = 10
 LEAST_SHARE_PER_DAY = 0.1
-"""The sessions that age may delete in a day, and their share of all: the larger counts."""
+"""The sessions that may expire in a day, as a number and as a share of all: the larger counts."""
 
 _DAY = timedelta(days=1)
 
 
 class Kept(Exception):
-    """The session is not to be deleted any more: something has happened to it since."""
+    """Raised to keep a session that has changed since it was listed."""
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions that are to be deleted now, those changed longest ago first.
+    """The sessions to be deleted now, least recently changed first.
 
     Attributes:
-        refused: Those of requests that were refused.
-        expired: Those that nobody changed for so long, within what a day allows.
-        waiting: How many of those have to wait for another day.
-        total: How many sessions there are.
+        refused: Sessions made for refused requests.
+        expired: Sessions past their retention, up to the daily limit.
+        waiting: The number of further such sessions, above the daily limit.
+        total: The number of all sessions.
     """
 
     refused: Sequence[SessionMetadata] = ()
@@ -44,13 +44,13 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 def due_in(
     sessions: Sequence[SessionMetadata], *, days: int, now: datetime, deleted_today: int = 0
 ) -> Due:
-    """Return the sessions that are to be deleted.
+    """Return the sessions to be deleted.
 
     Args:
         sessions: All sessions.
-        days: For how many days nobody changed those that expire; 0: none expires.
+        days: The retention in days since the last change; 0 for no expiry.
         now: The time.
-        deleted_today: How many were deleted for their age since a day ago.
+        deleted_today: The number of sessions expired in the last 24 hours.
     """
     changed = {one.session_id: when for one in sessions if (when := _changed_at(one)) is not None}
     until = min(now, max(changed.values(), default=now) + _DAY)
@@ -80,26 +80,27 @@ def due_in(
 
 
 def allowed_per_day(total: int, days: int) -> int:
-    """Return how many of all sessions may be deleted in a day for their age.
+    """Return the daily limit of expiring sessions.
 
-    Twice what goes in a day where the same number comes each day, and a tenth at least.
+    It is twice the number that expires daily in a steady state, and at least a tenth of all.
     """
     share = min(max(LEAST_SHARE_PER_DAY, 2 / days), 1.0)
     return max(LEAST_PER_DAY, int(total * share))
 
 
 def may_expire(metadata: SessionMetadata) -> bool:
-    """Return whether age alone may delete a session: one that is neither pinned nor imported.
+    """Return whether a session may expire: it is neither pinned nor imported.
 
-    When an imported one was last changed says nothing of when it came here.
+    The last change of an imported session does not tell when it was imported.
     """
     return not metadata.pinned and metadata.imported_from is None
 
 
 def is_refused(metadata: SessionMetadata) -> bool:
-    """Return whether a session was made for a request that was refused, and left at that.
+    """Return whether a session was made for a refused request and not changed since.
 
-    An earlier server keeps the mark while it changes the session, so what it would change counts.
+    An older server keeps the mark when it changes the session, so the fields it changes are
+    checked, too.
     """
     touched = (
         metadata.pinned,
@@ -117,10 +118,10 @@ def is_refused(metadata: SessionMetadata) -> bool:
 
 
 def require_unchanged(listed: SessionMetadata, session: Session) -> None:
-    """Refuse to delete a session that has changed since it was listed.
+    """Check that a session has not changed since it was listed.
 
     Raises:
-        Kept: It has.
+        Kept: The session has changed.
     """
     now = session.metadata
     if now.updated_at != listed.updated_at or now.pinned != listed.pinned:

@@ -1,4 +1,4 @@
-"""Provides sessions to programs: the library behind ``/sessions``, usable without a server."""
+"""Provides sessions to programs: the service behind ``/sessions``, usable without a server."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -35,23 +35,23 @@ ExportFormat = Literal["json", "markdown"]
 class SessionManager(MessageEditor):
     """Creates, reads, changes and deletes the sessions of one directory.
 
-    Safe to use from several threads, and beside a running server: changes run under a lock that
-    holds across processes, and what a running turn forbids raises ``SessionBusy``. Every call
-    blocks for milliseconds: in async code, call it from a worker thread.
+    Thread-safe, and safe to use beside a running server: changes are made under a lock across
+    processes, and raise ``SessionBusy`` if a running turn forbids them. Every call blocks for
+    milliseconds: in async code, call it in a worker thread.
 
-    Methods that take a session id raise ``SessionNotFound`` for one that is unknown or malformed,
-    and ``SessionCorrupt`` for a file that can't be read. What writes may raise ``StorageFull`` and
-    ``SessionReadOnly`` (a newer format); then everything is as it was before.
+    Methods that take a session id raise ``SessionNotFound`` for an unknown or malformed id, and
+    ``SessionCorrupt`` for an unreadable file. Methods that write may raise ``StorageFull`` and
+    ``SessionReadOnly`` (a newer format); then nothing was changed.
 
     Args:
-        sessions_dir: Where the session files are; made when the first session is.
-        on_delete: Called with the id of every session that was deleted.
-        recover: Called with a session whose turn died with its process, and the claim of that turn,
-            before the session is read or changed; returns the session as it shall be.
-        repository: Where sessions are kept instead of in files.
+        sessions_dir: The directory of session files; created with the first session.
+        on_delete: Called with the id of every deleted session.
+        recover: Returns the recovered session, given a session whose turn died with its process
+            and the claim of that turn; called before the session is read or changed.
+        repository: The session store to use instead of files.
 
     Attributes:
-        repository: Where the sessions are kept.
+        repository: The session store.
     """
 
     def __init__(
@@ -81,20 +81,20 @@ class SessionManager(MessageEditor):
         metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Make a new session.
+        """Create a session.
 
         Args:
-            model: The model that answers, e.g. ``qwen3:14b``. Not asked whether it exists.
-            system_prompt: The text of the system prompt, if there shall be one.
-            system_prompt_source_file: The prompt file that the text came from, as a label.
+            model: The model that answers, e.g. ``qwen3:14b``; its existence is not checked.
+            system_prompt: The text of the system prompt, if any.
+            system_prompt_source_file: The prompt file of the text, as a label.
             tool_settings: Tools offered to the model; none unless given.
             agent_settings: Agents offered to the model; none unless given.
             options: Sampling options (temperature, seed, ...).
-            summary_model: The model that shall write summaries where ``model`` can't.
-            context_strategy: How a history that is too long is made to fit; None: the server's way.
-            title: How it is called in lists; the server finds a title unless given.
-            metadata: Whatever the client wants to remember of it: 16 keys, 4 KiB.
-            session_id: Its id, ten hexadecimal digits in lower case; one is drawn unless given.
+            summary_model: The model that writes summaries if ``model`` can't.
+            context_strategy: How a history that is too long is shortened; None for the default.
+            title: The title in lists; generated if None.
+            metadata: Arbitrary data of the client: up to 16 keys and 4 KiB.
+            session_id: The id, ten lower-case hexadecimal digits; random if None.
 
         Raises:
             SessionExists: The given id is taken.
@@ -118,10 +118,10 @@ class SessionManager(MessageEditor):
         return self.keep_new(session, any_id=session_id is None)
 
     def keep_new(self, session: Session, *, any_id: bool = True) -> Session:
-        """Keep a new session, under another id if its own is taken; return it.
+        """Store a new session, under another id if its own is taken; return it.
 
         Raises:
-            SessionExists: Its id is taken, and ``any_id`` is false.
+            SessionExists: The id is taken, and ``any_id`` is false.
             StorageFull: No space is left.
         """
         while True:
@@ -146,33 +146,32 @@ class SessionManager(MessageEditor):
         """Return a page of sessions, most recently updated first unless ``sort`` says otherwise.
 
         Args:
-            limit: How many at most; None for all.
-            offset: How many to leave out at the beginning.
-            q: Only sessions with this text in title, preview, summary or topics, in upper or lower
-                case.
+            limit: The maximum number of sessions; None for all.
+            offset: The number of sessions to skip.
+            q: Only sessions with this text in title, preview, summary or topics, ignoring case.
             **wanted: Filters, order and cursor, by name; see ``ListQuery``.
 
         Raises:
-            ValidationFailed: The cursor is none of this order.
+            ValidationFailed: The cursor is invalid for this order.
         """
         query = ListQuery(limit=limit, offset=offset, q=q, **wanted)
         return page_of(self.repository.list(), query, self._orders)
 
     def list_sessions(self) -> Sequence[SessionMetadata]:
-        """Return all sessions that can be read, most recently updated first."""
+        """Return all readable sessions, most recently updated first."""
         return self.list().sessions
 
     def update(self, session_id: str, **changes: Unpack[SettingsChanges]) -> Session:
-        """Change settings of a session; what is not given stays as it is.
+        """Change the given settings of a session.
 
-        Works while a turn runs, for which the settings stay those it began with.
+        Also works during a turn, which keeps the settings it began with.
 
         Args:
             session_id: The session.
             **changes: The new settings, by name; see ``SettingsChanges``.
 
         Raises:
-            ValidationFailed: The model is blank, the window not positive, or a value is no JSON.
+            ValidationFailed: The model is blank, the window not positive, or a value not JSON.
         """
         given = given_settings(changes)
         return self.repository.update(
@@ -187,11 +186,11 @@ class SessionManager(MessageEditor):
         Args:
             session_id: The session.
             message_index: The last message to copy.
-            title: How the copy is called; as the original unless given.
+            title: The title of the copy; that of the original if None.
 
         Raises:
             InvalidMessageIndex: There is no message at the index.
-            SessionReadOnly: It has a format that can't be written here.
+            SessionReadOnly: The session has a format that this server can't write.
             ValidationFailed: The title is blank or too long.
         """
         labels = labels_of(title, None)
@@ -201,11 +200,11 @@ class SessionManager(MessageEditor):
         return self.keep_new(with_labels(copy, **labels) if labels else copy)
 
     def delete(self, session_id: str, *, check: Callable[[Session], object] | None = None) -> None:
-        """Delete a session for good; one that can't be read too.
+        """Delete a session permanently, even an unreadable one.
 
         Args:
             session_id: The session.
-            check: Called with the session in that moment; what it raises keeps the session.
+            check: Called with the session just before; if it raises, the session is kept.
 
         Raises:
             SessionBusy: A turn is running.
@@ -215,11 +214,11 @@ class SessionManager(MessageEditor):
             self._on_delete(session_id)
 
     def check(self) -> CheckReport:
-        """Read every session whole, and return what is wrong with those that can't be read."""
+        """Read every session completely, and report those that can't be read."""
         return check_sessions(self.repository)
 
     def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
-        """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
+        """Return a session as text: JSON as in its file (format 1.3), or Markdown."""
         session = self.get(session_id)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
 

@@ -1,7 +1,7 @@
 """Declares sessions as values, with the operations on their messages. Pure.
 
 Every operation takes the time (``now``: UTC, ISO 8601 with microseconds) and returns a new session
-whose ``updated_at``, ``message_count`` and ``preview`` fit.
+with updated ``updated_at``, ``message_count`` and ``preview``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
 
 AGENT_PREFIX = "agent:"
-"""The beginning of a model's name that means an agent (docs/decisions/0063)."""
+"""The prefix of a model name that refers to an agent (docs/decisions/0063)."""
 
 MODEL_NAME_LENGTH = 300
-"""The longest name of a model; providers answer a longer one in ways of their own."""
+"""The maximum length of a model name; providers react to longer ones in different ways."""
 
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
 ContextStrategy = Literal[
@@ -52,11 +52,11 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         tools: Names of single tools.
         tool_group: A group whose tools are offered too.
-        execution_policy: An ``ExecutionPolicy``. A file may hold a policy that a newer tool knows;
-            it is kept, and counts as ``always_confirm``.
+        execution_policy: An ``ExecutionPolicy``. An unknown policy in a file, from a newer server,
+            is kept and counts as ``always_confirm``.
         tool_policies: Policies of single tools, which override ``execution_policy``.
-        tool_digests: Digests of MCP servers' tools as they were when they were enabled, by name.
-        digested_group: The group whose tools have digests; later ones are new (decision 34).
+        tool_digests: Digests of MCP tools at the time they were enabled, by name.
+        digested_group: The group whose tools have digests; others are new (docs/decisions/0034).
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -81,8 +81,8 @@ class WindowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The context window of a session.
 
     Attributes:
-        dynamic_enabled: Whether the window grows by itself.
-        current_window: Tokens sent as ``num_ctx`` last time, or None when the next request decides.
+        dynamic_enabled: Whether the window grows automatically.
+        current_window: The last ``num_ctx`` sent, in tokens; None if the next request decides.
         last_adjustment: The reason of the last change (docs/context.md).
         adjustment_history: The last ten changes, oldest first.
         manual_override: Whether ``current_window`` was set by hand.
@@ -103,32 +103,32 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         session_id: Ten hex digits; the name of the session's file.
         model: The model that answers.
-        created_at: When the session was made.
+        created_at: When the session was created.
         updated_at: When the session was last changed.
-        message_count: All messages, system prompt included.
+        message_count: The number of messages, system prompt included.
         summary: ``{"summary": str, "topics": [str]}``, once there is one.
-        summary_model: The model that wrote the summary, or shall where ``model`` can't.
-        summary_due: When the last answer was given that no summary covers yet.
-        format_version: Version of the file's format; newer ones are kept as they are.
+        summary_model: The model that wrote the summary, or is to do so if ``model`` can't.
+        summary_due: The time of the last answer not covered by a summary yet.
+        format_version: The version of the file format; newer ones are preserved.
         tool_settings: Tools offered to the model; None counts as none.
         agent_settings: Agents offered to the model; None counts as none.
         context_window_config: The context window; None counts as ``WindowConfig()``.
-        context_strategy: How a history that is too long is made to fit; None: the server's way.
-        context_state: The messages that are not sent any more.
-        options: Sampling options (temperature, seed, ...), passed on as they are.
+        context_strategy: How a history that is too long is shortened; None for the default.
+        context_state: The messages that are no longer sent to the model.
+        options: Sampling options (temperature, seed, ...), passed on unchanged.
         preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
         forked_from: ``{"session_id": str, "message_index": int}`` of a copy.
-        title: How the session is called in lists.
-        titled_by: Who gave the title: ``person``, ``model`` or ``message`` (its beginning).
-        metadata: Whatever a client wants to remember of it.
+        title: The title in lists.
+        titled_by: The origin of the title: ``person``, ``model`` or ``message`` (its beginning).
+        metadata: Arbitrary data of a client.
         pinned: Whether a person pinned it; None counts as False.
-        archived: Whether a person put it away; None counts as False.
-        history_changed_at: When messages were deleted, hidden or shown: what was counted of
-            requests before that is no count of what is sent now.
-        refused_at: ``updated_at`` of a session that was made for a chat request which was refused,
-            as long as nothing else has happened to it.
-        imported_from: ``{"source": str, "id": str}``: where a conversation was before it came here.
-        client_id: How the client calls the conversation that made it by a name of its own.
+        archived: Whether a person archived it; None counts as False.
+        history_changed_at: When messages were deleted, hidden or shown: token counts of earlier
+            requests do not apply any more.
+        refused_at: ``updated_at`` of a session made for a refused chat request, as long as it has
+            not changed since.
+        imported_from: ``{"source": str, "id": str}``: the origin of an imported conversation.
+        client_id: The client's own id of the conversation, if it was created by that.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -162,12 +162,12 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answering_agent(self) -> str | None:
-        """The agent that answers, where ``model`` is ``agent:<name>``."""
+        """The name of the agent that answers, if ``model`` is ``agent:<name>``."""
         return agent_named(self.model)
 
     @property
     def callable_agents(self) -> Sequence[str]:
-        """The agents that the model may call; an agent that answers is the only one."""
+        """The agents that the model may call; only the answering agent if there is one."""
         if (agent := self.answering_agent) is not None:
             return (agent,)
         return self.agent_settings.enabled_agents if self.agent_settings else ()
@@ -178,7 +178,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metadata: The settings.
-        messages: A tuple; in a turn those of a long session may be ``PartlyRead``.
+        messages: A tuple, or ``PartlyRead`` for a long session in a turn.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -193,7 +193,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def window(self) -> WindowConfig:
-        """The context window's configuration, the default where the file has none."""
+        """The context window's configuration, or the default if there is none."""
         return self.metadata.context_window_config or WindowConfig()
 
     @property
@@ -204,7 +204,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agent_named(model: str) -> str | None:
-    """Return the agent that a model's name means; None for any other model's."""
+    """Return the agent that a model name refers to, or None."""
     return model.removeprefix(AGENT_PREFIX) if model.startswith(AGENT_PREFIX) else None
 
 
@@ -227,7 +227,7 @@ def make_session(session_id: str, model: str, *, now: str, **settings: Any) -> S
 
 
 def preview_of(messages: Sequence[Message]) -> str | None:
-    """Return the beginning of the first user message, or None before there is one."""
+    """Return the beginning of the first user message, or None if there is none."""
     for message in messages:
         if isinstance(message, UserMessage):
             said = message.content or ", ".join(one.name for one in message.attachments)
@@ -236,7 +236,7 @@ def preview_of(messages: Sequence[Message]) -> str | None:
 
 
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
-    """Return the session with these messages instead of its own."""
+    """Replace the messages of the session."""
     messages = as_value(messages)
     metadata = msgspec.structs.replace(
         session.metadata,
@@ -256,13 +256,13 @@ def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:
 
 
 def with_refusal(session: Session) -> Session:
-    """Return a session that was made for a request which was refused, with the mark of that."""
+    """Mark a session as made for a refused request."""
     now = session.metadata.updated_at
     return with_metadata(session, now=now, refused_at=now)
 
 
 def counted(session: Session) -> Session:
-    """Return the session with a ``message_count`` and ``preview`` that fit its messages."""
+    """Update ``message_count`` and ``preview`` from the messages."""
     count, preview = len(session.messages), preview_of(session.messages)
     if (session.metadata.message_count, session.metadata.preview) == (count, preview):
         return session
@@ -276,7 +276,7 @@ def append_messages(session: Session, *messages: Message, now: str) -> Session:
 
 
 def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> Session:
-    """Put the system prompt first, in place of the one that is there.
+    """Set or replace the system prompt, the first message.
 
     Raises:
         ValidationFailed: The prompt is blank.
@@ -287,7 +287,7 @@ def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> S
 
 
 def remove_system_prompt(session: Session, *, now: str) -> Session:
-    """Take the system prompt away.
+    """Remove the system prompt.
 
     Raises:
         SystemPromptNotSet: There is none.
@@ -304,11 +304,11 @@ def fork(
 ) -> Session:
     """Copy a session up to and including a message (the last one by default).
 
-    Messages keep their ids. A summary is copied only where the whole conversation is.
+    Messages keep their ids. A summary is copied only with the whole conversation.
 
     Raises:
         InvalidMessageIndex: There is no message at the index.
-        SessionReadOnly: The copy would have a format that can't be written here.
+        SessionReadOnly: The copy would have a format that this server can't write.
     """
     require_known_format(session)
     last = len(session.messages) - 1
@@ -337,10 +337,10 @@ def has_known_format(metadata: SessionMetadata) -> bool:
 
 
 def require_known_format(session: Session) -> None:
-    """Refuse to change a session whose format this server does not know.
+    """Check that this server may change the session's format.
 
     Raises:
-        SessionReadOnly: It has another major version.
+        SessionReadOnly: The format has another major version.
     """
     if not has_known_format(session.metadata):
         raise SessionReadOnly(session.session_id, session.metadata.format_version)

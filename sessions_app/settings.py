@@ -22,20 +22,20 @@ WINDOW_HISTORY_LENGTH = 10
 
 
 class SettingsChanges(TypedDict, total=False):
-    """The settings that change; those that are not given, or ``UNSET``, stay as they are.
+    """The settings to change; missing and ``UNSET`` ones stay unchanged.
 
     Attributes:
         model: The model that answers from now on.
-        tool_settings: Replaced whole; None goes back to no tools.
-        agent_settings: Replaced whole; None goes back to no agents.
-        options: Sampling options, replaced whole; None removes them.
-        summary_model: The model that writes summaries where ``model`` can't.
-        context_strategy: How a history that is too long is made to fit; None: the server's way.
-        context_window: A size in tokens set by hand; None returns to one that grows by itself.
-        title: How the session is called from now on; None has it titled by the server again.
-        metadata: What a client remembers of it, replaced whole; None removes it.
-        pinned: Whether it is pinned.
-        archived: Whether it is put away.
+        tool_settings: Replaces all tool settings; None for no tools.
+        agent_settings: Replaces all agent settings; None for no agents.
+        options: Replaces all sampling options; None removes them.
+        summary_model: The model that writes summaries if ``model`` can't.
+        context_strategy: How a history that is too long is shortened; None for the default.
+        context_window: A fixed size in tokens; None returns to an automatic size.
+        title: The new title; None lets the server generate one again.
+        metadata: Replaces the client's metadata; None removes it.
+        pinned: Whether the session is pinned.
+        archived: Whether the session is archived.
     """
 
     model: str | UnsetType
@@ -52,10 +52,10 @@ class SettingsChanges(TypedDict, total=False):
 
 
 def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
-    """Return the settings that are given.
+    """Validate and return the given settings.
 
     Raises:
-        TypeError: There is no setting of a name.
+        TypeError: A name is not one of a setting.
         ValidationFailed: The model is blank, or the window not positive.
     """
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
@@ -70,7 +70,7 @@ def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
 
 
 def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> Session:
-    """Return the session with these settings, as ``given_settings`` returns them."""
+    """Return the session with these settings, as validated by ``given_settings``."""
     fields = {**given}
     tools = fields.pop("tool_settings", None) or ToolSettings()
     window = fields.pop("context_window", None)
@@ -106,7 +106,7 @@ def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str)
 
 
 def ask_before_all_tools(session: Session) -> Session:
-    """Return the session with every call of a tool asked about, as if nobody had set a policy."""
+    """Reset all tool policies of the session, so that every tool call needs approval."""
     settings = session.metadata.tool_settings
     if settings is None:
         return session
@@ -120,7 +120,7 @@ def ask_before_all_tools(session: Session) -> Session:
 def adjust_window(
     config: WindowConfig, tokens: int, *, reason: str, model: str, now: str
 ) -> WindowConfig:
-    """Return the window with another size, and the change in its history."""
+    """Change the size of the window, and add the change to its history."""
     adjustment = {
         "timestamp": now,
         "model": model,
@@ -137,7 +137,7 @@ def adjust_window(
 
 
 def override_window(session: Session, tokens: int, *, now: str) -> Session:
-    """Set the context window by hand; it stays so until ``follow_usage``."""
+    """Set a fixed context window; it stays until ``follow_usage``."""
     changed = adjust_window(
         session.window, tokens, reason="manual_override", model=session.metadata.model, now=now
     )
@@ -146,7 +146,7 @@ def override_window(session: Session, tokens: int, *, now: str) -> Session:
 
 
 def follow_usage(session: Session, *, now: str) -> Session:
-    """Return to a window that grows by itself; the next request decides its size."""
+    """Return to an automatic window; the next request decides its size."""
     changed = msgspec.structs.replace(
         session.window, dynamic_enabled=True, manual_override=False, current_window=None
     )

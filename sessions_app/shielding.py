@@ -8,10 +8,10 @@ Result = TypeVar("Result")
 
 
 async def to_the_end(task: "asyncio.Future[Result]") -> Result:
-    """Await a task to its end, as a shield; a cancellation goes on once the task has finished.
+    """Await a task with a shield; raise a cancellation only after the task has finished.
 
     Raises:
-        BaseException: What the task raised, unless the waiting was cancelled.
+        BaseException: The error of the task, unless the wait was cancelled.
     """
     cancelled = False
     while not task.done():
@@ -24,7 +24,7 @@ async def to_the_end(task: "asyncio.Future[Result]") -> Result:
             cancelled = True
     if cancelled:
         if not task.cancelled():
-            task.exception()  # seen, in favour of the cancellation
+            task.exception()  # mark it as retrieved: the cancellation is raised instead
         raise asyncio.CancelledError
     return task.result()
 

@@ -1,7 +1,7 @@
-r"""Joins halves of surrogate pairs, and replaces a half that is alone by U+FFFD.
+r"""Joins surrogate pairs and replaces lone surrogates by U+FFFD.
 
-JSON can escape half a character (``"\ud83d"``), and Python's own parser keeps it, but it has no
-UTF-8: neither a file nor an answer can hold it. What comes from models and tools is mended here.
+JSON can escape a lone surrogate (``"\ud83d"``), and Python's parser keeps it, but it can't be
+encoded as UTF-8 in a file or a response. Here, output of models and tools is repaired.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _ESCAPE = re.compile(
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether the text has no half of a surrogate pair, i.e. can be written as UTF-8."""
+    """Return whether the text has no surrogates, so that it can be encoded as UTF-8."""
     if text.isascii():
         return True
     try:
@@ -43,14 +43,14 @@ def join_surrogates(text: str) -> str:
 
 
 def mend_json(value: Any) -> Any:
-    """Return a JSON value with every text in it mended, nested ones and keys too."""
+    """Return a JSON value with all strings in it repaired, including nested ones and keys."""
     if isinstance(value, str):
         return join_surrogates(value)
     if isinstance(value, Mapping):
         mended: dict[Any, Any] = {}
         for key, item in value.items():
             name = join_surrogates(key) if isinstance(key, str) else key
-            while name in mended:  # two names that differed in what can't be written
+            while name in mended:  # two keys that differed only in surrogates
                 name += REPLACEMENT
             mended[name] = mend_json(item)
         return mended
@@ -60,9 +60,9 @@ def mend_json(value: Any) -> Any:
 
 
 def mend_escapes(json_text: bytes) -> bytes:
-    """Return JSON with escapes of lone surrogates replaced by that of U+FFFD, at the same length.
+    """Replace escapes of lone surrogates in JSON by that of U+FFFD, which has the same length.
 
-    For parsers that refuse such JSON as a whole.
+    For parsers that reject such JSON.
     """
     if not _MAY_BE_SURROGATE.search(json_text):
         return json_text
@@ -70,7 +70,7 @@ def mend_escapes(json_text: bytes) -> bytes:
 
 
 def mend_call_id(call_id: str) -> str:
-    """Return an id that can be written; ids that differed differ still."""
+    """Return an id that can be encoded; different ids remain different."""
     if is_unicode(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -78,7 +78,7 @@ def mend_call_id(call_id: str) -> str:
 
 
 def mend_call(call: ToolCall) -> ToolCall:
-    """Return a call that can be written; the same one where there is nothing to mend."""
+    """Return a call that can be encoded; the same object if it can be already."""
     if _is_writable(call):
         return call
     return ToolCall(
@@ -96,7 +96,7 @@ def _is_writable(call: ToolCall) -> bool:
     except UnicodeEncodeError:
         return False
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return True  # but for another reason, which the codec tells
+        return True  # it fails for another reason, which the codec reports
     return True
 
 

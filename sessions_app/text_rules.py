@@ -1,26 +1,26 @@
-"""Refuses texts that are blank or too long."""
+"""Validates texts: neither blank nor too long."""
 
 from sessions_app.errors import ValidationFailed
 
 MAX_PROMPT_LENGTH = 9_999
-"""Characters of a system prompt that a person sets; an agent's may be longer."""
+"""The maximum characters of a session's system prompt; an agent's may be longer."""
 
 
 def require_text(text: str, *, field: str) -> None:
-    """Refuse blank text.
+    """Check that a text is not blank.
 
     Raises:
-        ValidationFailed: There is nothing but white space; ``details.field`` names the field.
+        ValidationFailed: The text is blank; ``details.field`` names the field.
     """
     if not text.strip():
         raise ValidationFailed(f"{field} must not be blank.", field=field)
 
 
 def require_prompt(text: str, *, field: str) -> None:
-    """Refuse a blank system prompt, and one of 10,000 characters or more.
+    """Check that a system prompt is not blank and has fewer than 10,000 characters.
 
     Raises:
-        ValidationFailed: ``details.field`` names the field.
+        ValidationFailed: It is blank or too long; ``details.field`` names the field.
     """
     require_text(text, field=field)
     if len(text) > MAX_PROMPT_LENGTH:

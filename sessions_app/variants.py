@@ -1,9 +1,8 @@
-"""Replaces answers, which keep the replaced ones as variants (docs/decisions/0030). Pure.
+"""Replaces answers, keeping the replaced ones as variants (docs/decisions/0030). Pure.
 
-An answer is everything after the last user message: what a model said, the tools that it called,
-their results. Its first assistant message holds the answers that it replaced, as ``variants``,
-newest first. They count nowhere else: they are not sent to models, and are no messages of the
-session.
+An answer is everything after the last user message: messages of the model, tool calls and results.
+Its first assistant message has the replaced answers as ``variants``, newest first. Variants are not
+messages of the session and are not sent to models.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,17 +23,17 @@ from sessions_app.partly_read import as_far_as_read
 from sessions_app.session import Session, append_messages, message_at, with_messages
 
 UNREAD_VARIANTS = "unread_variants"
-"""The key to which a foreign value under our key is moved when the key is needed."""
+"""The key to which an invalid value of ``variants`` is moved when variants are added."""
 
 
 class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The last answer of a session, after a variant was made the answer.
+    """The last answer of a session, after a variant was chosen.
 
     Attributes:
         session_id: The session.
-        message_index: Where the answer's first assistant message stands, which has the variants.
+        message_index: The index of the answer's first assistant message, which has the variants.
         messages: The messages of the answer, oldest first.
-        message_count: How many messages the session has now.
+        message_count: The new number of messages of the session.
     """
 
     session_id: str
@@ -44,7 +43,7 @@ class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_start(messages: Sequence[Message]) -> int:
-    """Return where the last answer begins: after the last user message."""
+    """Return the index of the last answer, after the last user message."""
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], UserMessage):
             return index + 1
@@ -59,16 +58,16 @@ def variants_of(answer: Sequence[Message]) -> Sequence[Variant]:
 
 
 def is_whole(answer: Sequence[Message]) -> bool:
-    """Return whether an answer is finished: neither broken off nor waiting for tools."""
+    """Return whether an answer is finished: neither interrupted nor waiting for tools."""
     last = answer[-1] if answer else None
     return isinstance(last, AssistantMessage) and last.is_complete
 
 
 def known_ids(messages: Sequence[Message], ids: Collection[str]) -> set[str]:
-    """Return which ids are those of messages, or of some in the variants of the last answer."""
+    """Return the ids that are those of messages, or of messages in variants of the last answer."""
     wanted = set(ids)
     answer = messages[answer_start(messages) :]
-    # Messages are said once, in the last answer: what a turn left unread is far behind that.
+    # Lazy messages need not be searched: the ids in question are those of the last answer.
     looked_at = (*as_far_as_read(messages), *answer)
     known = wanted.intersection(map(attrgetter("message_id"), looked_at))
     for variant in variants_of(answer):
@@ -94,12 +93,12 @@ def newest_first(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def without_replaced(session: Session, replaced_id: str | None) -> Session:
-    """Return the session as a turn sees it that makes the last answer again.
+    """Return the session for a turn that regenerates the last answer, without that answer.
 
     Args:
-        session: The session as its file says.
-        replaced_id: The first message of the answer to replace. Once that was replaced, or if
-            there is none, the session is returned as it is.
+        session: The session.
+        replaced_id: The first message of the answer to replace. If it was replaced already, or is
+            None, the session is returned unchanged.
     """
     if replaced_id is None:
         return session
@@ -112,14 +111,14 @@ def without_replaced(session: Session, replaced_id: str | None) -> Session:
 def extend_answer(
     session: Session, *messages: Message, now: str, replaced_id: str | None = None
 ) -> Session:
-    """Append messages that are not there yet to the last answer, or begin one with them.
+    """Append new messages to the last answer, or begin an answer with them.
 
     Args:
         session: The session.
-        messages: What a model or a tool said.
+        messages: Messages of a model or a tool; those appended before are skipped.
         now: The time.
-        replaced_id: The first message of the answer that these messages replace. It becomes a
-            variant with the first of them; without any text or call, they replace nothing.
+        replaced_id: The first message of the answer to replace. That answer becomes a variant with
+            the first new message; messages without any text or call replace nothing.
     """
     known = known_ids(session.messages, [message.message_id for message in messages])
     new = [message for message in messages if message.message_id not in known]
@@ -135,10 +134,10 @@ def extend_answer(
 
 
 def prefer_whole(session: Session, *, now: str) -> Session:
-    """Let a whole variant take the place of an answer that was broken off, which becomes one.
+    """Replace an interrupted last answer by its newest finished variant, and keep it as a variant.
 
-    The newest whole variant does. A finished answer stays, and so does one that can be resumed:
-    it ends with calls or their results.
+    A finished answer stays, and so does one that can be resumed because it ends with tool calls or
+    results.
     """
     answer = session.messages[answer_start(session.messages) :]
     last = answer[-1] if answer else None
@@ -149,9 +148,9 @@ def prefer_whole(session: Session, *, now: str) -> Session:
 
 
 def choose_variant(session: Session, index: int, message_id: str, *, now: str) -> Session:
-    """Make a variant of the last answer the answer again; the present one becomes a variant.
+    """Make a variant of the last answer current; the current answer becomes a variant.
 
-    Only of the last one: what follows an answer was said in reply to it.
+    Earlier answers can't be changed, as later messages reply to them.
 
     Args:
         session: The session.
@@ -184,7 +183,7 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
 
 
 def choice_in(session: Session) -> VariantChoice:
-    """Return the last answer of a session that has one, as ``choose_variant`` left it."""
+    """Return the last answer of a session, as the result of ``choose_variant``."""
     start = answer_start(session.messages)
     answer = session.messages[start:]
     return VariantChoice(
@@ -196,7 +195,7 @@ def choice_in(session: Session) -> VariantChoice:
 
 
 def readable_variant(messages: Sequence[Message]) -> bool:
-    """Return whether these messages can stand where an answer stands."""
+    """Return whether these messages are valid as an answer."""
     return _holder_of(messages) is not None and answer_start(messages) == 0
 
 
@@ -205,7 +204,7 @@ def _has(answer: Sequence[Message], message_id: str | None) -> bool:
 
 
 def _says_nothing(messages: Sequence[Message]) -> bool:
-    """Return whether nothing is lost without these: the mark of an answer, results of no call."""
+    """Return whether the messages have no content but a cancel marker or results."""
     return not any(
         isinstance(message, AssistantMessage)
         and (
@@ -216,7 +215,7 @@ def _says_nothing(messages: Sequence[Message]) -> bool:
 
 
 def _holder_of(answer: Sequence[Message]) -> int | None:
-    """Return which message of an answer holds its variants: the first one of a model."""
+    """Return the index of the message of an answer that has the variants: the first assistant's."""
     for index, message in enumerate(answer):
         if isinstance(message, AssistantMessage):
             return index
@@ -230,7 +229,7 @@ def _with_variant(session: Session, variant: Variant, *, now: str) -> Session:
 
 
 def _with_newest(answer: Sequence[Message]) -> Sequence[Variant]:
-    """Return the variants that an answer leaves to the one that replaces it: itself too."""
+    """Return the variants of an answer's replacement: the answer itself and its variants."""
     alone = tuple(_holding(message, ()) for message in map(_shown, answer))
     variants = [alone, *variants_of(answer)]
     return sorted(variants, key=lambda variant: variant[0].timestamp, reverse=True)
@@ -248,12 +247,12 @@ def _with_answer(
 
 
 def _shown(message: Message) -> Message:
-    """Return the message as one that models are sent: so is a variant once it is chosen."""
+    """Return the message unhidden, as a chosen variant is sent to models."""
     return msgspec.structs.replace(message, hidden=None) if message.hidden else message
 
 
 def _holding(message: Message, variants: Sequence[Variant]) -> Message:
-    """Return the message with these variants; what a file has under the key moves aside."""
+    """Set the variants of a message; move an invalid value of the key in its file aside."""
     if not isinstance(message, AssistantMessage) or not (variants or message.variants):
         return message
     extra = dict(message.extra)
