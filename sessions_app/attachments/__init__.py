@@ -1,1 +1,1 @@
-"""Keeps images and files that messages refer to, beside the sessions."""
+"""Stores the images and files that messages refer to."""

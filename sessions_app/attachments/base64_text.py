@@ -1,6 +1,6 @@
-"""Decodes files that come as base64. Pure.
+"""Decodes files sent as base64. Pure.
 
-One place for all that bring them so: chat requests, OpenAI's protocols, MCP servers, functions.
+Shared by all sources: chat requests, OpenAI's protocols, MCP servers and functions.
 """
 
 import binascii
@@ -10,23 +10,23 @@ from collections.abc import Sequence
 from sessions_app.errors import AttachmentTooLarge
 
 _LONGEST_HEADER = 512
-"""Characters before the comma of a data URL."""
+"""The maximum characters before the comma of a data URL."""
 
 _PIECE = 1 << 20
-"""Characters that are decoded at once; other threads get their turn between two pieces."""
+"""The characters decoded in one call; other threads run between two pieces."""
 
 _WHITE = str.maketrans("", "", " \t\r\n")
 
 
 class InvalidBase64(ValueError):
-    """A text is no base64; says why in a sentence."""
+    """Raised for invalid base64; the message is a sentence."""
 
 
 def begin_of_base64(text: str) -> int:
-    """Return where the base64 begins in a text that is base64, or a data URL with it.
+    """Return the start offset of the base64 in a text that is base64 or a data URL.
 
     Raises:
-        InvalidBase64: It is a data URL without base64.
+        InvalidBase64: The text is a data URL without base64.
     """
     if text[:5].lower() != "data:":
         return 0
@@ -37,16 +37,16 @@ def begin_of_base64(text: str) -> int:
 
 
 def decode_base64(text: str, *, begin: int = 0, max_bytes: int | None = None) -> Sequence[bytes]:
-    """Return the bytes of base64, in pieces; white space in it is skipped.
+    """Decode base64 to pieces of bytes, ignoring white space.
 
     Args:
-        text: The base64.
-        begin: Where it begins; what comes before is not copied.
-        max_bytes: How many there may be; none is decoded where there must be more.
+        text: The text with the base64.
+        begin: The start offset of the base64.
+        max_bytes: The maximum number of bytes, checked before decoding if possible.
 
     Raises:
-        AttachmentTooLarge: There are too many.
-        InvalidBase64: It is no base64.
+        AttachmentTooLarge: There are too many bytes.
+        InvalidBase64: The text is not valid base64.
     """
     if max_bytes is not None and (len(text) - begin) // 4 * 3 - 2 > max_bytes:
         squeezed = text[begin:].translate(_WHITE)
@@ -55,7 +55,7 @@ def decode_base64(text: str, *, begin: int = 0, max_bytes: int | None = None) ->
         text, begin = squeezed, 0
     try:
         return _decoded(text, begin)
-    except ValueError as error:  # of characters that are not ASCII, too
+    except ValueError as error:  # also raised for non-ASCII characters
         squeezed = text[begin:].translate(_WHITE)
         if len(squeezed) < len(text) - begin:
             return decode_base64(squeezed)

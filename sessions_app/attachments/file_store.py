@@ -1,4 +1,4 @@
-"""Keeps attachments as files that are named by their contents: ``<2 hex>/<64 hex>``."""
+"""Stores attachments as content-addressed files: ``<2 hex>/<64 hex>``."""
 
 import contextlib
 import errno
@@ -37,13 +37,13 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 
 
 class FileAttachmentStore:
-    """Keeps attachments below a directory (an ``AttachmentStore``).
+    """Stores attachments below a directory; implements ``AttachmentStore``.
 
-    A file is written beside its place, synced, and then moved there: what has a name is whole,
-    whoever is killed. Its time of change is when it was used last.
+    A file is written to a temporary path, synced and then renamed, so named files are complete. Its
+    mtime is the time of its last use.
 
     Args:
-        directory: Where the files are; made with the first one.
+        directory: The directory of the files; created with the first one.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,25 +51,25 @@ class FileAttachmentStore:
         self._locks = FileLocks(f"{directory}/{INCOMING}")
 
     def begin(self, *, max_bytes: int) -> "FileAttachmentWriter":
-        """Begin to write a file of at most so many bytes."""
+        """Return a writer of a new file of at most ``max_bytes``."""
         with typed_errors():
             return FileAttachmentWriter(self, f"{self._directory}/{INCOMING}", max_bytes)
 
     def stat(self, attachment_id: str) -> StoredFile:
-        """Return what is known of a file."""
+        """Return the metadata of a file."""
         with self._opened(attachment_id) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
             kind = image_type(file.read(32)) or TEXT
             found = StoredFile(id=attachment_id, media_type=kind, size=os.fstat(descriptor).st_size)
             try:
                 size = image_size(file, kind)
-            except ValueError as error:  # it was whole when it was kept
+            except ValueError as error:  # it was valid when it was stored
                 raise AttachmentNotFound(attachment_id) from error
             if size is None:
                 return found
             return msgspec.structs.replace(found, width=size.width, height=size.height)
 
     def read(self, attachment_id: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return bytes of a file, fewer than ``length`` only at its end."""
+        """Return a byte range of a file, shorter than ``length`` only at its end."""
         with self._opened(attachment_id) as descriptor:
             left = max(os.fstat(descriptor).st_size - start, 0)
             left = left if length is None else min(left, length)
@@ -81,18 +81,18 @@ class FileAttachmentStore:
             return b"".join(pieces)
 
     def list(self) -> Iterator[ListedFile]:
-        """Yield all files, in no order."""
+        """Yield all files, in any order."""
         with typed_errors():
             for name, status in self._files():
                 yield ListedFile(f"sha256:{name}", status.st_size, status.st_mtime)
 
     def unfinished(self, *, older_than_seconds: float) -> int:
-        """Return how many uploads left something half-written so long ago."""
+        """Return the number of incomplete uploads older than that."""
         with typed_errors():
             return len(list(self._left_since(time.time() - older_than_seconds)))
 
     def renew(self, attachment_ids: Collection[str]) -> None:
-        """Count files as used now, because a message is about to refer to them."""
+        """Set the last use of files to now, before a message refers to them."""
         if not attachment_ids:
             return
         with self._locked():
@@ -103,7 +103,7 @@ class FileAttachmentStore:
     def sweep(
         self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
     ) -> int:
-        """Remove the files that were not used for so long and that nobody refers to."""
+        """Remove unreferenced files whose last use is longer ago than that."""
         newest = time.time() - older_than_seconds
         with typed_errors():
             for left in self._left_since(newest):
@@ -115,18 +115,18 @@ class FileAttachmentStore:
             return sum(self._remove(name, newest) for name in old if f"sha256:{name}" not in kept)
 
     def _keep(self, temporary: str, written: int, name: str) -> bool:
-        """Give a synced file, which is open, its name; return whether it was not there."""
+        """Rename a synced temporary file to its name; return whether it is new."""
         folder = f"{self._directory}/{name[:2]}"
         make_private_directory(folder)
         with self._locked():
             is_new = not self._used_again(f"sha256:{name}", written)
-            if is_new:  # a link or a damaged file that stands there is replaced, never followed
+            if is_new:  # replaces a link, which is never followed, or a damaged file
                 os.replace(temporary, f"{folder}/{name}")  # noqa: PTH105 - paths are text here
         sync_directory(folder)
         return is_new
 
     def _used_again(self, attachment_id: str, written: int) -> bool:
-        """Count a file as used now; return whether it is there, with the bytes of an open one."""
+        """Set a file's last use to now; return whether it exists with the bytes of ``written``."""
         try:
             with self._opened(attachment_id) as descriptor:
                 if not _have_the_same_bytes(descriptor, written):
@@ -145,7 +145,7 @@ class FileAttachmentStore:
         return False
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the names of all files, and what the disk knows of them."""
+        """Yield the names and the ``stat`` results of all files."""
         for folder in _entries(self._directory):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -154,7 +154,7 @@ class FileAttachmentStore:
                     yield entry.name, status
 
     def _left_since(self, newest: float) -> Iterator[str]:
-        """Yield the paths of what uploads left that were killed half-way."""
+        """Yield the paths of incomplete uploads of killed processes."""
         for entry, status in _regular_files(f"{self._directory}/{INCOMING}"):
             if not entry.name.endswith(".lock") and status.st_mtime <= newest:
                 yield entry.path
@@ -173,7 +173,9 @@ class FileAttachmentStore:
                 raise
             try:
                 status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or not status.st_size:  # nothing empty is kept
+                if (
+                    not stat.S_ISREG(status.st_mode) or not status.st_size
+                ):  # empty files are never stored
                     raise AttachmentNotFound(attachment_id)
                 yield descriptor
             finally:
@@ -190,7 +192,7 @@ class FileAttachmentStore:
 
 
 class FileAttachmentWriter:
-    """Writes one new file (an ``AttachmentWriter``); not safe in several threads at once."""
+    """Writes one new file; implements ``AttachmentWriter``. Not thread-safe."""
 
     def __init__(self, store: FileAttachmentStore, directory: str, max_bytes: int) -> None:
         self._store = store
@@ -203,11 +205,11 @@ class FileAttachmentWriter:
         self._received = ReceivedFile(file, max_bytes)
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         self._received.write(data)
 
     def finish(self) -> StoredFile:
-        """Keep the file, so that it outlives a power cut, and count it as used now."""
+        """Store the file durably, with its last use set to now."""
         try:
             with typed_errors():
                 found = self._received.checked()
@@ -219,7 +221,7 @@ class FileAttachmentWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Forget what was written; does nothing after ``finish``."""
+        """Discard the file; do nothing after ``finish``."""
         self._received.close()
         with typed_errors():
             Path(self._path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Resolves the attachments of a request to references: uploaded files, or bytes that it brings."""
+"""Resolves the attachments of a request to references: uploaded files or inline bytes."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from sessions_app.messages import Attachment
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was uploaded before, and what to call it."""
+    """An uploaded file with a display name."""
 
     id: str
     name: str | None = None
 
 
 class Inline(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the request itself brings, and what to call it.
+    """A file sent within the request, with a display name.
 
     Attributes:
-        data: Its bytes, or base64 of them, which may be a data URL.
-        name: What to call it; the last part counts.
+        data: The bytes, or base64, which may be a data URL.
+        name: The display name; of a path, the last part.
     """
 
     data: bytes | str
@@ -38,19 +38,19 @@ async def resolve(
     max_count: int,
     field: str = "attachments",
 ) -> tuple[Attachment, ...]:
-    """Return references to what is given; bytes are kept, and files counted as used now.
+    """Resolve attachments to references; store inline bytes, and set the last use of files to now.
 
     Args:
-        service: Who keeps files.
-        given: Files that are there, and bytes.
-        max_count: How many a message may have.
-        field: What errors call the list.
+        service: Stores files.
+        given: Uploaded files and inline bytes.
+        max_count: The maximum number of attachments of a message.
+        field: The name of the list in errors.
 
     Raises:
-        ValidationFailed: These are too many, or one is no image, no PDF and no text.
+        ValidationFailed: There are too many, or one is neither image, PDF nor text.
         AttachmentTooLarge: One is too large.
-        AttachmentNotFound: There is no such file.
-        StorageError: The store can't be asked, or takes nothing more.
+        AttachmentNotFound: An uploaded file does not exist.
+        StorageError: The store can't be reached or written to.
     """
     if len(given) > max_count:
         raise ValidationFailed(

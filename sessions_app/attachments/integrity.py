@@ -18,15 +18,15 @@ _PIECE_BYTES = 1 << 20
 
 
 class AttachmentReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of looking at attachments.
+    """The result of checking attachments.
 
     Attributes:
-        files: How many are there.
-        size: Of all, in bytes.
-        hashed: How many of them were read: those that were used last.
-        damaged: The ids of those that are not what their names, or messages, say.
-        missing: The ids that messages refer to and that are not there, each with its session.
-        unfinished: How many uploads were left half-written; the next sweep removes them.
+        files: The number of files.
+        size: The total size in bytes.
+        hashed: The number of files whose content was checked: the most recently used ones.
+        damaged: The ids of files whose content does not match their id or a message.
+        missing: The ids of missing files, each with the id of a session that refers to it.
+        unfinished: The number of incomplete uploads, which the next sweep removes.
     """
 
     files: int
@@ -44,16 +44,16 @@ def check_attachments(
     most_sessions: int = MOST_SESSIONS,
     most_hashed: int = MOST_HASHED,
 ) -> AttachmentReport:
-    """Look at all files, read the newest, and look for those that sessions refer to. Blocks.
+    """Check the newest files, and that files referred to by recent sessions exist. Blocks.
 
     Args:
         store: The files.
-        repositories: Who may refer to them.
-        most_sessions: So many sessions of each repository are read: those that changed last.
-        most_hashed: So many bytes of files are read.
+        repositories: The sessions that may refer to them.
+        most_sessions: The maximum number of sessions to read of each repository, newest first.
+        most_hashed: The maximum bytes of files to read.
 
     Raises:
-        StorageError: The store can't be asked.
+        StorageError: The store can't be reached.
     """
     listed = {file.id: file for file in store.list()}
     damaged = {file.id for file in listed.values() if not file.size}
@@ -82,14 +82,14 @@ def check_attachments(
 def _references(
     repositories: Sequence[SessionRepository], most_sessions: int
 ) -> Iterator[tuple[str, Attachment]]:
-    """Yield what the sessions that changed last refer to, each after its session's id."""
+    """Yield (session id, attachment) for the most recently changed sessions."""
     for repository in repositories:
         listed = repository.list().sessions
         newest = sorted(listed, key=lambda metadata: metadata.updated_at, reverse=True)
         for metadata in newest[:most_sessions]:
             try:
                 messages = repository.load(metadata.session_id).messages
-            except (SessionCorrupt, SessionNotFound):  # the check of sessions tells of them
+            except (SessionCorrupt, SessionNotFound):  # the check of sessions reports them
                 continue
             for attachment in attachments_in(messages):
                 yield metadata.session_id, attachment
@@ -104,7 +104,7 @@ def _newest(files: Iterable[ListedFile], most_bytes: int) -> Iterator[ListedFile
 
 
 def _is_whole(store: AttachmentStore, attachment_id: str) -> bool:
-    """Return whether a file has the bytes that its name says; whether it is gone by now, too."""
+    """Return whether a file's content matches its name; True if it was removed meanwhile."""
     digest, start = hashlib.sha256(), 0
     try:
         while piece := store.read(attachment_id, start, _PIECE_BYTES):

@@ -1,4 +1,4 @@
-"""Detects a file's type by its first bytes, never by its name or by what a client says.
+"""Detects a file's type by its content, never by its name or a client's declaration.
 
 Sources: PNG (W3C, 5.2 and 11.2.1), GIF89a (section 18), JPEG (ITU-T T.81, annex B), WebP
 (RFC 9649), ISO base media files (ISO/IEC 14496-12, 4.3), PDF (ISO 32000-1, 7.5.2).
@@ -20,14 +20,16 @@ TEXT = "text/plain"
 IMAGES = frozenset({PNG, JPEG, GIF, WEBP, HEIC})
 MEDIA_TYPES = (PNG, JPEG, GIF, WEBP, HEIC, PDF, TEXT)
 HEAD_BYTES = 32
-"""The beginning of a file that tells its type."""
+"""The number of first bytes that determine a file's type."""
 
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"})
 _PIECE_BYTES = 1 << 16
-_MOST_SEGMENTS = 4096  # of a JPEG before its frame: a file of markers alone is not read to its end
-_MOST_FILL_BYTES = 4096  # before them, in all: each is read by itself
+_MOST_SEGMENTS = (
+    4096  # of a JPEG before its frame, so that a file of markers alone is not read to the end
+)
+_MOST_FILL_BYTES = 4096  # before markers, in total, as each is read separately
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # these are tables and reserved
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # excluded: tables and reserved markers
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
 
 
@@ -39,7 +41,7 @@ class ImageSize(msgspec.Struct, frozen=True):
 
     @property
     def pixels(self) -> int:
-        """The number of pixels that it takes in memory when somebody decodes it."""
+        """The number of pixels of the decoded image."""
         return self.width * self.height
 
 
@@ -59,9 +61,9 @@ def image_type(head: bytes) -> str | None:
 
 
 def media_type(file: BinaryIO) -> str | None:
-    """Return the media type of a file; None if it is neither an image, nor a PDF, nor a text.
+    """Return the media type of a file; None if it is neither an image, nor a PDF, nor text. Blocks.
 
-    A text is UTF-8 without NUL, whatever it means to a browser: HTML and SVG are texts. Blocks.
+    Text is UTF-8 without NUL; HTML and SVG count as plain text.
     """
     file.seek(0)
     found = image_type(file.read(HEAD_BYTES))
@@ -81,15 +83,14 @@ def media_type(file: BinaryIO) -> str | None:
 
 
 def image_size(file: BinaryIO, kind: str) -> ImageSize | None:
-    """Return the size that an image's header declares; None where it declares none. Blocks.
+    """Return the size declared by an image's header, or None. Blocks.
 
     Args:
         file: The image.
-        kind: Its media type. The size of a HEIC image lies deep in its boxes and is not looked
-            for.
+        kind: The media type. For HEIC, whose size is deep in nested boxes, None is returned.
 
     Raises:
-        ValueError: The header is cut off, or makes no sense.
+        ValueError: The header is incomplete or invalid.
     """
     readers = {PNG: _png_size, JPEG: _jpeg_size, GIF: _gif_size, WEBP: _webp_size}
     reader = readers.get(kind)
@@ -123,7 +124,7 @@ def _jpeg_size(file: BinaryIO) -> ImageSize:
         (mark,) = struct.unpack(">B", file.read(1))
         if mark != 0xFF:
             raise ValueError("its segments make no sense")
-        while mark == 0xFF:  # any number of them may come before a marker
+        while mark == 0xFF:  # fill bytes: any number may precede a marker
             (mark,) = struct.unpack(">B", file.read(1))
             filled += mark == 0xFF
             if filled > _MOST_FILL_BYTES:

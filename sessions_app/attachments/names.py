@@ -18,11 +18,11 @@ _SUFFIXES = {
 
 
 def checked_name(name: str | None, media_type: str) -> str:
-    """Return a name for an attachment: the last part of what a client calls it, made harmless.
+    """Return a safe display name for an attachment: the last part of the client's name, cleaned.
 
     Args:
-        name: What a client calls it; None or nothing usable gives a name by the type.
-        media_type: What its bytes are.
+        name: The client's name; if None or unusable, the result is derived from the type.
+        media_type: The detected media type.
     """
     last = PurePosixPath((name or "").replace("\\", "/")).name
     cleaned = "".join(letter for letter in last if letter.isprintable()).strip(" .")
@@ -38,11 +38,11 @@ def checked_name(name: str | None, media_type: str) -> str:
 
 
 def mention(attachment: Attachment, *, left_out: bool = False) -> str:
-    """Return the words for an attachment where it is not shown itself: ``[image cat.png]``.
+    """Return the text that replaces an attachment: ``[image cat.png]``.
 
     Args:
         attachment: The attachment.
-        left_out: Whether they also say that it was left out.
+        left_out: Whether the text also says that it was left out.
     """
     kind = "image" if attachment.media_type in types.IMAGES else "file"
     return f"[{kind} {attachment.name}{' left out' if left_out else ''}]"

@@ -1,9 +1,9 @@
-"""Keeps attachments as objects that are named by their contents: ``<2 hex>/<64 hex>``.
+"""Stores attachments as content-addressed objects: ``<2 hex>/<64 hex>``.
 
-An object's time can't be set, so that what is used again leaves an empty object ``used/<64 hex>``,
-whose time is that of the last use (docs/decisions/0071). Whoever uses a file marks it, and then
-looks whether it is there; a sweep moves it to ``swept/<64 hex>``, and then looks whether it is
-marked. One of the two sees the other (docs/decisions/0072).
+An object's time can't be set, so each further use writes an empty object ``used/<64 hex>``, whose
+time is that of the last use (docs/decisions/0071). A user of a file writes the mark and then checks
+that the file exists; a sweep moves the file to ``swept/<64 hex>`` and then checks for a mark. So at
+least one of the two notices the other (docs/decisions/0072).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -23,7 +23,7 @@ from sessions_app.store.objects.documents import put_whole
 from sessions_app.store.objects.store import ListedObject, ObjectExists, ObjectMissing, ObjectStore
 
 _HEADER_BYTES = 256 * 1024
-"""Enough for the size that an image declares; a JPEG may have some segments before it."""
+"""The bytes read for an image's size; in a JPEG, other segments may precede it."""
 _USED = "used"
 _SWEPT = "swept"
 _NEVER = 0.0
@@ -32,11 +32,11 @@ _COMPARED_BYTES = 1 << 20
 
 
 class ObjectAttachmentStore:
-    """Keeps attachments in an object store (an ``AttachmentStore``).
+    """Stores attachments in an object store; implements ``AttachmentStore``.
 
     Args:
-        store: Where they are.
-        now: The time, by the clock that all processes share.
+        store: The object store.
+        now: Returns the time in seconds since 1970, by a clock that all processes share.
     """
 
     def __init__(self, store: ObjectStore, *, now: Callable[[], float]) -> None:
@@ -44,24 +44,26 @@ class ObjectAttachmentStore:
         self._now = now
 
     def begin(self, *, max_bytes: int) -> "ObjectAttachmentWriter":
-        """Begin to write a file of at most so many bytes."""
+        """Return a writer of a new file of at most ``max_bytes``."""
         return ObjectAttachmentWriter(self, max_bytes)
 
     def stat(self, attachment_id: str) -> StoredFile:
-        """Return what is known of a file."""
+        """Return the metadata of a file."""
         head, size = self._part(attachment_id, 0, _HEADER_BYTES)
         kind = image_type(head[:HEAD_BYTES]) or TEXT
         found = StoredFile(id=attachment_id, media_type=kind, size=size)
         try:
             pixels = image_size(BytesIO(head), kind)
-        except ValueError:  # it declares its size later; it was checked when it was kept
+        except (
+            ValueError
+        ):  # the size comes later in the file; it was checked when the file was stored
             pixels = None
         if pixels is None:
             return found
         return msgspec.structs.replace(found, width=pixels.width, height=pixels.height)
 
     def read(self, attachment_id: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return bytes of a file, fewer than ``length`` only at its end."""
+        """Return a byte range of a file, shorter than ``length`` only at its end."""
         if length is None and not start:
             try:
                 return self._store.get(_key(attachment_id)).data
@@ -70,17 +72,17 @@ class ObjectAttachmentStore:
         return self._part(attachment_id, start, length)[0]
 
     def list(self) -> Iterator[ListedFile]:
-        """Yield all files, in no order."""
+        """Yield all files, in any order."""
         for folder, name, item in self._objects():
             if folder == name[:2]:
                 yield ListedFile(f"sha256:{name}", item.size, item.modified_at)
 
     def unfinished(self, *, older_than_seconds: float) -> int:  # noqa: ARG002 - the port's
-        """Return 0: what is half-written has no name."""
+        """Return 0: incomplete uploads leave no objects."""
         return 0
 
     def renew(self, attachment_ids: Collection[str]) -> None:
-        """Count files as used now, because a message is about to refer to them."""
+        """Set the last use of files to now, before a message refers to them."""
         for attachment_id in attachment_ids:
             if not self._mark(_key(attachment_id)):
                 raise AttachmentNotFound(attachment_id)
@@ -88,13 +90,13 @@ class ObjectAttachmentStore:
     def sweep(
         self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
     ) -> int:
-        """Remove the files that were not used for so long and that nobody refers to."""
+        """Remove unreferenced files whose last use is longer ago than that."""
         newest = self._now() - older_than_seconds
         files, used, swept = self._listed()
-        for name in swept:  # by a sweep that was killed: this counts as a use
+        for name in swept:  # left by a killed sweep: restore it, which counts as a use
             self._move(f"{_SWEPT}/{name}", _key_of(name))
         for name in used.keys() - files.keys() - swept.keys():
-            if used[name] <= newest:  # a mark of what was never there
+            if used[name] <= newest:  # a mark of a missing file
                 self._store.delete(f"{_USED}/{name}")
         old = [
             name
@@ -108,7 +110,7 @@ class ObjectAttachmentStore:
         return sum(self._remove(name, used.get(name, _NEVER)) for name in unused)
 
     def keep(self, attachment_id: str, data: memoryview) -> bool:
-        """Write a file, or count it as used now; return whether it was not there, or damaged."""
+        """Write a file, or set its last use to now; return whether it was missing or damaged."""
         key = _key(attachment_id)
         for _ in range(_TRIES):
             try:
@@ -121,9 +123,9 @@ class ObjectAttachmentStore:
         raise StorageUnavailable(f"{attachment_id} is being written and swept. Try again.")
 
     def _mend(self, key: str, data: memoryview) -> bool:
-        """Replace a file that has other bytes; return whether it had.
+        """Replace a damaged file; return whether it was damaged.
 
-        It is read for that, which costs no more than it cost to send it.
+        Reading it for the comparison costs no more than sending it.
         """
         try:
             size = self._store.get_part(key, 0, 1)[1]
@@ -133,13 +135,13 @@ class ObjectAttachmentStore:
                 for start in range(0, size, _COMPARED_BYTES)
             ):
                 return False
-        except ObjectMissing:  # swept just now
+        except ObjectMissing:  # removed by a concurrent sweep
             pass
         put_whole(self._store, key, data)
         return True
 
     def _mark(self, key: str) -> bool:
-        """Count a file as used now; return whether it is there."""
+        """Set a file's last use to now; return whether it exists."""
         put_whole(self._store, f"{_USED}/{key.rpartition('/')[2]}", b"")
         try:
             self._store.get_part(key, 0, 1)
@@ -148,7 +150,7 @@ class ObjectAttachmentStore:
         return True
 
     def _remove(self, name: str, marked_at: float) -> bool:
-        """Remove a file, unless it turns out to be used: it was marked again."""
+        """Remove a file unless it is marked as used meanwhile."""
         key, aside, mark = _key_of(name), f"{_SWEPT}/{name}", f"{_USED}/{name}"
         if self._is_marked_anew(mark, marked_at) or not self._move(key, aside):
             return False
@@ -161,10 +163,12 @@ class ObjectAttachmentStore:
 
     def _is_marked_anew(self, mark: str, marked_at: float) -> bool:
         written = self._store.written_at(mark)
-        return written is not None and int(written) != int(marked_at)  # listings say it finer
+        return written is not None and int(written) != int(
+            marked_at
+        )  # times in listings are more precise
 
     def _move(self, key: str, to: str) -> bool:
-        """Give a file another key; return whether it was there."""
+        """Rename a file; return whether it existed."""
         try:
             self._store.copy(key, to)
         except ObjectMissing:
@@ -173,7 +177,7 @@ class ObjectAttachmentStore:
         return True
 
     def _listed(self) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-        """Return when each file was written, when it was used again, and when it was swept."""
+        """Return three mappings of names to times: files, ``used`` marks and ``swept`` files."""
         files: dict[str, float] = {}
         used: dict[str, float] = {}
         swept: dict[str, float] = {}
@@ -184,7 +188,7 @@ class ObjectAttachmentStore:
         return files, used, swept
 
     def _objects(self) -> Iterator[tuple[str, str, ListedObject]]:
-        """Yield the objects that are named by a digest, each after its folder and its name."""
+        """Yield (folder, name, object) for the objects named by a digest."""
         for page in self._store.list():
             for item in page:
                 folder, _, name = item.key.rpartition("/")
@@ -192,7 +196,7 @@ class ObjectAttachmentStore:
                     yield folder, name, item
 
     def _part(self, attachment_id: str, start: int, length: int | None) -> tuple[bytes, int]:
-        """Return bytes of a file, and its size."""
+        """Return a byte range of a file, and the file's size."""
         try:
             return self._store.get_part(_key(attachment_id), start, length)
         except ObjectMissing as error:
@@ -200,29 +204,29 @@ class ObjectAttachmentStore:
 
 
 class ObjectAttachmentWriter:
-    """Writes one new file (an ``AttachmentWriter``): to a temporary file first, then as a whole."""
+    """Writes one new file, first to a local temporary file; implements ``AttachmentWriter``."""
 
     def __init__(self, store: ObjectAttachmentStore, max_bytes: int) -> None:
         self._store = store
         self._received = ReceivedFile(_temporary_file(), max_bytes)
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         self._received.write(data)
 
     def finish(self) -> StoredFile:
-        """Keep the file, and count it as used now."""
+        """Store the file, with its last use set to now."""
         try:
             found = self._received.checked()
-            # Mapped, not read: the store sends it from the disk's cache, and it stays one object
-            # that is there whole or not at all, which one in parts of 5 MiB would not be.
+            # Memory-mapped, so it is sent from the page cache in one atomic request, which a
+            # multipart upload in parts of 5 MiB would not be.
             data = memoryview(mmap(self._received.file.fileno(), 0, access=ACCESS_READ))
             return msgspec.structs.replace(found, is_new=self._store.keep(found.id, data))
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Forget what was written; does nothing after ``finish``."""
+        """Discard the file; do nothing after ``finish``."""
         self._received.close()
 
 

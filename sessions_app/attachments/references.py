@@ -11,15 +11,15 @@ _ID = re.compile(r"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
 def attachments_in(messages: Sequence[Message]) -> Iterator[Attachment]:
-    """Yield the attachments of messages, and of the answers that they replaced."""
+    """Yield the attachments of messages and of their variants."""
     for message in _with_variants(messages):
         yield from message.attachments
 
 
 def ids_in(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the ids of all that messages may refer to, in fields that only newer servers know, too.
+    """Yield all ids that messages may refer to, including in unknown fields of newer servers.
 
-    What is yielded need not be the id of anything.
+    Not every id needs to be that of an attachment.
     """
     for message in _with_variants(messages):
         for attachment in message.attachments:

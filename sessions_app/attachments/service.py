@@ -26,21 +26,21 @@ from sessions_app.shielding import to_the_end
 Result = TypeVar("Result")
 
 PIECE_BYTES = 128 * 1024
-"""Bytes that are handed to a thread, or read in one, at once."""
+"""The bytes written or read in one thread call."""
 
 
 class AttachmentDamaged(Exception):
-    """The bytes of a file do not match its id; ``mochi-server doctor`` says more."""
+    """The bytes of a file do not match its id; ``mochi-server doctor`` reports details."""
 
 
 class AttachmentService:
-    """Takes, finds and reads attachments; files are touched in threads.
+    """Stores, finds and reads attachments, with file I/O in threads.
 
-    ``StorageError`` is raised where the store can't be asked or takes nothing more.
+    All methods raise ``StorageError`` if the store can't be reached or written to.
 
     Args:
-        store: Where the bytes are.
-        max_bytes: The largest attachment that is taken.
+        store: The attachment store.
+        max_bytes: The maximum size of an attachment.
     """
 
     def __init__(self, store: AttachmentStore, *, max_bytes: int) -> None:
@@ -50,18 +50,18 @@ class AttachmentService:
     async def receive(
         self, pieces: AsyncIterable[bytes], *, name: str | None
     ) -> tuple[Attachment, bool]:
-        """Keep what arrives in pieces, of which no more than one is held in memory.
+        """Store a file that arrives in pieces, with at most one piece in memory.
 
         Args:
-            pieces: The bytes, as they come.
-            name: What the client calls the file.
+            pieces: The bytes as they arrive.
+            name: The client's name of the file.
 
         Returns:
-            The attachment, and whether it was not there before.
+            The attachment, and whether it is new.
 
         Raises:
-            AttachmentTooLarge: There is more than ``max_bytes``.
-            ValidationFailed: It is empty, of no type that is known, or an impossible image.
+            AttachmentTooLarge: The file is larger than ``max_bytes``.
+            ValidationFailed: The file is empty, of an unknown type, or an invalid image.
         """
         begun = asyncio.ensure_future(asyncio.to_thread(self.store.begin, max_bytes=self.max_bytes))
         try:
@@ -84,21 +84,21 @@ class AttachmentService:
         return attachment_of(stored, name), stored.is_new
 
     async def keep(self, data: bytes, *, name: str | None) -> Attachment:
-        """Keep what is there as a whole.
+        """Store a file given as bytes.
 
         Raises:
-            AttachmentTooLarge: There is more than ``max_bytes``.
-            ValidationFailed: It is empty, of no type that is known, or an impossible image.
+            AttachmentTooLarge: The file is larger than ``max_bytes``.
+            ValidationFailed: The file is empty, of an unknown type, or an invalid image.
         """
         return await asyncio.to_thread(keep, self.store, data, name=name, max_bytes=self.max_bytes)
 
     async def keep_base64(self, text: str, *, name: str | None) -> Attachment:
-        """Keep what is there in base64, which may be a data URL; it is decoded in a thread.
+        """Store a file given as base64 or a data URL, decoded in a thread.
 
         Raises:
-            AttachmentTooLarge: There is more than ``max_bytes``.
-            ValidationFailed: It is no base64, empty, of no type that is known, or an impossible
-                image.
+            AttachmentTooLarge: The file is larger than ``max_bytes``.
+            ValidationFailed: The text is not base64, or the file is empty, of an unknown type, or
+                an invalid image.
         """
 
         def kept() -> Attachment:
@@ -115,15 +115,15 @@ class AttachmentService:
         """Return an attachment by its id.
 
         Raises:
-            AttachmentNotFound: There is none.
+            AttachmentNotFound: There is no such file.
         """
         return attachment_of(await asyncio.to_thread(self.store.stat, attachment_id), name)
 
     async def refer(self, attachment_id: str, *, name: str | None = None) -> Attachment:
-        """Return an attachment that a message is about to refer to; it counts as used now.
+        """Return an attachment for use in a message, and set its last use to now.
 
         Raises:
-            AttachmentNotFound: There is none.
+            AttachmentNotFound: There is no such file.
         """
 
         def renewed() -> StoredFile:
@@ -139,7 +139,7 @@ class AttachmentService:
     async def pieces(
         self, attachment_id: str, start: int = 0, length: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes, or some of them, in pieces; raises ``AttachmentNotFound``."""
+        """Yield the bytes, or a range of them, in pieces; raises ``AttachmentNotFound``."""
         left = length
         while left is None or left > 0:
             wanted = PIECE_BYTES if left is None else min(PIECE_BYTES, left)
@@ -152,11 +152,11 @@ class AttachmentService:
             left = None if left is None else left - wanted
 
     async def whole(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield all bytes in pieces, the last one only if they are what the id says.
+        """Yield all bytes in pieces, the last one only after checking the digest.
 
         Raises:
             AttachmentNotFound: There is no such file.
-            AttachmentDamaged: These are other bytes.
+            AttachmentDamaged: The bytes do not match the id.
         """
         digest, start = hashlib.sha256(), 0
 
@@ -176,19 +176,19 @@ class AttachmentService:
 
 
 def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:
-    """Keep bytes that are there as a whole, as ``AttachmentService.keep`` does. Blocks."""
+    """Store a file given as bytes, as ``AttachmentService.keep`` does. Blocks."""
     return attachment_of(write_pieces(store, [data], max_bytes=max_bytes), name)
 
 
 def keep_pieces(
     store: AttachmentStore, pieces: Sequence[bytes], *, name: str | None, max_bytes: int
 ) -> Attachment:
-    """Keep bytes that may well be there already, as those of a history that is sent again. Blocks.
+    """Store a file that probably exists already, as in a history sent again. Blocks.
 
     Raises:
-        AttachmentTooLarge: There is more than ``max_bytes``.
-        ValidationFailed: It is empty, of no type that is known, or an impossible image.
-        StorageError: The store can't be asked, or takes nothing more.
+        AttachmentTooLarge: The file is larger than ``max_bytes``.
+        ValidationFailed: The file is empty, of an unknown type, or an invalid image.
+        StorageError: The store can't be reached or written to.
     """
     attachment_id = id_of(pieces)
     try:
@@ -206,7 +206,7 @@ def _id_of(digest: "hashlib._Hash") -> str:
 
 
 def attachment_of(stored: StoredFile, name: str | None) -> Attachment:
-    """Return the reference to a file that is kept, under a name that is harmless."""
+    """Return the reference to a stored file, with a safe name."""
     return Attachment(
         id=stored.id,
         name=checked_name(name, stored.media_type),
@@ -218,7 +218,7 @@ def attachment_of(stored: StoredFile, name: str | None) -> Attachment:
 
 
 async def _in_thread(step: Callable[[], Result]) -> Result:
-    """Run a step to its end, though its caller be cancelled: no file is closed while it is used."""
+    """Run a step in a thread to its end, even if cancelled: its file must not be closed before."""
     return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
 
 

@@ -1,7 +1,7 @@
-"""Declares the port for the bytes of attachments: files that are named by their contents.
+"""Declares the port of the attachment store: content-addressed files.
 
-A file is written once and never changed. Who refers to it is said by sessions alone, so that forks
-and repeated uploads share one file, and a file that nobody refers to is removed some time later.
+A file is written once and never changed. References are only in sessions, so forks and repeated
+uploads share one file, and an unreferenced file is removed some time later.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -11,15 +11,15 @@ import msgspec
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is kept.
+    """The metadata of a stored file.
 
     Attributes:
         id: ``sha256:`` and the hexadecimal digest of the bytes.
-        media_type: What the bytes are, one of ``media_type.MEDIA_TYPES``.
-        size: In bytes.
-        width: Of an image in pixels, where its header says so.
-        height: Of an image in pixels, where its header says so.
-        is_new: Whether it was not there before; only ``finish`` can tell.
+        media_type: The detected type, one of ``media_type.MEDIA_TYPES``.
+        size: The size in bytes.
+        width: The width of an image in pixels, if declared in its header.
+        height: The height of an image in pixels, if declared in its header.
+        is_new: Whether the file did not exist before; set only by ``finish``.
     """
 
     id: str
@@ -31,12 +31,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file as listings show it; whether it is whole is not looked at.
+    """A file in a listing; its content is not checked.
 
     Attributes:
-        id: Its id.
-        size: In bytes.
-        written_at: When it was written or used last, by the store's clock.
+        id: The id.
+        size: The size in bytes.
+        written_at: The time of its last use, by the store's clock.
     """
 
     id: str
@@ -45,70 +45,70 @@ class ListedFile(msgspec.Struct, frozen=True):
 
 
 class AttachmentWriter(Protocol):
-    """Takes the bytes of one new file. All calls block; nobody sees it before ``finish``."""
+    """Writes one new file, which is invisible before ``finish``. All calls block."""
 
     def write(self, data: bytes) -> None:
-        """Add bytes; raises ``AttachmentTooLarge`` beyond the limit, ``StorageError``."""
+        """Append bytes; raises ``AttachmentTooLarge`` or ``StorageError``."""
 
     def finish(self) -> StoredFile:
-        """Keep the file, so that it outlives a power cut, and count it as used now.
+        """Store the file durably, with its last use set to now.
 
         Raises:
-            ValidationFailed: It is empty, of no type that is known, or declares an impossible size.
-            StorageError: It can't be kept.
+            ValidationFailed: The file is empty, of an unknown type, or declares an invalid size.
+            StorageError: The file can't be stored.
         """
 
     def abandon(self) -> None:
-        """Forget what was written; does nothing after ``finish``."""
+        """Discard the file; do nothing after ``finish``."""
 
 
 class AttachmentStore(Protocol):
-    """Keeps files. All calls block; any thread and several processes may make them.
+    """Stores files. All calls block; safe for several threads and processes.
 
-    ``AttachmentNotFound`` is raised where there is no such file, ``StorageError`` where the store
-    can't be asked.
+    Methods raise ``AttachmentNotFound`` if there is no such file, and ``StorageError`` if the store
+    can't be reached.
     """
 
     def begin(self, *, max_bytes: int) -> AttachmentWriter:
-        """Begin to write a file of at most so many bytes."""
+        """Return a writer of a new file of at most ``max_bytes``."""
 
     def stat(self, attachment_id: str) -> StoredFile:
-        """Return what is known of a file."""
+        """Return the metadata of a file."""
 
     def read(self, attachment_id: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return bytes of a file, fewer than ``length`` only at its end."""
+        """Return a byte range of a file, shorter than ``length`` only at its end."""
 
     def list(self) -> Iterator[ListedFile]:
-        """Yield all files, in no order."""
+        """Yield all files, in any order."""
 
     def unfinished(self, *, older_than_seconds: float) -> int:
-        """Return how many uploads left something half-written so long ago; a sweep removes it."""
+        """Return the number of incomplete uploads older than that, which a sweep removes."""
 
     def renew(self, attachment_ids: Collection[str]) -> None:
-        """Count files as used now, because a message is about to refer to them."""
+        """Set the last use of files to now, before a message refers to them."""
 
     def sweep(
         self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
     ) -> int:
-        """Remove the files that were not used for so long and that nobody refers to.
+        """Remove unreferenced files whose last use is longer ago than that.
 
         Args:
-            referenced: Returns the ids that are referred to, None where that can't be told for
-                sure: then nothing is removed. Called only where a file is old enough.
-            older_than_seconds: For how long a file may wait for its first message.
+            referenced: Returns the ids in use, or None if they can't be determined reliably: then
+                nothing is removed. Called only if a file is old enough.
+            older_than_seconds: The minimum age since the last use.
 
         Returns:
-            How many were removed.
+            The number of removed files.
         """
 
 
 def write_pieces(store: AttachmentStore, pieces: Iterable[bytes], *, max_bytes: int) -> StoredFile:
-    """Keep a file that is read in pieces. Blocks.
+    """Store a file given in pieces. Blocks.
 
     Raises:
-        AttachmentTooLarge: It has more than ``max_bytes``.
-        ValidationFailed: It is broken, or of no type that is known.
-        StorageError: There is no room.
+        AttachmentTooLarge: The file is larger than ``max_bytes``.
+        ValidationFailed: The file is invalid, or of an unknown type.
+        StorageError: The file can't be stored.
     """
     writer = store.begin(max_bytes=max_bytes)
     try:

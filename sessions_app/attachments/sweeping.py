@@ -1,4 +1,4 @@
-"""Removes attachments that no session refers to any more."""
+"""Removes attachments that no session refers to."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -9,19 +9,19 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.repository import SessionRepository
 
 HOUR, DAY = 3600.0, 86_400.0
-_MOST_LISTINGS = 5  # of sessions that vanish while they are read
+_MOST_LISTINGS = 5  # if sessions are deleted while they are read
 
 
 class AttachmentSweep:
-    """Sweeps attachments once a day, for the first time an hour after the start.
+    """Sweeps attachments once a day, first an hour after the start.
 
-    A sweep that finds files that nobody used for a day reads every session, one after the other.
-    Without any session nothing is removed: they may be on a volume that is not mounted just now.
+    If there are files whose last use is more than a day ago, a sweep reads all sessions one by one.
+    If there are no sessions, nothing is removed: their volume may not be mounted.
 
     Args:
         store: The attachments.
         repositories: All sessions whose messages may refer to them, people's first.
-        clock: Counts seconds.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class AttachmentSweep:
         self._next = clock() + HOUR
 
     def run(self) -> int:
-        """Sweep if it is time; return how many files were removed. Blocks."""
+        """Sweep if it is due; return the number of removed files. Blocks."""
         if self._clock() < self._next:
             return 0
         self._next = self._clock() + DAY
         return self._store.sweep(self.referenced, older_than_seconds=DAY)
 
     def referenced(self) -> Collection[str] | None:
-        """Return the ids that messages refer to; None where that can't be told for sure. Blocks."""
+        """Return the ids that messages refer to; None if that is uncertain. Blocks."""
         peoples, *others = self._repositories
         found = _ids_of(peoples, or_none=True)
         for repository in others:
@@ -56,12 +56,12 @@ class AttachmentSweep:
 
 
 def _ids_of(repository: SessionRepository, *, or_none: bool = False) -> set[str] | None:
-    """Return the ids in a repository's sessions; None where that can't be told for sure.
+    """Return the ids in a repository's sessions; None if that is uncertain.
 
-    ``or_none`` says that it can't be without any session.
+    With ``or_none``, it is uncertain if there are no sessions.
 
-    A session that was deleted since it was listed may have been forked before: its forks are in a
-    newer listing.
+    A session deleted since it was listed may have been forked before: then the sessions are listed
+    again to find the fork.
     """
     found: set[str] = set()
     seen: set[str] = set()

@@ -11,15 +11,15 @@ from sessions_app.errors import AttachmentTooLarge, ValidationFailed
 from sessions_app.store.atomic import typed_errors
 
 MAX_PIXELS = 40_000_000
-"""Of an image: 160 MB for whoever decodes it. A file of a few kilobytes may declare any size."""
+"""The maximum pixels of an image, 160 MB when decoded. Even a tiny file may declare any size."""
 
 
 class ReceivedFile:
-    """Takes the bytes of a file in pieces, of which none stays in memory. All calls block.
+    """Writes and hashes a file received in pieces. All calls block.
 
     Args:
-        file: Where they are written; closed with this.
-        max_bytes: The largest file that is taken.
+        file: The file to write to; closed by ``close``.
+        max_bytes: The maximum size.
     """
 
     def __init__(self, file: io.FileIO, max_bytes: int) -> None:
@@ -29,7 +29,7 @@ class ReceivedFile:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        """Add bytes; raises ``AttachmentTooLarge``, ``StorageError``."""
+        """Append bytes; raises ``AttachmentTooLarge`` or ``StorageError``."""
         self._size += len(data)
         if self._size > self._max_bytes:
             raise AttachmentTooLarge(self._max_bytes)
@@ -40,20 +40,20 @@ class ReceivedFile:
         self._digest.update(data)
 
     def checked(self) -> StoredFile:
-        """Return what the file is; raises ``ValidationFailed``."""
+        """Validate the file and return its metadata; raises ``ValidationFailed``."""
         return checked_file(self.file, f"sha256:{self._digest.hexdigest()}", self._size)
 
     def close(self) -> None:
-        """Close the file; it may be closed already."""
+        """Close the file. Idempotent."""
         with typed_errors():
             self.file.close()
 
 
 def checked_file(file: BinaryIO, attachment_id: str, size: int) -> StoredFile:
-    """Return what a received file is. Blocks.
+    """Validate a received file and return its metadata. Blocks.
 
     Raises:
-        ValidationFailed: It is empty, of no type that is known, or declares an impossible size.
+        ValidationFailed: The file is empty, of an unknown type, or declares an invalid size.
     """
     if not size:
         raise ValidationFailed("The attachment is empty.", field="attachment")

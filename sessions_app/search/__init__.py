@@ -1,1 +1,1 @@
-"""Finds words in messages, titles and summaries (docs/front-end.md, docs/decisions/0078)."""
+"""Searches messages, titles and summaries (docs/front-end.md, docs/decisions/0078)."""

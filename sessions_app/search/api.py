@@ -1,4 +1,4 @@
-"""Serves the search: parses, calls, encodes."""
+"""Serves the search route: parses, calls, encodes."""
 
 import time
 from typing import Annotated, Any

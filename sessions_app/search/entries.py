@@ -10,20 +10,20 @@ from sessions_app.session import Session, SessionMetadata
 
 FoundRole = Literal["user", "assistant", "tool", "system", "title", "summary"]
 TEXT_LENGTH = 1_000_000
-"""So many characters of a message are searched."""
+"""The number of first characters of a message that are searched."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A text that can be found.
+    """A searchable text.
 
     Attributes:
-        place: Its number among those of its session.
-        message_index: Where the message stands among all; None of a title or summary.
-        message_id: The message; None likewise.
-        role: The role of the message, or what else it is.
-        model: The model that answered; otherwise the session's.
-        timestamp: When it was said; of titles and summaries, when the session was changed.
-        text: The text, and the names of the files that came with it.
+        place: The entry's number within its session.
+        message_index: The index of the message; None for a title or summary.
+        message_id: The id of the message; None for a title or summary.
+        role: The role of the message, or ``title`` or ``summary``.
+        model: The model that answered, otherwise the session's.
+        timestamp: The time of the message; for titles and summaries, of the session's last change.
+        text: The text, and the names of attachments.
     """
 
     place: int
@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def entries_of(session: Session) -> Iterator[Entry]:
-    """Yield what can be found of a session. Replaced answers and reasoning are left out."""
+    """Yield the searchable texts of a session, without variants and reasoning."""
     metadata = session.metadata
     count = len(session.messages)
     for index, message in enumerate(session.messages):

@@ -1,13 +1,13 @@
-"""Keeps an index of words in SQLite: a cache, which may be deleted at any time.
+"""Stores a full-text index in SQLite: a cache, which may be deleted at any time.
 
 ::
 
     {directory}/search.sqlite3     with -wal and -shm while it is in use
-    {directory}/search.lock        held by the one process that writes
+    {directory}/search.lock        locked by the one process that writes
 
-The full-text table (FTS5) holds no texts: ``words_of`` splits and folds them, so that its tokenizer
-finds nothing but spaces. Its rows are numbered by when their session was changed, so that reading
-them backwards gives the order of results, however many there are (docs/decisions/0078).
+The full-text table (FTS5) is contentless. Texts are split and folded by ``words_of``, so its
+tokenizer only splits at spaces. Row ids are derived from the time of the session's last change, so
+that reading rows backwards gives results in order (docs/decisions/0078).
 """
 
 import os
@@ -56,11 +56,11 @@ CREATE VIRTUAL TABLE words USING fts5(
 
 
 class SearchIndex:
-    """The index in a file. Every use opens it and closes it again, in the calling thread.
+    """Accesses the index in a file, with a new connection for each use in the calling thread.
 
     Args:
         path: The file.
-        connect: What opens it.
+        connect: Opens a connection.
     """
 
     def __init__(self, path: Path, *, connect: Connect = sqlite3.connect) -> None:
@@ -69,10 +69,10 @@ class SearchIndex:
 
     @contextmanager
     def reading(self) -> Iterator[IndexReader]:
-        """Open the index as it is now; what is written meanwhile is not seen.
+        """Open a consistent snapshot of the index for reading.
 
         Raises:
-            IndexUnavailable: There is none, or it can't be read.
+            IndexUnavailable: The index does not exist or can't be read.
         """
         with self._translated(), closing(self._open(READ_SECONDS)) as connection:
             connection.execute("PRAGMA query_only = 1")
@@ -81,10 +81,10 @@ class SearchIndex:
 
     @contextmanager
     def writing(self) -> Iterator[IndexWriter]:
-        """Open the index to change it, and make it first if there is none. Only under the lock.
+        """Open the index for writing; create it if needed. Call only under the lock.
 
         Raises:
-            IndexUnavailable: It can't be written.
+            IndexUnavailable: The index can't be written.
         """
         if not os.path.lexists(self.path):
             self._make()
@@ -92,7 +92,7 @@ class SearchIndex:
             yield IndexWriter(connection)
 
     def remove(self) -> None:
-        """Delete the files of the index. Only under the lock."""
+        """Delete the files of the index. Call only under the lock."""
         for ending in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + ending).unlink()

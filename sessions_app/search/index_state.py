@@ -1,4 +1,4 @@
-"""Declares the state of an index: whether it can be used, and whether it has changed."""
+"""Declares the state of an index: whether it is usable, and whether it has changed."""
 
 import sqlite3
 import unicodedata
@@ -6,15 +6,15 @@ import unicodedata
 import msgspec
 
 VERSION = f"2 {unicodedata.unidata_version}"
-"""Names all that the rows depend on; an index of another version is built anew."""
+"""The version of all that rows depend on; an index of another version is rebuilt."""
 
 
 class IndexUnavailable(Exception):
     """The index can't be used.
 
     Attributes:
-        is_missing: Whether there is none.
-        is_broken: Whether it must be built anew.
+        is_missing: Whether the index does not exist.
+        is_broken: Whether the index must be rebuilt.
     """
 
     def __init__(self, reason: str, *, is_missing: bool = False, is_broken: bool = False) -> None:
@@ -24,12 +24,12 @@ class IndexUnavailable(Exception):
 
 
 class IndexState(msgspec.Struct, frozen=True):
-    """The state of an index, as numbers that tell whether it has changed.
+    """Counters that tell whether an index has changed.
 
     Attributes:
-        generation: Names the index: one that is built anew has another.
-        changes: How many sessions were put in so far.
-        removals: How often sessions were taken out.
+        generation: The id of the index, which changes with a rebuild.
+        changes: The number of sessions added so far.
+        removals: The number of removals of sessions so far.
     """
 
     generation: str
@@ -38,7 +38,7 @@ class IndexState(msgspec.Struct, frozen=True):
 
 
 def state_of(connection: sqlite3.Connection) -> IndexState:
-    """Return how the index stands; ``IndexUnavailable`` if it is none of this version."""
+    """Return the state of the index; raises ``IndexUnavailable`` for another version."""
     row = connection.execute("SELECT * FROM meta").fetchone()
     if row is None or row[0] != VERSION:
         raise IndexUnavailable("of another version", is_broken=True)

@@ -1,4 +1,4 @@
-"""Updates the index in a background thread with the sessions that it lacks."""
+"""Updates the index in a background thread."""
 
 import logging
 import threading
@@ -19,25 +19,25 @@ from sessions_app.store.locks import FileLocks
 from sessions_app.store.repository import Listing
 
 LOOK_SECONDS = 2.0
-"""Sessions that seem unchanged are not looked at again for so long."""
+"""The interval of checks of sessions that seem unchanged."""
 RETRY_SECONDS = 30.0
-"""An index that can't be written is left alone for so long."""
+"""The pause after the index could not be written."""
 ROUND = 500
-"""So many sessions go in from the oldest on; the newest so many are first."""
+"""The sessions per batch: the newest batch comes first, then batches from the oldest on."""
 SESSIONS_OF_TRANSACTION = 20
 
 logger = logging.getLogger(__name__)
 
 
 class IndexFiller:
-    """Puts into an index what has changed. One process at a time does, the one with the lock.
+    """Updates an index with changed sessions, in the one process that has the lock.
 
     Args:
         source: The sessions.
         index: The index.
-        locks: Where the lock is taken.
-        surveyor: What says what is missing.
-        clock: What the time is.
+        locks: Provides the lock.
+        surveyor: Finds the sessions to update.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class IndexFiller:
         self._retry_at = 0.0
 
     def start(self, *, is_due: bool) -> None:
-        """Begin to bring the index up to date in a thread, unless one is at it.
+        """Start updating the index in a thread, unless one is running.
 
         Args:
-            is_due: Whether something is missing; otherwise this only looks, now and then.
+            is_due: Whether sessions are known to be missing; otherwise only check occasionally.
         """
         now = self._clock()
         with self._starting:
@@ -79,14 +79,14 @@ class IndexFiller:
             self._thread.start()
 
     def fill(self, *, rests: bool = False) -> None:
-        """Bring the index up to date; do nothing while another process is at it.
+        """Update the index; do nothing while another process has the lock.
 
         Args:
-            rests: Whether to leave time for other threads in between.
+            rests: Whether to pause in between for other threads.
 
         Raises:
-            IndexUnavailable: It can't be written.
-            OSError: The lock's file can't be made.
+            IndexUnavailable: The index can't be written.
+            OSError: The lock's file can't be created.
         """
         try:
             lock = self._locks.held("search", timeout_seconds=0)
@@ -96,11 +96,11 @@ class IndexFiller:
         with lock, suppress(_Closing):
             listing = self._source.listing(anew=True)
             survey = self._surveyed(listing)
-            while self._put_in_and_out(survey, pace):  # and look for what came meanwhile
+            while self._put_in_and_out(survey, pace):  # repeat for concurrent changes
                 survey = self._surveyed(self._source.listing())
 
     def close(self) -> None:
-        """End the thread, and let none begin."""
+        """Stop the thread for good."""
         with self._starting:
             self._closing.set()
             thread = self._thread
@@ -116,10 +116,10 @@ class IndexFiller:
             logger.warning("the search index can't be written: %s", error)
         except Exception:
             self._retry_at = self._clock() + RETRY_SECONDS
-            logger.exception("the search index could not be brought up to date")
+            logger.exception("the search index could not be updated")
 
     def _surveyed(self, listing: Listing) -> Survey:
-        """Return what is missing; an index that is broken, or not there, is made anew."""
+        """Return the sessions to update; rebuild a broken or missing index."""
         try:
             with self._index.reading() as reader:
                 return self._surveyor.survey(listing, reader)
@@ -127,7 +127,7 @@ class IndexFiller:
             if not (error.is_broken or error.is_missing):
                 raise
             if error.is_broken:
-                logger.warning("the search index is built anew: %s", error)
+                logger.warning("the search index is being rebuilt: %s", error)
                 self._index.remove()
         with self._index.writing():
             pass
@@ -135,7 +135,7 @@ class IndexFiller:
             return self._surveyor.survey(listing, reader)
 
     def _put_in_and_out(self, survey: Survey, pace: Callable[[], object]) -> bool:
-        """Bring the index up to date; return whether it changed, or was deleted meanwhile."""
+        """Update the index; return whether it changed, or was deleted meanwhile."""
         try:
             if survey.gone:
                 with self._index.writing() as writer:
@@ -147,7 +147,7 @@ class IndexFiller:
             return True
 
     def _put(self, pending: Sequence[SessionMetadata], pace: Callable[[], object]) -> bool:
-        """Put sessions in, and return whether there was any that could be read."""
+        """Add sessions; return whether any could be read."""
         is_filled = False
         for start in range(0, len(pending), ROUND):
             oldest_first = pending[start : start + ROUND][::-1]
@@ -159,7 +159,7 @@ class IndexFiller:
 
     def _rows(self, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
         for metadata in sessions:
-            stamp = self._source.stamp(metadata)  # before it is read, or a change could be missed
+            stamp = self._source.stamp(metadata)  # before reading, so that no change is missed
             session = None if stamp is None else self._source.read(metadata.session_id)
             if stamp is not None and session is not None:
                 yield SessionRow(
@@ -167,7 +167,7 @@ class IndexFiller:
                 )
 
     def _step(self, pace: Callable[[], object]) -> Callable[[], None]:
-        """Return what is called after each entry."""
+        """Return the callback for each entry."""
 
         def step() -> None:
             if self._closing.is_set():
@@ -178,8 +178,8 @@ class IndexFiller:
 
 
 def _not_resting() -> None:
-    """Go on at once."""
+    """Do not pause."""
 
 
 class _Closing(Exception):
-    """The work is to end; what was not put in is put in another time."""
+    """Raised to stop the update; the rest is added another time."""

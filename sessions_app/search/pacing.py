@@ -3,19 +3,19 @@
 from collections.abc import Callable
 
 WORK_SECONDS = 0.0005
-"""So long the work goes on without a rest: streams wait no longer than that for the interpreter."""
+"""The longest work without a pause, and so the longest wait of streams for the GIL."""
 RESTING_SHARE = 0.4
-"""It rests for this share of the time that it worked, at least."""
+"""The minimum pause, as a share of the time worked."""
 MOST_A_SECOND = 8_000
-"""So many steps are made in a second at most, on machines that could make more."""
+"""The maximum steps per second."""
 
 
 class Pace:
-    """Rests now and then between the steps of some work.
+    """Pauses between the steps of some work.
 
     Args:
-        clock: What the time is.
-        rest: Waits for so many seconds.
+        clock: A monotonic clock in seconds.
+        rest: Sleeps for a number of seconds.
     """
 
     def __init__(self, clock: Callable[[], float], rest: Callable[[float], object]) -> None:
@@ -25,7 +25,7 @@ class Pace:
         self._steps = 0
 
     def __call__(self) -> None:
-        """Make a step, and rest if it is time to."""
+        """Count a step, and pause if it is due."""
         self._steps += 1
         worked = self._clock() - self._begun
         if worked < WORK_SECONDS:

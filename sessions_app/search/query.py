@@ -1,7 +1,7 @@
 """Parses search queries. Pure.
 
-Words are all looked for (AND), ``"several words"`` in a row, ``-word`` and ``-"words"`` must not be
-there, ``begin*`` finds what begins so. Anything is a query: what is no word is left out.
+All words must occur (AND), ``"several words"`` in a row; ``-word`` and ``-"words"`` must not occur;
+``begin*`` matches a prefix. Any text is a valid query: other characters are ignored.
 """
 
 import re
@@ -15,18 +15,18 @@ _PART = re.compile(r'(?P<without>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Words that stand in a row.
+    """A word or a phrase.
 
     Attributes:
         words: The words, folded.
-        is_prefix: Whether the last one may go on.
+        is_prefix: Whether the last word is a prefix.
     """
 
     words: tuple[str, ...]
     is_prefix: bool = False
 
     def places(self, words: Sequence[str]) -> list[int]:
-        """Return where the term begins in a text that was split into words."""
+        """Return the indexes of the term's occurrences in the words of a text."""
         *before, last = self.words
         size = len(before)
         found = []
@@ -39,7 +39,7 @@ class Term(msgspec.Struct, frozen=True):
         return found
 
     def is_in(self, words: Sequence[str], present: frozenset[str]) -> bool:
-        """Return whether the term is in a text that was split into words."""
+        """Return whether the term occurs in the words of a text."""
         if not self.is_prefix and not present.issuperset(self.words):
             return False
         return bool(self.places(words)) if self.is_prefix or len(self.words) > 1 else True
@@ -49,15 +49,15 @@ class Query(msgspec.Struct, frozen=True):
     """The words of a search.
 
     Attributes:
-        wanted: All of these must be there; nothing is found if there are none.
-        unwanted: None of these may be there.
+        wanted: The terms that must all occur; without any, nothing matches.
+        unwanted: The terms that must not occur.
     """
 
     wanted: tuple[Term, ...]
     unwanted: tuple[Term, ...] = ()
 
     def matches(self, text: str) -> bool:
-        """Return whether the text is found."""
+        """Return whether the text matches."""
         words = words_of(text)
         present = frozenset(words)
         return (
@@ -67,7 +67,7 @@ class Query(msgspec.Struct, frozen=True):
         )
 
     def expression(self) -> str:
-        """Return the query in the language of FTS5, in which all words are strings."""
+        """Return the query as an FTS5 expression, with all words as strings."""
         wanted = " AND ".join(map(_string, self.wanted))
         if not self.unwanted:
             return wanted
@@ -75,8 +75,8 @@ class Query(msgspec.Struct, frozen=True):
 
 
 def read_query(text: str) -> Query:
-    """Return the query that a person wrote."""
-    wanted: dict[Term, None] = {}  # a set that keeps its order
+    """Parse a query written by a person."""
+    wanted: dict[Term, None] = {}  # an ordered set
     unwanted: dict[Term, None] = {}
     for part in _PART.finditer(text):
         written = part["phrase"] if part["phrase"] is not None else part["word"]
@@ -89,8 +89,8 @@ def read_query(text: str) -> Query:
 
 
 def may_contain(data: bytes, query: Query) -> bool:
-    """Return False only for the file of a session in which nothing is found: a quick look."""
-    if b"\\u" in data:  # characters may be spelt out
+    """Return False only if nothing in a session's file can match: a quick pre-check."""
+    if b"\\u" in data:  # characters may be escaped
         return True
     if data.isascii():
         lower = data.lower()

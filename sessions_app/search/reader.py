@@ -1,4 +1,4 @@
-"""Reads an index as of one moment."""
+"""Reads a snapshot of an index."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -10,31 +10,31 @@ from sessions_app.search.rows import row_at
 from sessions_app.search.search_request import Cursor, SearchRequest
 
 COUNTED = 300
-"""So many results are counted; beyond that their number is estimated."""
+"""The maximum number of results counted; beyond it, the number is estimated."""
 
 _LAST_ROW = (1 << 63) - 1
 _TABLES = "FROM words CROSS JOIN entries ON entries.row = words.rowid"  # in this order
 
 
 class IndexReader:
-    """The index at one moment."""
+    """Reads a snapshot of the index."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.state = state_of(connection)
 
     def stamps(self, since: int = 0) -> dict[str, str]:
-        """Return the stamps of the sessions that are in it, by their ids.
+        """Return the stamps of the indexed sessions by their ids.
 
         Args:
-            since: Only of those that were put in after so many changes.
+            since: Only those added after this number of changes.
         """
         return dict(
             self._connection.execute("SELECT id, stamp FROM sessions WHERE change > ?", (since,))
         )
 
     def found(self, wanted: SearchRequest) -> Iterator[tuple[int, str, Entry]]:
-        """Yield what is found behind the cursor, in order: row, session and entry."""
+        """Yield (row, session id, entry) of the results after the cursor, in order."""
         condition, values = _condition(wanted)
         values["before"] = self._row_of(wanted.cursor)
         for row, session_id, first_row, *columns in self._connection.execute(
@@ -60,7 +60,7 @@ class IndexReader:
             )
 
     def count(self, wanted: SearchRequest) -> int:
-        """Return how many there are on all pages; beyond a limit it is estimated."""
+        """Return the number of results on all pages, estimated beyond ``COUNTED``."""
         condition, values = _condition(wanted)
         count, last = self._one(
             f"SELECT count(*), min(row) FROM (SELECT entries.row {_TABLES} "  # noqa: S608 - ours
@@ -77,7 +77,7 @@ class IndexReader:
         return max(count, count * total // max(looked_at, 1))
 
     def _row_of(self, cursor: Cursor | None) -> int:
-        """Return the row before which the results stand that come after the cursor."""
+        """Return the row below which the results after the cursor are."""
         if cursor is None:
             return _LAST_ROW
         if cursor.index == self.state.generation:
@@ -97,7 +97,7 @@ class IndexReader:
 
 
 def _condition(wanted: SearchRequest) -> tuple[str, dict[str, Any]]:
-    """Return what entries must be, as ``SearchRequest.takes`` has it, and the values for it."""
+    """Return the SQL equivalent of ``SearchRequest.takes``, and its parameters."""
     conditions = ["words MATCH :words"]
     conditions.append("role != 'system'" if wanted.role is None else "role = :role")
     if wanted.model is not None:

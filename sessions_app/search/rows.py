@@ -1,4 +1,4 @@
-"""Numbers the rows of an index by the time of their session, so that they are in order. Pure."""
+"""Derives row ids of an index from the time of the session, so that rows are in order. Pure."""
 
 from datetime import UTC, datetime
 
@@ -8,7 +8,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def row_at(updated_at: str) -> int:
-    """Return the first row of the sessions that were changed at this time."""
+    """Return the first row id of sessions changed at this time."""
     try:
         time = datetime.fromisoformat(updated_at)
     except ValueError:

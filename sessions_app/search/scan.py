@@ -1,4 +1,4 @@
-"""Searches sessions by reading them, where the index is out of date."""
+"""Searches sessions by reading them, if the index is stale."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,15 +11,15 @@ from sessions_app.search.source import Source
 from sessions_app.session import SessionMetadata
 
 END_OF_SESSION = 1 << 40
-"""A place behind all entries of a session."""
+"""A place after all entries of a session."""
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """The scan took too long; a next page goes on with this session.
+    """The end of a scan that ran out of time; the next page continues with this session.
 
     Attributes:
-        metadata: The session that was not looked at.
-        share: The share of the sessions that was.
+        metadata: The first session not searched.
+        share: The share of the sessions searched.
     """
 
     metadata: SessionMetadata
@@ -27,7 +27,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
     @property
     def cursor(self) -> Cursor:
-        """Return the place before the session."""
+        """Return the cursor before the session."""
         return Cursor(self.metadata.updated_at, self.metadata.session_id, END_OF_SESSION)
 
 
@@ -39,14 +39,14 @@ def scan(
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Found | Stopped]:
-    """Yield what is found in sessions, in order, until time is up; at least one is looked at.
+    """Yield results in order until the time is up; search at least one session.
 
     Args:
         source: Reads the sessions.
-        sessions: The sessions, those that were changed last first.
-        wanted: What is looked for.
-        seconds: How long it may take, for all but what the caller does meanwhile.
-        clock: What the time is.
+        sessions: The sessions, most recently changed first.
+        wanted: The search.
+        seconds: The time limit, excluding time spent by the caller.
+        clock: A monotonic clock in seconds.
     """
     cursor = wanted.cursor
     spent = 0.0

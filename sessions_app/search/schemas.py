@@ -1,4 +1,4 @@
-"""Declares the parameters and the answer of the search."""
+"""Declares the parameters and the response of the search."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
@@ -48,10 +48,10 @@ class SearchParams(Schema):
     )
 
     def wanted(self) -> SearchRequest:
-        """Return what is searched.
+        """Convert the parameters to a search.
 
         Raises:
-            ValidationFailed: A time or the cursor is none.
+            ValidationFailed: A time or the cursor is invalid.
         """
         return SearchRequest(
             query=read_query(self.q),
@@ -146,7 +146,7 @@ class SearchOut(BaseModel):
 
 
 def results_to_json(results: Results, query: Query, seconds: float) -> dict[str, Any]:
-    """Return a page of results as JSON-compatible values."""
+    """Convert a page of results to JSON-compatible values."""
     cursor = results.next_cursor
     return {
         "results": [_found_to_json(found, query) for found in results.found],
@@ -180,7 +180,7 @@ def _found_to_json(found: Found, query: Query) -> dict[str, Any]:
 
 
 def _moment(text: str | None, name: str) -> str | None:
-    """Return a time as it stands in messages; the end of the day for a date in ``to``."""
+    """Convert a time to the format of messages; a date in ``to`` means the end of that day."""
     if not text:
         return None
     try:

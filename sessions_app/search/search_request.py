@@ -1,4 +1,4 @@
-"""Declares a search and its results, with the cursor between pages. Pure."""
+"""Declares searches, results and page cursors. Pure."""
 
 import base64
 import binascii
@@ -17,14 +17,14 @@ IndexState = Literal["ready", "building", "scan"]
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """The place behind a result, in the order of results: newest sessions first.
+    """The position after a result, in the order of results: newest sessions first.
 
     Attributes:
         updated_at: When the session of the result was last changed.
         session_id: The session.
-        place: The place of the result in it.
-        index: The index that knew the result's row; empty for none.
-        row: That row.
+        place: The place of the result's entry in the session.
+        index: The generation of the index that had the result; empty for none.
+        row: The result's row in that index.
     """
 
     updated_at: str
@@ -34,19 +34,19 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     row: int = 0
 
     def is_before(self, metadata: SessionMetadata) -> bool:
-        """Return whether the session comes after the one of the cursor, or is that one."""
+        """Return whether the session is that of the cursor or comes after it."""
         return (metadata.updated_at, metadata.session_id) <= (self.updated_at, self.session_id)
 
     def text(self) -> str:
-        """Return the cursor as clients get it."""
+        """Encode the cursor for clients."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).rstrip(b"=").decode()
 
 
 def read_cursor(text: str) -> Cursor:
-    """Return the cursor that a client sent.
+    """Decode a client's cursor.
 
     Raises:
-        ValidationFailed: It is none.
+        ValidationFailed: The cursor is invalid.
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -58,17 +58,17 @@ def read_cursor(text: str) -> Cursor:
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A search: words, and the messages in which they are looked for.
+    """A search query with filters.
 
     Attributes:
-        query: What is looked for.
+        query: The query.
         role: Only messages of this role, or only titles or summaries. System prompts are searched
-            with this alone: many sessions share one.
-        model: Only answers of this model, and what else is in sessions that have it.
-        since: Only what was said then or later (UTC, ISO 8601).
-        until: Only what was said before.
-        limit: How many results at most.
-        cursor: Where the page begins.
+            only if asked for here, because many sessions share one.
+        model: Only answers of this model, and other entries of sessions with this model.
+        since: Only entries of this time or later (UTC, ISO 8601).
+        until: Only entries before this time.
+        limit: The maximum number of results.
+        cursor: The start of the page.
     """
 
     query: Query
@@ -80,7 +80,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
     def takes(self, entry: Entry) -> bool:
-        """Return whether the entry is among those that are searched."""
+        """Return whether the entry passes the filters."""
         return (
             (entry.role != "system" if self.role is None else entry.role == self.role)
             and (self.model is None or entry.model == self.model)
@@ -99,7 +99,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cursor(self) -> Cursor:
-        """Return the place behind it."""
+        """Return the cursor after the result."""
         return Cursor(
             self.metadata.updated_at,
             self.metadata.session_id,
@@ -113,11 +113,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     """A page of results.
 
     Attributes:
-        found: The results, those in sessions that were changed last first.
-        total_estimate: About how many there are on all pages.
-        index: ``ready``; ``building`` while much is not in it yet; ``scan`` where there is none.
-        complete: Whether everything up to the end of the page was looked at, and is known.
-        next_cursor: Where the next page begins; None on the last one.
+        found: The results, most recently changed sessions first.
+        total_estimate: The approximate number of results on all pages.
+        index: ``ready``; ``building`` while many sessions are missing; ``scan`` without an index.
+        complete: Whether everything up to the end of the page was searched.
+        next_cursor: The cursor of the next page; None on the last one.
     """
 
     found: Sequence[Found]

@@ -1,6 +1,7 @@
-"""Searches sessions: in the index, and by reading those that it does not have as they are now.
+"""Searches sessions: in the index, and by reading those that are stale in it.
 
-So a search is right at any time, and writes nothing. The index follows in a thread of its own.
+So results are always up to date, and a search writes nothing. The index is updated in a separate
+thread.
 """
 
 import heapq
@@ -18,23 +19,23 @@ from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Listing
 
 SCAN_SECONDS = 1.0
-"""A search reads sessions for so long; then its page ends."""
+"""The time limit for reading sessions, after which the page ends."""
 FEW = 100
-"""So many sessions may be missing in an index that counts as ready: those that just changed."""
+"""The number of sessions that may be stale in an index that counts as ready."""
 
 
 class SessionSearch:
     """Searches the sessions of a source.
 
-    Safe to use from several threads, and beside other processes. Calls block for milliseconds, and
-    for up to a second while the index is built.
+    Safe to use from several threads and processes. Calls block for milliseconds, and for up to a
+    second while the index is being built.
 
     Args:
         source: The sessions.
         index: The index, which is a cache.
-        filler: What brings the index up to date.
-        surveyor: What says what is missing in it.
-        scan_seconds: How long a search may read sessions.
+        filler: Updates the index.
+        surveyor: Finds the sessions that are stale in the index.
+        scan_seconds: The time limit of a search for reading sessions.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class SessionSearch:
         self._surveyor = surveyor
 
     def search(self, wanted: SearchRequest) -> Results:
-        """Return a page of what is found, the sessions that were changed last first."""
+        """Return a page of results, most recently changed sessions first."""
         listing = self._source.listing()
         try:
             with self._index.reading() as reader:
@@ -68,11 +69,11 @@ class SessionSearch:
         return results
 
     def fill(self) -> None:
-        """Bring the index up to date now, as far as it can be; another process may be at it."""
+        """Update the index now, unless another process is doing so."""
         self._filler.fill()
 
     def state(self) -> tuple[IndexState, int]:
-        """Return the state of the index, and how many sessions it does not know as they are."""
+        """Return the state of the index, and the number of sessions that are stale in it."""
         listing = self._source.listing()
         try:
             with self._index.reading() as reader:
@@ -82,7 +83,7 @@ class SessionSearch:
         return _state(pending), len(pending)
 
     def close(self) -> None:
-        """End the work on the index."""
+        """Stop updating the index."""
         self._filler.close()
 
     def _search(
@@ -115,7 +116,7 @@ def _state(pending: Sequence[SessionMetadata]) -> IndexState:
 
 
 def _indexed(wanted: SearchRequest, survey: Survey, reader: IndexReader) -> Iterator[Found]:
-    """Yield what is found in sessions that are still there, as the index knows them."""
+    """Yield the results of the index in sessions that exist and are not stale."""
     pending = {metadata.session_id for metadata in survey.pending}
     for row, session_id, entry in reader.found(wanted):
         metadata = survey.sessions.get(session_id)
@@ -131,7 +132,7 @@ def _order(one: Found | Stopped) -> tuple[str, str, float]:
 def _page(
     found: Iterable[Found | Stopped], limit: int
 ) -> tuple[Sequence[Found], Found | Stopped | None]:
-    """Return the results up to the limit, and what comes next; None if nothing does."""
+    """Return the results up to the limit, and the next item or None."""
     page: list[Found] = []
     for one in found:
         if isinstance(one, Stopped) or len(page) == limit:

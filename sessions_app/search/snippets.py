@@ -1,7 +1,7 @@
-"""Cuts out the part of a text around a match. Pure.
+"""Extracts the part of a text around a match. Pure.
 
-A snippet is plain text, in pieces that say whether they were looked for: what is in a message can
-look like any mark, so none is put into the text.
+A snippet is plain text in pieces with a flag for matches. There is no markup in the text, because a
+message could contain the same.
 """
 
 import math
@@ -16,7 +16,7 @@ from sessions_app.search.words import words_of, written_words
 
 LENGTH = 240
 BEFORE = 60
-"""So many characters stand before the first place at least, if there are so many."""
+"""The minimum number of characters before the first match, if there are so many."""
 _WINDOW = 16 * 1024
 _WEIGHTS: dict[FoundRole, float] = {"title": 3.0, "summary": 2.0, "tool": 0.5}
 _BLANKS = re.compile(r"\s+")
@@ -24,14 +24,14 @@ _Span = tuple[int, int]
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A piece of a snippet; ``match`` says whether it was looked for."""
+    """A piece of a snippet; ``match`` tells whether it matched the query."""
 
     text: str
     match: bool
 
 
 def snippet(text: str, query: Query) -> Sequence[Piece]:
-    """Return the pieces of a text around the first place at which the query finds something."""
+    """Return the pieces of a text around the first match of the query."""
     spans = _first_spans(text, query)
     start, end = _cut(text, spans[0][0] if spans else 0)
     pieces: list[Piece] = []
@@ -49,7 +49,7 @@ def snippet(text: str, query: Query) -> Sequence[Piece]:
 
 
 def score(entry: Entry, query: Query) -> float:
-    """Return how well an entry fits: titles weigh more, results of tools less."""
+    """Return the relevance of an entry: titles count more, tool results less."""
     words = words_of(entry.text)
     counts = [len(term.places(words)) for term in query.wanted]
     fit = sum(count / (count + 1.2) for count in counts) / max(len(counts), 1)
@@ -58,9 +58,9 @@ def score(entry: Entry, query: Query) -> float:
 
 
 def _first_spans(text: str, query: Query) -> list[_Span]:
-    """Return where something is found, in the first part of the text in which it is."""
+    """Return the matches in the first part of the text that has any."""
     for start in range(0, max(len(text), 1), _WINDOW):
-        # With more than a window, so that what stands across its end is seen.
+        # With an overlap, to find matches across the end of a window.
         if spans := sorted(_spans(text[start : start + _WINDOW + LENGTH], query)):
             return [(start + begin, start + end) for begin, end in spans]
     return []
@@ -78,7 +78,7 @@ def _spans(text: str, query: Query) -> Iterator[_Span]:
 
 
 def _cut(text: str, first: int) -> _Span:
-    """Return where the snippet begins and ends: at blanks, where some are near."""
+    """Return the start and end of the snippet, at nearby blanks if there are any."""
     start = max(0, first - BEFORE)
     if start:
         blank = _BLANKS.search(text, start, first)

@@ -1,4 +1,4 @@
-"""Reads the sessions that are searched: which have changed, and what is in them."""
+"""Reads the sessions to be searched and detects changes."""
 
 import hashlib
 import os
@@ -21,24 +21,21 @@ class Source(Protocol):
     """Reads sessions for a search. All calls block."""
 
     def listing(self, *, anew: bool = False) -> Listing:
-        """Return all sessions; the same object, if none has changed.
+        """Return all sessions; the same object if none has changed.
 
         Args:
-            anew: Whether to look at each of them, also where none seems to have changed.
+            anew: Whether to check each session, even if none seems to have changed.
         """
 
     def stamp(self, metadata: SessionMetadata) -> str | None:
-        """Return what differs when the session does; None if it is gone."""
+        """Return a value that changes with the session; None if it does not exist any more."""
 
     def read(self, session_id: str, query: Query | None = None) -> Session | None:
-        """Return the session; None if it can't be read, or if the query finds nothing in it."""
+        """Return the session; None if it can't be read, or can't match the query."""
 
 
 class StoredSessions:
-    """Reads the sessions of a repository.
-
-    Whoever changes a session there changes what lists say of it.
-    """
+    """Reads the sessions of a repository, in which every change also changes the metadata."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -48,7 +45,7 @@ class StoredSessions:
         return self._reader.list()
 
     def stamp(self, metadata: SessionMetadata) -> str | None:
-        """Return a digest of what lists say of the session."""
+        """Return a digest of the session's metadata."""
         data = msgspec.json.encode(metadata_to_json(metadata), enc_hook=dict, order="sorted")
         return hashlib.blake2b(data, digest_size=12).hexdigest()
 
@@ -61,11 +58,11 @@ class StoredSessions:
 
 
 class SessionsInFiles:
-    """Reads the sessions of a directory, past the cache, which is for those that are in use.
+    """Reads the sessions of a directory, bypassing the cache for sessions in use.
 
-    Looking at 10,000 files takes longer than searching them. Before a search only those are looked
-    at that the server saved, while other programs seem to have replaced none; all are soon after it
-    (``anew``), for what these did meanwhile, and for edits in place.
+    Checking 10,000 files takes longer than searching them. Before a search only files saved by the
+    server are checked, unless other programs seem to have replaced some. All files are checked soon
+    afterwards (``anew``), for changes by other programs and in-place edits.
     """
 
     def __init__(self, reader: SessionReader, directory: Path) -> None:
@@ -77,7 +74,7 @@ class SessionsInFiles:
         return self._reader.list(quickly=not anew)
 
     def stamp(self, metadata: SessionMetadata) -> str | None:
-        """Return what the file system says of the file, with the time of the last change."""
+        """Return the file's stat values and the time of the session's last change."""
         try:
             status = os.lstat(self._path(metadata.session_id))
         except FileNotFoundError:
@@ -86,7 +83,7 @@ class SessionsInFiles:
         return f"{hash(parts):x} {metadata.updated_at}"
 
     def read(self, session_id: str, query: Query | None = None) -> Session | None:
-        """Return the session; None if it can't be read, or if the query finds nothing in it."""
+        """Return the session; None if it can't be read, or can't match the query."""
         try:
             data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
             if query is not None and not may_contain(data, query):

@@ -1,4 +1,4 @@
-"""Finds the sessions for which an index is out of date."""
+"""Finds the sessions that are stale in an index."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from sessions_app.store.sorted_sessions import age
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """The sessions that can be searched.
+    """The sessions to be searched, compared with the index.
 
     Attributes:
         sessions: All sessions by their ids.
-        pending: Those that the index does not know as they are, in the order of results.
-        gone: The ids of those that it knows and that are not there any more.
+        pending: The sessions that are missing or stale in the index, in the order of results.
+        gone: The ids of indexed sessions that do not exist any more.
     """
 
     sessions: Mapping[str, SessionMetadata]
@@ -28,7 +28,7 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class Surveyor:
-    """Finds out what the index does not know, looking only at what changed since the last time."""
+    """Compares sessions with the index incrementally, checking only changes since the last time."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class Surveyor:
         self._survey = Survey({}, ())
 
     def survey(self, listing: Listing, reader: IndexReader | None) -> Survey:
-        """Return what there is to search; all of it is pending without an index."""
+        """Compare the sessions with the index; without an index all are pending."""
         if reader is None:
             sessions = {metadata.session_id: metadata for metadata in listing.sessions}
             return Survey(sessions, listing.sessions)
@@ -62,7 +62,7 @@ class Surveyor:
             return self._survey
 
     def _read(self, reader: IndexReader) -> None:
-        """Read what the index knows."""
+        """Read the changes of the index."""
         known, now = self._state, reader.state
         if known == now:
             return
@@ -80,11 +80,11 @@ class Surveyor:
         self._state = now
 
     def _take(self, listing: Listing) -> None:
-        """Take the sessions as they are now."""
+        """Take over the current sessions."""
         if listing is self._listing:
             return
         sessions = listing.sessions
-        # What changed was read again. Of 10,000 sessions only the others are looked at in Python.
+        # Unchanged sessions are the same objects, so most of 10,000 are compared in C.
         current = dict(zip(map(id, sessions), sessions, strict=True))
         for identity in self._by_identity.keys() - current.keys():
             session_id = self._by_identity[identity].session_id

@@ -1,9 +1,8 @@
-"""Splits texts into the words that are searched. Pure.
+"""Splits texts into words for search. Pure.
 
-Index, scan and queries all use this, so that they can't disagree. Upper and lower case are one,
-``ü`` is ``u`` and ``ß`` is ``ss``. Scripts that have no spaces between words (Chinese, Japanese,
-Korean, Thai, ...) are split into their characters: searching for some of them in a row finds them
-anywhere.
+Shared by index, scan and queries. Case is ignored, ``ü`` is folded to ``u`` and ``ß`` to ``ss``.
+Scripts without spaces between words (Chinese, Japanese, Korean, Thai, ...) are split into
+characters, so that any sequence of characters can be found.
 """
 
 import re
@@ -11,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 PIECE = 16 * 1024
-"""So many characters are split by one call, which other threads wait for."""
+"""The characters split in one call, which holds the GIL."""
 
 _MARKS = re.compile("[\u0300-\u036f]")
 _UNSPACED = (
@@ -26,7 +25,7 @@ _END_OF_PIECE = re.compile(r"\s")
 
 
 def folded(text: str) -> str:
-    """Return the text as it is compared: without case and diacritics."""
+    """Fold case and diacritics of a text, for comparison."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.casefold())
@@ -34,14 +33,14 @@ def folded(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, folded, in their order."""
+    """Return the folded words of a text in order."""
     if len(text) <= PIECE:
         return _split(text)
     return [word for piece in _pieces(text) for word in _split(piece)]
 
 
 def written_words(text: str) -> Iterator[tuple[int, int, Sequence[str]]]:
-    """Yield where each word stands in a text, and what it is when it is folded."""
+    """Yield (start, end, folded words) for each word of a text."""
     for match in _WRITTEN_WORD.finditer(text):
         yield match.start(), match.end(), _split(match[0])
 
@@ -52,7 +51,7 @@ def _split(text: str) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a long text where there are blanks, or after a multiple of the length without any."""
+    """Split a long text at blanks, or after a multiple of the length if there are none."""
     start = 0
     while start < len(text):
         match = _END_OF_PIECE.search(text, start + PIECE, start + 2 * PIECE)

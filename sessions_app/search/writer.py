@@ -15,7 +15,7 @@ Step = Callable[[], object]
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """A session that shall be found, with all that can be found of it."""
+    """A session to be indexed, with its searchable texts."""
 
     session_id: str
     stamp: str
@@ -31,11 +31,11 @@ class IndexWriter:
         self.state = state_of(connection)
 
     def put(self, sessions: Iterable[SessionRow], step: Step) -> int:
-        """Put sessions in, in place of what is there of them; return how many.
+        """Add or replace sessions in one transaction; return how many.
 
         Args:
             sessions: The sessions.
-            step: Called after each session and entry; what it raises undoes all.
+            step: Called after each session and entry; if it raises, all is rolled back.
         """
         count = 0
         with self._transaction():
@@ -45,7 +45,7 @@ class IndexWriter:
         return count
 
     def take_out(self, session_ids: Iterable[str], step: Step) -> None:
-        """Take sessions out."""
+        """Remove sessions."""
         with self._transaction():
             for session_id in session_ids:
                 self._take_out(session_id, step)
@@ -86,7 +86,7 @@ class IndexWriter:
         for row, text in execute(
             "SELECT row, text FROM entries WHERE row BETWEEN ? AND ?", known
         ).fetchall():
-            # A table without texts must be told which words go.
+            # Removing a row of a contentless table requires its words.
             execute(
                 "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)",
                 (row, _indexed(text)),
@@ -96,14 +96,14 @@ class IndexWriter:
         execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
     def _free_rows(self, updated_at: str, count: int) -> int:
-        """Return where so many free rows begin, at the time of the session or soon after it."""
+        """Return the first of ``count`` free row ids, at the session's time or soon after."""
         execute = self._connection.execute
         (last,) = execute(
             "SELECT max(last_row) FROM sessions WHERE updated_at = ?", (updated_at,)
         ).fetchone()
         first = max(row_at(updated_at), -1 if last is None else last + 1)
         while True:
-            # Blocks don't overlap: only the last one that begins before the end can be in the way.
+            # Blocks don't overlap: only the last one that begins before the end can conflict.
             known = execute(
                 "SELECT last_row FROM sessions WHERE first_row < ? ORDER BY first_row DESC LIMIT 1",
                 (first + count,),
@@ -118,7 +118,7 @@ class IndexWriter:
         try:
             yield
         except BaseException:
-            with suppress(sqlite3.Error):  # it was rolled back already
+            with suppress(sqlite3.Error):  # rolled back already
                 self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
