@@ -10,6 +10,7 @@ The tree::
         * ThinkingNotSupported    VALIDATION_ERROR
         * ToolsNotSupported       VALIDATION_ERROR
         * FilesNotSupported       VALIDATION_ERROR
+        * SchemaNotSupported      VALIDATION_ERROR
         * ContextOverflow         CONTEXT_OVERFLOW
         * ContentRefused          CONTENT_REFUSED
         * Unauthorized            UNAUTHORIZED
@@ -101,6 +102,12 @@ class ToolsNotSupported(ModelError):
 
 class FilesNotSupported(ModelError):
     """An image or a file is one that the model, or its provider, can't take."""
+
+    code = "VALIDATION_ERROR"
+
+
+class SchemaNotSupported(ModelError):
+    """The schema of a tool, or of the answer, is one that the provider can't take."""
 
     code = "VALIDATION_ERROR"
 

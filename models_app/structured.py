@@ -9,7 +9,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from models_app.cleaning import StreamCleaner
-from models_app.errors import ServiceUnavailable
+from models_app.errors import SchemaNotSupported, ServiceUnavailable
 from models_app.language_model import (
     Finished,
     LanguageModel,
@@ -184,7 +184,7 @@ async def ask_for_json(
     for request in [constrained, *[plain] * (ATTEMPTS - 1)]:
         try:
             text = await whole_answer(language_model, request, enough=LONGEST_ANSWER)
-        except ServiceUnavailable:  # some compatible servers fail at a schema, with any status
+        except (ServiceUnavailable, SchemaNotSupported):  # some servers fail with any status
             if request is constrained:
                 continue
             raise

@@ -9,8 +9,10 @@ from django.http.response import HttpResponseBase
 from chat.http.event_stream import EventStream, EventStreamBody
 from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.request import name_field
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.response_creation import ResponseMaker, StartedResponse
+from sessions_app.errors import MochiError
 
 SESSION_HEADER = "x-mochi-session-id"
 
@@ -31,18 +33,28 @@ async def respond(
         task = asyncio.create_task(maker.note_end(started))
         _ends.add(task)
         task.add_done_callback(_ends.discard)
-    if body.stream:
-        answer: HttpResponseBase = await _streamed(started)
-    elif body.background:
-        answer = _json(started.resource())
-        started.turn.leave()  # it is detached
-    else:
-        answer = _json(await _whole(maker, started))
+    try:
+        answer = await _answer(maker, started, body)
+    except MochiError as error:
+        name_field(error, body)
+        raise
     if body.store is not False:
         answer[SESSION_HEADER] = started.turn.session_id
     for name, value in warning_headers(started.warnings).items():
         answer[name] = value
     return answer
+
+
+async def _answer(
+    maker: ResponseMaker, started: StartedResponse, body: ResponseIn
+) -> HttpResponseBase:
+    if body.stream:
+        return await _streamed(started)
+    if body.background:
+        answer = _json(started.resource())
+        started.turn.leave()  # it is detached
+        return answer
+    return _json(await _whole(maker, started))
 
 
 async def _streamed(started: StartedResponse) -> HttpResponseBase:

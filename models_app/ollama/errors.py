@@ -18,6 +18,7 @@ from models_app.errors import (
     ModelNotFound,
     OllamaError,
     OllamaUnreachable,
+    SchemaNotSupported,
     ThinkingNotSupported,
     ToolsNotSupported,
 )
@@ -38,6 +39,10 @@ _ABOUT_IMAGES = re.compile(
     r"|image: unknown format|(?:decode|load|process) (?:the )?image",
     re.IGNORECASE,
 )
+
+_ABOUT_FORM = re.compile(r"invalid (?:JSON schema in )?format\b", re.IGNORECASE)
+# The words of Go's decoder: parts of tools have to be of certain types.
+_ABOUT_TOOLS = re.compile(r"^json: .*\btools\.function\b", re.IGNORECASE)
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
@@ -98,13 +103,17 @@ def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | No
 
 
 def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
-    """Return the error for what the model can't do; None if that is not what is said."""
+    """Return the error for what can't be done with the request; None if it is not that."""
     if "does not support thinking" in text:
         return ThinkingNotSupported(text, field="think", **facts)
     if "does not support tools" in text:
         return ToolsNotSupported(text, field="tools", **facts)
     if _ABOUT_IMAGES.search(text):
         return FilesNotSupported(text, field="attachments", **facts)
+    if _ABOUT_FORM.search(text):
+        return SchemaNotSupported(text, field="answer_schema", **facts)
+    if _ABOUT_TOOLS.search(text):
+        return SchemaNotSupported(text, field="tools", **facts)
     return None
 
 

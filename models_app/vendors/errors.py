@@ -17,6 +17,7 @@ from models_app.errors import (
     ModelNotFound,
     NetworkError,
     RateLimited,
+    SchemaNotSupported,
     ServiceUnavailable,
     Unauthorized,
 )
@@ -34,10 +35,32 @@ _ABOUT_FILES = re.compile(
     r"|(?:process|decode|read|parse) (?:the |this )?(?:input )?(?:image|pdf|document)",
     re.IGNORECASE,
 )
+# The words of OpenAI, Anthropic and Google. That schemas are not taken at all is said otherwise.
+_ABOUT_TOOLS = re.compile(
+    r"invalid schema for function|\btools\.\d+\.(?:custom\.)?input_schema\b"
+    r"|function_declarations\[\d+\]\.parameters",
+    re.IGNORECASE,
+)
+_ABOUT_FORM = re.compile(
+    r"invalid schema for response_format|\boutput_(?:config\.)?format\.schema\b"
+    r"|generation_config\.response_(?:json_)?schema",
+    re.IGNORECASE,
+)
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|pk-|AIza|Bearer )[-_\w.*]{8,}")
 
 Fault = Literal[
-    "key", "model", "context", "content", "files", "quota", "rate", "request", "time", "provider"
+    "key",
+    "model",
+    "context",
+    "content",
+    "files",
+    "tools",
+    "form",
+    "quota",
+    "rate",
+    "request",
+    "time",
+    "provider",
 ]
 _FAULT_OF_STATUS: dict[int, Fault] = {
     400: "request",
@@ -59,6 +82,8 @@ _ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
     "context": ContextOverflow,
     "content": ContentRefused,
     "files": FilesNotSupported,
+    "tools": SchemaNotSupported,
+    "form": SchemaNotSupported,
     "quota": RateLimited,
     "rate": RateLimited,
     "request": ServiceUnavailable,
@@ -98,8 +123,7 @@ def error_from_refusal(
     if _TOO_LONG.search(text):
         fault = "context"
     fault = fault or _FAULT_OF_STATUS.get(status or 0, "provider")
-    if fault in ("request", "model") and _ABOUT_FILES.search(text):
-        fault = "files"
+    fault = _told_by_words(fault, text)
     if fault == "key":
         text = _about_key(vendor, text)
     elif fault == "model":
@@ -107,10 +131,24 @@ def error_from_refusal(
     elif fault == "files":
         facts["field"] = "attachments"
         text = f"'{name}' does not take an image or a file: {text}"
+    elif fault in ("tools", "form"):
+        facts["field"] = "tools" if fault == "tools" else "answer_schema"
+        text = f"'{name}' can't take a schema: {text}"
     elif fault == "content":
         text = f"'{name}' refused the content: {text}"
     retryable = False if fault in ("quota", "request") else None
     return _ERROR_OF_FAULT[fault](text, retryable=retryable, **facts)
+
+
+def _told_by_words(fault: Fault, text: str) -> Fault:
+    """Return what of a request the words of its refusal name."""
+    if fault in ("request", "model") and _ABOUT_FILES.search(text):
+        return "files"
+    if fault == "request" and _ABOUT_TOOLS.search(text):
+        return "tools"
+    if fault == "request" and _ABOUT_FORM.search(text):
+        return "form"
+    return fault
 
 
 def unreachable(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:

@@ -78,6 +78,17 @@ def test_a_form_of_the_answer_is_asked_of_the_model_and_parsed(scripted, client)
     assert isinstance(json.loads(answer.choices[0].message.content), dict)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_form_that_nothing_fits_is_the_requests_fault(scripted, client, stream):
+    endless = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "endless", "schema": endless}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        complete(client, response_format=form, stream=stream)
+    assert refused.value.type == "invalid_request_error"
+    assert refused.value.param == "response_format"
+    assert "invalid JSON schema" in refused.value.message
+
+
 def test_what_a_request_says_reaches_the_model(scripted, client):
     complete(
         client,

@@ -135,6 +135,14 @@ def test_a_response_in_the_background_is_there_at_once_and_later_whole(server, c
     assert client.responses.retrieve(response.id).output_text == "Done."
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_form_that_nothing_fits_is_the_requests_fault(client, stream):
+    form = {"type": "json_schema", "name": "x", "schema": {"$ref": "#/nowhere"}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model=MODEL, input="Hello!", text={"format": form}, stream=stream)
+    assert refused.value.param == "text.format"
+
+
 def test_the_form_of_an_answer_reaches_the_model(server, client):
     with client.responses.stream(model=MODEL, input="Who?", text_format=Person) as stream:
         for _ in stream:

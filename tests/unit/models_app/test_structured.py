@@ -3,7 +3,12 @@
 import pytest
 from pydantic import BaseModel
 
-from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailable
+from models_app.errors import (
+    ModelNotFound,
+    OllamaUnreachable,
+    SchemaNotSupported,
+    ServiceUnavailable,
+)
 from models_app.language_model import Finished, ModelRequest, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.server import ScriptedModelServer
@@ -100,14 +105,15 @@ async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():
     assert request.answer_schema == Animal.model_json_schema()
 
 
-async def test_a_provider_that_refuses_the_schema_is_asked_in_words_alone():
-    refusal = ServiceUnavailable("This response_format type is unavailable now", retryable=False)
+@pytest.mark.parametrize("kind", [ServiceUnavailable, SchemaNotSupported])
+async def test_a_provider_that_refuses_the_schema_is_asked_in_words_alone(kind):
+    refusal = kind("This response_format type is unavailable now", retryable=False)
     model = Speaker(refusal, '{"name": "cat", "legs": 4}')
 
     assert (await asking(model).ask("mine:m", QUESTION, Animal)).legs == 4
     assert [request.answer_schema is None for request in model.requests] == [False, True]
 
-    with pytest.raises(ServiceUnavailable, match="unavailable now"):
+    with pytest.raises(kind, match="unavailable now"):
         await asking(Speaker(refusal, refusal)).ask("mine:m", QUESTION, Animal)
 
 

@@ -10,6 +10,7 @@ from models_app.errors import (
     ModelNotFound,
     OllamaError,
     OllamaUnreachable,
+    SchemaNotSupported,
     ThinkingNotSupported,
     ToolsNotSupported,
 )
@@ -43,6 +44,23 @@ def _short_backoff(monkeypatch):
             {"error": "library/tiny:latest does not support tools"},
             ToolsNotSupported,
             "library/tiny:latest does not support tools",
+            False,
+        ),
+        (
+            500,
+            {"error": "invalid JSON schema in format"},
+            SchemaNotSupported,
+            "invalid JSON schema in format",
+            False,
+        ),
+        (
+            400,
+            {
+                "error": "json: cannot unmarshal string into Go struct field "
+                "ChatRequest.tools.function.parameters.required of type []string"
+            },
+            SchemaNotSupported,
+            "parameters.required",
             False,
         ),
         (400, {"error": '"embed" does not support chat'}, OllamaError, "not support chat", False),
