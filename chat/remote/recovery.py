@@ -247,8 +247,9 @@ class TurnRecovery:
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others.
 
-        It may be called every second: no session is read unless its turn is dead, and one that
-        stays so is tried less and less often.
+        That is an error in the log once, and again when there is another reason. It may be called
+        every second: no session is read unless its turn is dead, and one that stays so is tried
+        less and less often.
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
         self._seal_each(dead | set(self._journal.unended_sessions()))
@@ -261,15 +262,19 @@ class TurnRecovery:
         for session_id in self._retries.due(sessions):
             try:
                 self.seal(session_id)
-            except MochiError as error:
-                logger.error(  # noqa: TRY400 - a typed error says it all
-                    "a dead turn could not be sealed",
-                    extra={"session_id": session_id, "code": error.code},
-                )
-            except Exception:  # what lies on the disk may be anything; the others come first
-                logger.exception(
-                    "a dead turn could not be sealed", extra={"session_id": session_id}
-                )
+            except MochiError as error:  # a typed error says it all
+                self._tell(session_id, f"{error.code}: {error.message}", code=error.code)
+            except Exception as error:  # noqa: BLE001 - what lies on the disk may be anything
+                self._tell(session_id, repr(error), exc_info=True)
+
+    def _tell(self, session_id: str, why: str, *, exc_info: bool = False, **facts: str) -> None:
+        level = logging.ERROR if self._retries.is_news(session_id, why) else logging.DEBUG
+        logger.log(
+            level,
+            "a dead turn could not be sealed",
+            extra={"session_id": session_id, **facts},
+            exc_info=exc_info,
+        )
 
     def sweep(self, older_than_seconds: float) -> None:
         """Remove journals that ended longer ago than that, and what dead writers left behind."""

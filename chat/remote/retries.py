@@ -1,4 +1,4 @@
-"""Schedules retries of failed work: at once, then less and less often."""
+"""Schedules retries of failed work: at once, then less and less often, told once."""
 
 import time
 from collections.abc import Callable, Collection
@@ -16,6 +16,7 @@ class Retries:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._tried: dict[str, tuple[float, float]] = {}
+        self._failures: dict[str, str] = {}
 
     def due(self, found: Collection[str]) -> list[str]:
         """Return the items that are due for a try now, in order."""
@@ -26,4 +27,11 @@ class Retries:
             pause = tried.get(name, (0.0, now))[0]
             tried[name] = (min(2 * pause, LONGEST_SECONDS) or 1.0, now + pause)
         self._tried = tried
+        self._failures = {name: why for name, why in self._failures.items() if name in tried}
         return due
+
+    def is_news(self, name: str, why: str) -> bool:
+        """Return whether an item that fails did not fail in the same way the last time."""
+        before = self._failures.get(name)
+        self._failures[name] = why
+        return why != before

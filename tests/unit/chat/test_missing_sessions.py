@@ -7,9 +7,11 @@ import asyncio
 import shutil
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 
+from chat.remote.retries import Retries
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
@@ -43,6 +45,34 @@ def texts(house, session_id):
 def sealed_text(house, session_id):
     house.recovery.seal_all()
     return texts(house, session_id)[1:]
+
+
+async def test_a_corrupt_file_is_logged_once_and_its_turn_is_sealed_when_it_is_mended(dead, caplog):
+    house, session_id = dead
+    path = house.sessions_dir / f"{session_id}.json"
+    told = []
+
+    def seal():
+        caplog.clear()
+        # As housekeeping does, but without its pauses.
+        with patch.object(Retries, "due", lambda _, found: sorted(found)):
+            house.recovery.seal_all()
+        told.append([r.levelname for r in caplog.records if "not be sealed" in r.message])
+
+    def spoil_and_mend():
+        content = path.read_bytes()
+        path.write_bytes(b"{")
+        seal()
+        seal()
+        path.write_bytes(b'{"metadata": 3}')
+        seal()
+        path.write_bytes(content)
+        seal()
+
+    caplog.set_level("DEBUG")
+    await asyncio.to_thread(spoil_and_mend)
+    assert told == [["ERROR"], ["DEBUG"], ["ERROR"], []]
+    assert (await asyncio.to_thread(texts, house, session_id))[1:] == ["Half an"]
 
 
 async def test_a_file_that_is_gone_for_a_moment_costs_no_text(dead):

@@ -33,3 +33,14 @@ def test_what_was_done_meanwhile_is_new_again():
     assert retries.due({"a"}) == []
     retries.due(set())
     assert retries.due({"a"}) == ["a"]
+
+
+def test_a_failure_is_news_once_until_it_is_another_or_was_mended():
+    retries = Retries(Clock())
+    retries.due({"a", "b"})
+    assert [retries.is_news("a", "corrupt") for _ in range(3)] == [True, False, False]
+    assert retries.is_news("b", "corrupt")
+    assert [retries.is_news("a", why) for why in ("too large", "too large")] == [True, False]
+    retries.due({"b"})
+    retries.due({"a", "b"})
+    assert [retries.is_news(name, "corrupt") for name in ("a", "b")] == [True, False]
