@@ -14,6 +14,7 @@ The tree (every app's ``errors.py`` adds its own branch under ``MochiError``)::
         * SessionExists           SESSION_EXISTS
         * SessionCorrupt          SESSION_CORRUPT
         * SessionReadOnly         SESSION_READ_ONLY
+        * SessionNotDeletable     SESSION_NOT_DELETABLE
         * SessionBusy             SESSION_BUSY (retryable)
         * InvalidMessageIndex     INVALID_MESSAGE_INDEX
         * MessageChanged          MESSAGE_CHANGED
@@ -157,6 +158,19 @@ class SessionReadOnly(SessionError):
             "server's. It can be read and deleted here, not changed: use a newer server for that.",
             session_id=session_id,
             format_version=format_version[:40],
+        )
+
+
+class SessionNotDeletable(SessionError):
+    """A folder stands where the session's file would be; folders are never deleted."""
+
+    code = "SESSION_NOT_DELETABLE"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"{session_id}.json in the folder of sessions is a folder itself, and what is in it is "
+            "not deleted here: move or remove it by hand.",
+            session_id=session_id,
         )
 
 

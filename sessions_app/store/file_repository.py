@@ -22,8 +22,8 @@ import msgspec
 
 from sessions_app.errors import (
     SessionBusy,
-    SessionCorrupt,
     SessionExists,
+    SessionNotDeletable,
     SessionNotFound,
 )
 from sessions_app.format.rewriting import SessionFile
@@ -171,7 +171,7 @@ class FileSessionRepository:
         Raises:
             SessionBusy: A turn is running.
             SessionNotFound: There is no session with this id.
-            SessionCorrupt: The path is a directory.
+            SessionNotDeletable: The path is a directory.
         """
         with self._locked_existing(session_id):
             self._require_idle(session_id)
@@ -180,7 +180,7 @@ class FileSessionRepository:
             path = self._files.path(session_id)
             try:
                 if stat.S_ISDIR(os.lstat(path).st_mode):
-                    raise SessionCorrupt(session_id, "not a regular file")
+                    raise SessionNotDeletable(session_id)
                 if self._durable:
                     self._tombstones.write(session_id, deleted_at=self._now())
                 os.unlink(path)

@@ -1,6 +1,7 @@
 """Sessions over HTTP: changed, forked, deleted."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,6 +207,21 @@ async def test_several_sessions_are_deleted_at_once(
     answer = await client.post(f"{URL}/delete", {**named, "force": True}, content_type=JSON)
     body = shaped(answer, 200, deletion_schemas.DeletionsOut)
     assert [each["outcome"] for each in body["results"]] == ["not_found", "deleted", "not_found"]
+
+
+async def test_a_folder_in_a_sessions_place_is_not_deleted_and_says_what_to_do(
+    client: AsyncClient, manager: SessionManager, sessions_dir: Path, talk: str
+) -> None:
+    folder = sessions_dir / f"{UNKNOWN_ID}.json"
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    answer = await client.delete(f"{URL}/{UNKNOWN_ID}")
+    refused(answer, 409, "SESSION_NOT_DELETABLE")
+    assert "move or remove it by hand" in answer.json()["error"]["message"]
+    body = {"session_ids": [UNKNOWN_ID, talk]}
+    many = (await client.post(f"{URL}/delete", body, content_type=JSON)).json()
+    assert [each["outcome"] for each in many["results"]] == ["failed", "deleted"]
+    assert await asyncio.to_thread(folder.is_dir)
+    assert (await client.get(URL)).json()["unreadable"][0]["file"] == folder.name
 
 
 @pytest.mark.parametrize("ids", [[], ["a1b2c3d4e5"] * 1001, ["x" * 101], "a1b2c3d4e5", [1]])

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.errors import SessionBusy, SessionCorrupt, StorageFull, ValidationFailed
+from sessions_app.errors import (
+    SessionBusy,
+    SessionCorrupt,
+    SessionNotDeletable,
+    StorageFull,
+    ValidationFailed,
+)
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
 from sessions_app.store import file_repository, session_files
@@ -182,9 +188,13 @@ def test_a_directory_in_a_files_place_is_not_deleted(
 ) -> None:
     path = sessions_dir / f"{SESSION_ID}.json"
     path.mkdir(parents=True)
-    with pytest.raises(SessionCorrupt):
+    (path / "precious.txt").touch()
+    with pytest.raises(SessionNotDeletable, match="by hand"):
         repository.delete(SESSION_ID)
-    assert path.is_dir()
+    assert (path / "precious.txt").exists()
+    with pytest.raises(SessionCorrupt, match="not a regular file"):
+        repository.load(SESSION_ID)
+    assert [each.reason for each in repository.list().unreadable] == ["not a regular file"]
 
 
 @pytest.mark.parametrize(
