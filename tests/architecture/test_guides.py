@@ -17,6 +17,7 @@ from chat.stream.events import EVENTS
 from mochi_project.api import api
 from mochi_project.cli import COMMANDS, program_flags
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.embedding import PACKAGES
 from mochi_project.errors.statuses import STATUS_OF_CODE
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +152,10 @@ def test_events_that_are_shown_have_their_fields(page: Path) -> None:
 def test_json_that_is_marked_fits_its_schema(page: Path) -> None:
     for schema, example in MARKED.findall(text_of(page)):
         check(json.loads(example), {"$ref": f"#/components/schemas/{schema}"})
+
+
+def test_packages_that_could_clash_are_named_to_programs_that_embed_the_server() -> None:
+    assert set(PACKAGES) - set(in_backticks(ROOT / "docs/embedding.md")) == set()
 
 
 def test_examples_are_found_in_the_guides() -> None:
