@@ -9,10 +9,18 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.messages import AssistantMessage, Attachment, Message, UserMessage
 
 
-def require_takes(info: ModelInfo | None, messages: Sequence[Message]) -> None:
+def require_takes(
+    info: ModelInfo | None, messages: Sequence[Message], *, brought: Sequence[Message] = ()
+) -> None:
     """Refuse images and files that a model is known not to take, before they are saved.
 
     Those before the last answer are of a history that comes whole: they are mentioned to the model.
+
+    Args:
+        info: The model's facts, if they are known.
+        messages: What is said.
+        brought: The messages of the request, where it has several: errors name the one that is at
+            fault.
 
     Raises:
         ValidationFailed: ``details`` name the model and the type.
@@ -29,10 +37,17 @@ def require_takes(info: ModelInfo | None, messages: Sequence[Message]) -> None:
             if not rules.takes_file(attachment):
                 raise ValidationFailed(
                     _why_not(info.name, attachment, rules),
-                    field="attachments",
+                    field=_place_of(message, brought),
                     model=info.name,
                     media_type=attachment.media_type,
                 )
+
+
+def _place_of(message: Message, brought: Sequence[Message]) -> str:
+    for index, each in enumerate(brought):
+        if each.message_id == message.message_id:
+            return f"messages[{index}]"
+    return "attachments"
 
 
 def _why_not(model: str, attachment: Attachment, rules: AttachmentRules) -> str:

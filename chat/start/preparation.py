@@ -296,7 +296,7 @@ class ChatPreparation:
         said: Sequence[Message] = continuation.said
         if continuation.append and self.request.message is not None:
             said = [user_message(self.request.message, self.request.attachments)]
-        require_takes(info, said)
+        require_takes(info, said, brought=self.request.messages)
         return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:

@@ -17,7 +17,7 @@ from dialects_app.errors import ChatDiffers
 from dialects_app.openai.body import convert_body
 from dialects_app.openai.files import GivenFile
 from sessions_app.calls import open_calls
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -28,6 +28,7 @@ from sessions_app.messages import (
     UserMessage,
 )
 
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
 _IS_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII).fullmatch
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _ROLES = frozenset({"user", "assistant", "tool", "system", "developer", "reasoning", "activity"})
@@ -117,6 +118,22 @@ def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequen
         if call.client_side and call.id not in answered
     ]
     return [*lost, *said] if lost else said
+
+
+def name_message(error: MochiError, messages: Sequence[Message], said: Said) -> None:
+    """Let an error of a turn name the message of the request that it is about, if it is one.
+
+    Args:
+        error: The error, which may name one of the turn's messages.
+        messages: The turn's messages.
+        said: What the client says, with the places of its messages.
+    """
+    named = _MESSAGE.match(str(error.details.get("field")))
+    if named is None:
+        return
+    name = messages[int(named[1])].message_id
+    places = {each.message_id: path for each, path in zip(said.messages, said.paths, strict=True)}
+    error.details["field"] = places.get(name, "messages")
 
 
 def read_props(body: RunIn) -> PropsIn:

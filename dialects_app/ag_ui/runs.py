@@ -17,7 +17,14 @@ from dialects_app.ag_ui.content import refuse
 from dialects_app.ag_ui.frames import frame
 from dialects_app.ag_ui.interrupts import interrupt_of_pending
 from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
-from dialects_app.ag_ui.request import Said, give_up_calls, read_props, read_said, read_turn
+from dialects_app.ag_ui.request import (
+    Said,
+    give_up_calls,
+    name_message,
+    read_props,
+    read_said,
+    read_turn,
+)
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.openai.attaching import FileKeeper
@@ -182,7 +189,11 @@ class Runs:
             changes = _changes(place.session, props)
             request = ChatRequest(turn=replace(turn, settings=changes), session_id=place.session_id)
         resumed = resumed_by(history, "", known=known)
-        opened = await self._chat.open(request, client=client)
+        try:
+            opened = await self._chat.open(request, client=client)
+        except MochiError as error:
+            name_message(error, turn.messages, said)
+            raise
         projector = RunProjector(
             body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
         )

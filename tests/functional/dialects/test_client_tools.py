@@ -1,5 +1,6 @@
 """Calls that clients run, seen from both sides: OpenAI's protocol asks, our own API shows."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from tests.functional.conftest import Chat
+from tests.unit.sessions_app.attachments.images import png
 
 WEATHER: Any = {
     "type": "function",
@@ -21,9 +23,13 @@ PLAIN = "scripted-plain:latest"
 HELLO: Any = {"role": "user", "content": "Weather in Oslo?"}
 
 
+IMAGE = base64.b64encode(png(3, 2)).decode()
+PICTURE: Any = [{"type": "image", "source": {"type": "data", "value": IMAGE}}]
+
+
 @pytest.fixture(scope="module")
-def shared(serve_once: Callable[..., MochiServer]) -> MochiServer:
-    return serve_once()
+def shared(scripted_once: MochiServer) -> MochiServer:
+    return scripted_once
 
 
 @pytest.fixture
@@ -134,6 +140,18 @@ def test_a_request_without_the_result_is_refused(client, own, asked):
         ({"tools": [WEATHER["function"], WEATHER["function"]]}, "tools.1.name"),
         ({"forwardedProps": {"model": PLAIN, "think": True}}, "forwardedProps.think"),
         ({"tools": [WEATHER["function"]], "forwardedProps": {"model": PLAIN}}, "tools"),
+        (
+            {"forwardedProps": {"model": PLAIN, "selectedTools": ["add"]}},
+            "forwardedProps.selectedTools",
+        ),
+        (
+            {"messages": [{"id": "m", "role": "user", "content": PICTURE}]},
+            "messages.0",
+        ),
+        (
+            {"messages": [{"id": "m", **HELLO}, {"id": "n", "role": "user", "content": PICTURE}]},
+            "messages.1",
+        ),
     ],
 )
 def test_what_ag_ui_refuses_has_the_names_of_its_fields(own, given, field):

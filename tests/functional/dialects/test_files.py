@@ -179,7 +179,7 @@ def test_a_session_file_holds_no_bytes(scripted, client):
 
 def test_a_blind_model_is_shown_no_new_images_and_told_of_old_ones(scripted, client):
     for ask, parts, param in [
-        (complete, user(IN_CHAT), "messages"),
+        (complete, user(IN_CHAT), "messages[0]"),
         (respond, [user(IN_RESPONSES)], "input"),
     ]:
         with pytest.raises(openai.BadRequestError) as refusal:

@@ -34,6 +34,13 @@ def test_what_a_model_does_not_take_is_named_with_what_to_do(
     }
 
 
+def test_of_several_messages_the_one_that_is_at_fault_is_named() -> None:
+    brought = [asked(1, image()), answered(1), asked(2, text()), asked(3, image())]
+    with pytest.raises(ValidationFailed) as refused:
+        require_takes(BLIND, brought[1:], brought=brought)
+    assert refused.value.details["field"] == "messages[3]"
+
+
 @pytest.mark.parametrize(
     ("info", "messages"),
     [
