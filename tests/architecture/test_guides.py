@@ -90,7 +90,8 @@ def complaint_about(words: list[str]) -> str | None:
         command = load_command_class("mochi_project", name)
         command.create_parser("mochi-server", name).parse_args(rest)
     except CommandError as error:
-        return None if "arguments are required" in str(error) else str(error)
+        left_out = "arguments are required" in str(error) and "ACTION" not in str(error)
+        return None if left_out else str(error)
     return None
 
 
