@@ -1,8 +1,8 @@
-"""Makes django-q2's cluster live or die as a whole. Needs Django to be set up.
+"""Ends all processes of django-q2's cluster if one dies. Requires a configured Django.
 
-A process of it that dies while it waits for a task keeps the queue between them locked for ever:
-its replacement waits in vain, unnoticed (django-q2 issue 23). So here the death of one is the end
-of all, and the supervisor starts the worker anew (docs/decisions/0014).
+A process that dies while waiting for a task leaves the queue between the processes locked: its
+replacement waits forever, unnoticed (django-q2 issue 23). So if one dies, all are ended, and the
+supervisor restarts the worker (docs/decisions/0014).
 """
 
 import logging
@@ -22,30 +22,30 @@ _RECYCLED = -2
 
 
 class WholeSentinel(Sentinel):  # type: ignore[misc]  # django-q2 has no types
-    """Replaces only processes that ended in order, and lets none inherit its connections."""
+    """Replaces only processes that ended cleanly, and lets none inherit its connections."""
 
     def spawn_process(self, target: Any, *args: Any) -> Any:
-        """Fork a process, which connects by itself."""
+        """Fork a process that opens its own connections."""
         release = getattr(self.broker, "release", None)
         if release is not None:
             release()
         return super().spawn_process(target, *args)
 
     def reincarnate(self, process: Any) -> None:
-        """Replace a worker that was recycled or over its time; end everything otherwise."""
+        """Replace a worker that was recycled or timed out; otherwise end all processes."""
         timer = getattr(process, "timer", None)
         if timer is None or int(timer.value) not in {_TIMED_OUT, _RECYCLED}:
-            logger.error("a process of the background worker died; all of it is started anew")
+            logger.error("a process of the background worker died; restarting all of it")
             logging.shutdown()
             os._exit(1)
         super().reincarnate(process)
 
 
 class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
-    """Runs a ``WholeSentinel``, and ends its own process with it when a signal stops it."""
+    """Runs a ``WholeSentinel``, and exits with it on a stop signal."""
 
     def start(self) -> int:
-        """Start the processes; returns when they run, or when they could not."""
+        """Start the processes; return when they run or have failed."""
         stopping.share()
         self.stop_event, self.start_event = Event(), Event()
         self.sentinel = get_mp_context().Process(
@@ -59,7 +59,7 @@ class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
         return int(self.pid)
 
     def stop(self) -> bool:
-        """Let tasks know, and stop; returns when all processes have ended."""
+        """Notify tasks and stop; return when all processes have ended."""
         stopping.begin()
         return bool(super().stop())
 

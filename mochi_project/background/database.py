@@ -1,4 +1,4 @@
-"""Creates, repairs and empties the task queue's database. Needs Django to be set up."""
+"""Creates, migrates and empties the task queue's database. Requires a configured Django."""
 
 import logging
 import os
@@ -16,24 +16,24 @@ KEPT_FAILURES = 100
 
 
 def prepare_queue_database(path: Path) -> None:
-    """Make the database, or bring it up to date; only the holder of the worker's lock may.
+    """Create or migrate the database; call only while holding the worker's lock.
 
-    Nothing in it is precious: what is due is found again from the sessions. So one that can't be
-    read is put aside, and a new one is made.
+    Its content is expendable, because due tasks are found again from the sessions. So an unreadable
+    database is renamed and a new one created.
 
     Raises:
-        OSError: The file can't be made.
+        OSError: The file can't be created.
         DatabaseError: The database can't be used (a full disk).
     """
     _make_private_file(path)
     try:
         _migrate()
     except DatabaseError as error:
-        if type(error) is not DatabaseError:  # locked, full or read-only: it is sound
+        if type(error) is not DatabaseError:  # locked, full or read-only, but not corrupt
             raise
         aside = path.with_name(f"{path.name}.broken-{int(time.time())}")
-        logger.error(  # noqa: TRY400 - what sqlite says is the whole story
-            "the task queue can't be read (%s); it was put aside as %s", error, aside.name
+        logger.error(  # noqa: TRY400 - SQLite's message is enough
+            "the task queue can't be read (%s); it was renamed to %s", error, aside.name
         )
         connection.close()
         path.rename(aside)
@@ -46,7 +46,7 @@ def prepare_queue_database(path: Path) -> None:
 
 
 def _make_private_file(path: Path) -> None:
-    """Make the file before SQLite does: it gives its own the usual, wider rights."""
+    """Create the file with mode 0600, before SQLite does so with default permissions."""
     make_private_directory(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     os.close(os.open(path, flags, PRIVATE_FILE))
@@ -74,10 +74,10 @@ def _applied() -> set[str]:
 
 
 def _forget_old_tasks() -> None:
-    """Empty the queue, and drop all but the last failed tasks, which django-q2 keeps for ever.
+    """Empty the queue, and delete all but the last failed tasks, which django-q2 keeps forever.
 
-    What a worker had begun when it died would stay hidden for eleven minutes; what is due is found
-    again at once.
+    Tasks of a dead worker would stay hidden for eleven minutes; after emptying the queue, due tasks
+    are found again immediately.
     """
     from django_q.models import Failure, OrmQ  # noqa: PLC0415 - needs Django to be set up
 

@@ -1,7 +1,7 @@
-"""Implements django-q2's broker on the SQLite table of tasks. Needs Django to be set up.
+"""Implements django-q2's broker on the SQLite table of tasks. Requires a configured Django.
 
-django-q2's own broker builds its queries anew each time: when it asks, five times a second, and
-three times for a task. These are the same queries on the same table, written down.
+django-q2's own broker builds its ORM queries again for each poll, five times a second, and three
+times for a task. These are the same queries on the same table as constant SQL.
 """
 
 import time
@@ -19,11 +19,11 @@ _REMOVE = "DELETE FROM django_q_ormq WHERE id = %s"
 
 
 class DatabaseBroker(ORM):  # type: ignore[misc]  # django-q2 has no types
-    """Takes tasks off the table, and puts them there.
+    """Adds tasks to the table and takes them from it.
 
     Args:
-        list_key: The queue; None is django-q2's own name of it.
-        delay_seconds: For so long a task that is put there is not seen.
+        list_key: The name of the queue; None for django-q2's default.
+        delay_seconds: How long a new task stays invisible.
     """
 
     def __init__(self, list_key: str | None = None, *, delay_seconds: float = 0.0) -> None:
@@ -31,7 +31,7 @@ class DatabaseBroker(ORM):  # type: ignore[misc]  # django-q2 has no types
         self._delay = timedelta(seconds=delay_seconds)
 
     def __setstate__(self, state: tuple[str, str | None]) -> None:
-        """Restore it in a process that was not forked."""
+        """Unpickle it in a spawned process."""
         super().__setstate__(state)
         self._delay = timedelta()
 
@@ -41,9 +41,9 @@ class DatabaseBroker(ORM):  # type: ignore[misc]  # django-q2 has no types
             cursor.execute(_ADD, [self.list_key, task, _text(timezone.now() + self._delay)])
 
     def dequeue(self) -> list[tuple[int, str]] | None:
-        """Take the first task that may be seen; None, after a pause, if there is none.
+        """Take the first visible task; return None after a pause if there is none.
 
-        It stays in the table, unseen, until it is acknowledged.
+        The task stays in the table, invisible, until it is acknowledged.
         """
         close_old_connections()
         now = timezone.now()
@@ -58,12 +58,12 @@ class DatabaseBroker(ORM):  # type: ignore[misc]  # django-q2 has no types
         return None
 
     def delete(self, task_id: int) -> None:
-        """Remove a task: it has ended, or can't be read."""
+        """Remove a task that has ended or can't be read."""
         close_old_connections()
         with connections[Conf.ORM].cursor() as cursor:
             cursor.execute(_REMOVE, [task_id])
 
 
 def _text(moment: datetime) -> str:
-    """Return a time as the table has it."""
+    """Format a time as in the table."""
     return str(connections[Conf.ORM].ops.adapt_datetimefield_value(moment))

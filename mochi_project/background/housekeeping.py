@@ -1,4 +1,4 @@
-"""Does periodic chores: seals dead turns, sweeps what is not needed any more."""
+"""Runs periodic chores: seals dead turns, sweeps obsolete data."""
 
 import asyncio
 import logging
@@ -11,12 +11,11 @@ URGENT_SECONDS = 1.0
 
 
 class Housekeeper:
-    """Does chores, each in a thread; one that fails does not keep the others.
+    """Runs chores, each in a thread; a failing chore does not affect the others.
 
     Args:
         chores: Functions, by names for the log.
-        urgent: Those that are done every second, and cost next to nothing when there is nothing
-            to do.
+        urgent: Chores to run every second, which are almost free when there is nothing to do.
     """
 
     def __init__(
@@ -29,13 +28,13 @@ class Housekeeper:
         self._failing: set[str] = set()
 
     def add(self, name: str, chore: Callable[[], object]) -> None:
-        """Add a chore, before they are done."""
+        """Add a chore; call before ``run``."""
         self._chores[name] = chore
 
     async def run(
         self, interval_seconds: float = 60, *, urgent_seconds: float = URGENT_SECONDS
     ) -> None:
-        """Do every chore now and once in an interval, until cancelled."""
+        """Run every chore now and once in each interval, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._repeat(self._chores, lambda: interval_seconds))
             if self._urgent:
@@ -53,13 +52,15 @@ class Housekeeper:
         try:
             await asyncio.to_thread(chore)
         except Exception:
-            if name not in self._failing or name not in self._urgent:  # said once, not every second
-                logger.exception("a chore failed; it is tried again", extra={"chore": name})
+            if (
+                name not in self._failing or name not in self._urgent
+            ):  # log an urgent chore once, not every second
+                logger.exception("a chore failed; it will be retried", extra={"chore": name})
             self._failing.add(name)
         else:
             self._failing.discard(name)
 
 
 def _about(seconds: float) -> float:
-    """Return a pause of that length, but for a quarter: else all processes did a thing at once."""
+    """Return a pause varied randomly by up to a quarter, so that processes do not run in step."""
     return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret

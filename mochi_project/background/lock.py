@@ -1,7 +1,7 @@
 """Locks the background worker for its one supervising process, and records the worker's state.
 
-``flock`` on ``.mochi/worker.lock``: the system drops it with its holder, however that ends. The
-file holds what the holder wrote last; without the lock it means nothing.
+Uses ``flock`` on ``.mochi/worker.lock``, which the system drops with its holder. The file has the
+state written by the holder; it is meaningless unless locked.
 """
 
 import fcntl
@@ -26,9 +26,9 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """Describes the background worker as its supervisor sees it.
 
     Attributes:
-        phase: ``broken`` is between its death and its next start.
-        keeper: The process that supervises it.
-        restarts: How often it had to be started anew.
+        phase: The phase; ``broken`` is between its death and its next start.
+        keeper: The id of the supervising process.
+        restarts: The number of restarts.
     """
 
     phase: Phase = "starting"
@@ -55,7 +55,7 @@ class WorkerLock:
         except BlockingIOError:
             os.close(descriptor)
             return False
-        if not os.fstat(descriptor).st_nlink:  # removed meanwhile: others lock a new one
+        if not os.fstat(descriptor).st_nlink:  # removed meanwhile: other processes lock a new one
             os.close(descriptor)
             return False
         self._descriptor = descriptor
@@ -63,14 +63,14 @@ class WorkerLock:
 
     @property
     def is_held(self) -> bool:
-        """Return whether this object has the lock, and its file is there for others to see."""
+        """Return whether this object has the lock, and its file still exists."""
         return self._descriptor is not None and bool(os.fstat(self._descriptor).st_nlink)
 
     def note(self, state: WorkerState) -> None:
-        """Write down how the worker is; the holder alone may.
+        """Write the worker's state; only for the holder of the lock.
 
         Raises:
-            OSError: It can't be written (a full disk).
+            OSError: The file can't be written (a full disk).
         """
         if self._descriptor is None:
             raise RuntimeError("only the holder of the lock knows the worker")
@@ -79,7 +79,7 @@ class WorkerLock:
         os.ftruncate(self._descriptor, len(data))
 
     def release(self) -> None:
-        """Let another process keep the worker; doing it twice is harmless."""
+        """Release the lock. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -93,25 +93,25 @@ class WorkerLock:
 
 
 def worker_state(path: Path) -> WorkerState | None:
-    """Return how the worker is; None while no process supervises it.
+    """Return the worker's state; None while no process supervises it.
 
-    Asks with a shared lock, for a moment: that takes nothing from the keeper, and who would become
-    the keeper just then tries again.
+    Tries a shared lock for a moment, which does not affect a supervisor; a process that wants to
+    become the supervisor at that moment retries.
 
     Raises:
-        OSError: The lock's file is there and can't be read.
+        OSError: The lock's file exists and can't be read.
     """
     with try_lock(path) as is_free:
         if is_free is not False:
             return None
     try:
         return _decode(read_regular(path, limit=MAX_STATE_BYTES))
-    except FileNotFoundError:  # the keeper's, just now
+    except FileNotFoundError:  # removed by the supervisor meanwhile
         return None
 
 
 def _decode(data: bytes) -> WorkerState:
     try:
         return decode_as(data, WorkerState)
-    except msgspec.MsgspecError:  # the keeper has just taken the lock, or its disk is full
+    except msgspec.MsgspecError:  # the supervisor has just taken the lock, or the disk is full
         return WorkerState()

@@ -1,6 +1,6 @@
-"""Implements django-q2's broker on the Redis list of tasks. Needs Django to be set up.
+"""Implements django-q2's broker on the Redis list of tasks. Requires a configured Django.
 
-django-q2's own broker for Redis knows neither Sentinels nor our names of keys.
+django-q2's own Redis broker supports neither Sentinels nor our key names.
 """
 
 import logging
@@ -18,16 +18,16 @@ logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 1
 AWAY_SECONDS = 1.0
-"""The pause after which a queue is asked again that was away."""
+"""The pause before an unreachable queue is tried again."""
 
 TIMEOUT_SECONDS = 5.0
-"""Of one answer; longer than the wait for a task."""
+"""The reply timeout, which is longer than the wait for a task."""
 
 
 class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
-    """Pops tasks from the list, and says that its worker lives.
+    """Pops tasks from the list, and records that its worker is alive.
 
-    A task that was popped is not in Redis any more: should its worker die, it is found again.
+    A popped task is no longer in Redis; if its worker dies, the task is found again elsewhere.
     """
 
     def __init__(self, list_key: str | None = None) -> None:
@@ -36,7 +36,7 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         self._is_away = False
 
     def __setstate__(self, state: Any) -> None:
-        """Restore it in a process that was not forked."""
+        """Unpickle it in a spawned process."""
         super().__setstate__(state)
         self._note = note_worker(self.connection)
         self._is_away = False
@@ -46,9 +46,9 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         return int(self.connection.client.rpush(list_key(self.connection), task))
 
     def dequeue(self) -> list[tuple[None, str]] | None:
-        """Pop a task, which may take a second; None if there is none, or the queue is away.
+        """Pop a task, waiting up to a second; return None if there is none or Redis is unreachable.
 
-        An error would end the whole worker, with the task that it just runs.
+        An error would end the whole worker together with its running task.
         """
         try:
             with self.connection.translated():
@@ -61,7 +61,7 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         return [(None, _text(found[1]))] if found else None
 
     def queue_size(self) -> int:
-        """Return the number of tasks that wait."""
+        """Return the number of waiting tasks."""
         return int(self.connection.client.llen(list_key(self.connection)))
 
     def ping(self) -> bool:
@@ -69,15 +69,15 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         return bool(self.connection.client.ping())
 
     def release(self) -> None:
-        """Close the connections before a fork: nothing of them is to be in two processes."""
+        """Close the connections before a fork, so that processes do not share them."""
         self.connection.close()
 
     def info(self) -> str:
-        """Return what the queue is in."""
+        """Return the name of the queue's backend."""
         return "Redis"
 
     def set_stat(self, key: str, value: str, timeout: int) -> None:  # noqa: ARG002 - django-q2's
-        """Note that the cluster lives; called once a second. While Redis is away: log it once."""
+        """Record that the cluster is alive; called every second. Log an outage of Redis once."""
         try:
             with self.connection.translated():
                 self._note(key.rpartition(":")[2])
@@ -93,7 +93,7 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
 
     @staticmethod
     def get_connection(list_key: str | None = None) -> RedisConnection:  # noqa: ARG004 - django-q2's
-        """Return the way to Redis; it is opened where it is used, after the forks."""
+        """Return the Redis connection, which is opened on first use, after the forks."""
         return RedisConnection(Conf.REDIS, timeout_seconds=TIMEOUT_SECONDS)
 
 

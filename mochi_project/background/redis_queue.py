@@ -1,9 +1,9 @@
 """Queues tasks for the workers of several machines, in Redis (docs/decisions/0070).
 
-A call waits in a sorted set until it is due, because the list that workers pop from knows no delay;
-then a keeper moves it there. While a worker runs it, it is in a second sorted set, with the time at
-which its worker counts as dead: what is found there then is queued again. Times are Redis' own. All
-of it are hints: what is due is in the sessions, and is found there.
+A call waits in a sorted set until it is due, because the list that workers pop from has no delays;
+then a supervisor moves it to the list. While a worker runs a call, a second sorted set has it with
+the expiry of the worker's lease; expired calls are queued again. Times are those of the Redis
+server. The data are expendable, because due calls can be found again from the sessions.
 """
 
 import logging
@@ -16,13 +16,13 @@ from sessions_app.store.redis.connection import RedisConnection
 logger = logging.getLogger(__name__)
 
 HOLD_SECONDS = 15.0
-"""The time after its last renewal at which a hold ends; it is renewed three times in that."""
+"""The length of a call's lease, which is renewed three times in it."""
 
 LOOK_SECONDS = 30
-"""The time between two looks for tasks that got lost, by one of all keepers."""
+"""The interval of searches for lost tasks, each by one of all supervisors."""
 
 WORKER_SECONDS = 10.0
-"""The time for which a worker counts as living after it said so; it does each second."""
+"""The time for which a worker counts as alive after its last heartbeat, sent every second."""
 
 TICK_SECONDS = 1.0
 MOVED_AT_ONCE = 50
@@ -79,11 +79,11 @@ _ALIVE = _NOW + "return redis.call('ZCOUNT', KEYS[1], now - ARGV[1], '+inf')"
 class RedisTaskQueue:
     """Queues the tasks of all machines; implements ``TaskQueue``.
 
-    Only names of calls are in Redis until they are due, never functions: whoever can write there
-    chooses no code. What workers pop is signed (``MOCHI_SECRET_KEY``).
+    Until they are due, Redis has only the arguments of calls, so write access to it does not allow
+    choosing the code to run. Tasks popped by workers are signed (``MOCHI_SECRET_KEY``).
 
     Args:
-        connection: To Redis.
+        connection: The Redis connection.
     """
 
     is_shared = True
@@ -97,7 +97,7 @@ class RedisTaskQueue:
         self._renew = connection.script(_RENEW)
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
-        """Have calls of a function queued later; one that waits already waits from now on."""
+        """Queue calls after a delay; restart the delay of a call that is waiting already."""
         try:
             with self._connection.translated():
                 self._add(keys=[self._due(function)], args=[delay_seconds, *arguments])
@@ -107,25 +107,25 @@ class RedisTaskQueue:
         return True
 
     def hold(self, function: str, argument: str) -> bool:
-        """Keep a call to this worker while it runs, unless another worker has it."""
+        """Lease a call to this worker while it runs; return False if another one has it."""
         with self._connection.translated():
             held = self._hold(keys=[self._held(function)], args=[argument, HOLD_SECONDS])
         return bool(held)
 
     def renew(self, function: str, argument: str) -> None:
-        """Keep the call for some more seconds."""
+        """Renew the lease of a call."""
         with self._connection.translated():
             self._renew(keys=[self._held(function)], args=[argument, HOLD_SECONDS])
 
     def release(self, function: str, argument: str) -> None:
-        """End the hold."""
+        """End the lease of a call."""
         with self._connection.translated():
             self._connection.client.zrem(self._held(function), argument)
 
     def queue_due(self, function: str) -> int:
-        """Give the workers what is due, and what died with its worker; return how many. Blocks.
+        """Move due calls, and those of dead workers, to the workers' list; return how many. Blocks.
 
-        Several keepers may do it at once: each call is moved by one of them.
+        Safe to run concurrently: each call is moved by one supervisor.
         """
         with self._connection.translated():
             keys = [self._due(function), self._held(function)]
@@ -133,13 +133,13 @@ class RedisTaskQueue:
             return sum(self._queue(function, _text(name)) for name in dict.fromkeys(names))
 
     def is_time_to_look(self, function: str) -> bool:
-        """Return whether this process shall look for lost tasks now, as one of all. Blocks."""
+        """Return whether this supervisor, among all, is to search for lost tasks now. Blocks."""
         key = self._connection.root_key("looked", function)
         with self._connection.translated():
             return bool(self._connection.client.set(key, 1, nx=True, ex=LOOK_SECONDS))
 
     def _queue(self, function: str, name: str) -> int:
-        """Move a call to the workers' list, signed; return 0 if another keeper was quicker."""
+        """Sign and move a call to the workers' list; return 0 if another process was faster."""
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
         keys = [self._due(function), self._held(function), list_key(self._connection)]
@@ -155,7 +155,7 @@ class RedisTaskQueue:
 
 
 class _Moving:
-    """Stands for a broker where django-q2 signs a task and hands it on."""
+    """A broker that receives a task signed by django-q2 and passes it on."""
 
     list_key = "queue"
     moved = 0
@@ -169,15 +169,14 @@ class _Moving:
 
 
 class SharedQueueChores:
-    """Does what a keeper does each second: moves what is due, and now and then looks for more.
+    """Runs a supervisor's chores each second: moves due calls, and regularly finds lost ones.
 
-    A queue of several workers is never emptied, and a new worker says nothing about what the others
-    do, so ``worker_is_new`` means nothing here.
+    A shared queue is never emptied, so ``worker_is_new`` is ignored.
 
     Args:
         queue: The queue.
-        function: The function whose calls are looked after.
-        find_overdue: Queues what got lost.
+        function: The function whose calls are managed.
+        find_overdue: Queues lost calls again.
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class SharedQueueChores:
         self._is_away = False
 
     def __call__(self, *, worker_is_new: bool) -> None:  # noqa: ARG002 - of a queue of one's own
-        """Do it; while the queue is away that is logged once."""
+        """Run the chores; log an outage of the queue once."""
         try:
             self._queue.queue_due(self._function)
             if self._queue.is_time_to_look(self._function):
@@ -208,14 +207,14 @@ def list_key(connection: RedisConnection) -> str:
 
 
 def note_worker(connection: RedisConnection) -> Callable[[str], Any]:
-    """Return a function that notes that the worker with an id lives."""
+    """Return a function that records a heartbeat of the worker with an id."""
     beat = connection.script(_BEAT)
     key = connection.root_key("workers")
     return lambda worker: beat(keys=[key], args=[worker, WORKER_SECONDS])
 
 
 def count_workers(connection: RedisConnection) -> int:
-    """Return how many workers live, on any machine; one that died does for seconds. Blocks."""
+    """Return the number of living workers on all machines, some seconds late. Blocks."""
     with connection.translated():
         alive = connection.script(_ALIVE)
         return int(alive(keys=[connection.root_key("workers")], args=[WORKER_SECONDS]))

@@ -1,7 +1,7 @@
-"""Keeps the background worker running beside this process, if no other process does.
+"""Supervises the background worker, if no other process does.
 
-The worker is started by exec and looked after by a thread, which sleeps unless something happens:
-the process that serves requests never forks and never waits.
+The worker is started by exec and supervised by a thread that sleeps until an event, so the process
+that serves requests never forks or blocks.
 """
 
 import contextlib
@@ -33,18 +33,18 @@ class Chores(Protocol):
     """The tasks that run beside the worker."""
 
     def __call__(self, *, worker_is_new: bool) -> object:
-        """Do it; ``worker_is_new`` says that a worker of this keeper has come up."""
+        """Run the tasks; ``worker_is_new`` tells that a worker has just started."""
         ...
 
 
 class WorkerSupervisor:
-    """Takes the worker's lock when it is free, and runs the worker while it has it.
+    """Takes the worker's lock when it is free, and runs the worker while holding it.
 
     Args:
-        settings: The configuration that the worker shall have too.
-        chores: Called in the thread of this, with ``worker_is_new=True`` when a worker has come up,
-            and with False now and then while it runs.
-        chores_seconds: How often.
+        settings: The configuration, also for the worker.
+        chores: Called in the supervisor's thread, with ``worker_is_new=True`` when a worker has
+            started, and with False regularly while it runs.
+        chores_seconds: The interval of these calls.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class WorkerSupervisor:
         self._thread = threading.Thread(target=self._run, name="worker-supervisor", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the supervisor's thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the worker, if it is ours, and wait for that: for a running task a limited time."""
+        """Stop supervising; end our worker and wait for it, for a running task a limited time."""
         self._stopped.set()
         self._ring.close()
         if self._thread.ident is not None:
@@ -86,13 +86,13 @@ class WorkerSupervisor:
                 self._sleep(selector, TAKE_OVER_SECONDS)
 
     def _complain(self, error: OSError) -> None:
-        """Log why the worker can't be kept; once, it is tried again every two seconds."""
+        """Log once why the worker can't be supervised, which is retried every two seconds."""
         if str(error) != self._complaint:
             self._complaint = str(error)
-            logger.error("the background worker can't be kept; it is tried again: %s", error)
+            logger.error("the background worker can't be supervised, retrying: %s", error)
 
     def _keep(self, selector: selectors.BaseSelector) -> None:
-        """Run one worker after another, as long as the lock is ours."""
+        """Run one worker after another while holding the lock."""
         pause = 0.5
         while self._lock.is_held and not self._stopped.is_set():
             self._note(WorkerState(keeper=os.getpid(), restarts=self._restarts))
@@ -104,11 +104,11 @@ class WorkerSupervisor:
             pause = min(pause, LONGEST_PAUSE_SECONDS)
             self._restarts += 1
             self._note(WorkerState(phase="broken", keeper=os.getpid(), restarts=self._restarts))
-            logger.error("the background worker ended by itself; another starts in %g s", pause)
+            logger.error("the background worker ended unexpectedly; restarting in %g s", pause)
             self._sleep(selector, pause)
 
     def _run_worker(self, selector: selectors.BaseSelector) -> None:
-        """Run one worker until it ends, until we stop, or until the lock is removed."""
+        """Run one worker until it ends, the supervisor is stopped, or the lock is removed."""
         worker = _Worker(self._settings)
         selector.register(worker.lifeline, selectors.EVENT_READ)
         running = False
@@ -133,19 +133,19 @@ class WorkerSupervisor:
             worker.end(self._settings.shutdown_grace_seconds)
 
     def _do_chores(self, *, worker_is_new: bool) -> bool:
-        """Return whether they were done."""
+        """Run the chores; return whether they succeeded."""
         try:
             self._chores(worker_is_new=worker_is_new)
         except Exception:
-            logger.exception("the worker's chores failed; they are tried again")
+            logger.exception("the worker's chores failed; they will be retried")
             return False
         return True
 
     def _note(self, state: WorkerState) -> None:
         try:
             self._lock.note(state)
-        except OSError as error:  # a full disk: others see a worker that is still starting
-            logger.warning("the worker's state can't be written down: %s", error)
+        except OSError as error:  # a full disk: other processes see a worker that is starting
+            logger.warning("the worker's state can't be written: %s", error)
 
     def _sleep(self, selector: selectors.BaseSelector, seconds: float) -> None:
         if not self._stopped.is_set():
@@ -153,7 +153,7 @@ class WorkerSupervisor:
 
 
 class _Worker:
-    """Holds one worker's process tree and our end of its lifeline."""
+    """A worker's process tree and the supervisor's end of its lifeline."""
 
     def __init__(self, settings: MochiSettings) -> None:
         self.lifeline, theirs = socket.socketpair()
@@ -166,7 +166,7 @@ class _Worker:
                     ],
                     env=worker_environment(settings, os.environ),
                     pass_fds=[theirs.fileno()],
-                    process_group=0,  # CTRL-C is for us, who tell it once
+                    process_group=0,  # CTRL-C goes to this process only, which passes it on
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                 )
@@ -175,18 +175,18 @@ class _Worker:
             raise
 
     def end(self, seconds: float) -> None:
-        """End the whole tree; what still runs after so many seconds is killed."""
+        """End the process tree; kill it if it still runs after this time."""
         if not self._is_gone(0):
             self._process.send_signal(signal.SIGTERM)
             self._is_gone(seconds)
-        # Not waited for yet, so the number of the group can't be another one's.
+        # The process is not reaped yet, so its group id can't have been reused.
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: zombies only
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self.lifeline.close()
 
     def _is_gone(self, seconds: float) -> bool:
-        """Wait for the end of the lifeline, which the forked processes do not have."""
+        """Wait for the lifeline to close, which the worker's forked processes do not inherit."""
         deadline = time.monotonic() + seconds
         while True:
             self.lifeline.settimeout(max(0.001, deadline - time.monotonic()))
@@ -200,9 +200,9 @@ class _Worker:
 
 
 def worker_environment(settings: MochiSettings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which a worker is configured as this process is.
+    """Return an environment that configures a worker like this process.
 
-    In test mode that means this process's scripted model and temporary data directory.
+    In test mode this includes the scripted model and the temporary data directory.
     """
     environment = {
         **inherited,

@@ -1,6 +1,6 @@
 """Runs the coroutines of tasks on one event loop, which stays open between them.
 
-A loop for each task, with its threads and its connections, took as long as the rest of a summary.
+Opening a loop for each task, with its threads and connections, doubled the time of a summary.
 """
 
 import asyncio
@@ -11,17 +11,16 @@ Result = TypeVar("Result")
 
 
 class TaskLoop:
-    """Runs one coroutine after another, in the thread that makes it."""
+    """Runs one coroutine after another, in the thread that creates it."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine to its end and return its result, or raise its error.
+        """Run a coroutine and return its result, or raise its error.
 
-        An error may have come out of the loop itself (a task that took too long is interrupted
-        anywhere), with things half done: then whatever runs is cancelled, and the next task gets
-        another loop.
+        An error may come from the loop itself, as a timeout interrupts a task anywhere. So after an
+        error all running tasks are cancelled, and the next coroutine gets a new loop.
         """
         if self._runner is None:
             self._runner = asyncio.Runner()
@@ -32,7 +31,7 @@ class TaskLoop:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs and close the loop; the next coroutine gets another."""
+        """Cancel running tasks and close the loop; the next coroutine gets a new one."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()

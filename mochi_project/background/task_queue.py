@@ -1,4 +1,4 @@
-"""Queues tasks for the background worker with django-q2. Needs Django to be set up."""
+"""Queues tasks for the background worker with django-q2. Requires a configured Django."""
 
 import logging
 from pathlib import Path
@@ -8,15 +8,15 @@ from django.db import DatabaseError, connections, transaction
 logger = logging.getLogger(__name__)
 
 ARGUMENTS_OF_A_CALL = 20
-"""Most of what a task costs django-q2 does not depend on how much the task does."""
+"""The arguments per task: most of django-q2's cost per task does not depend on their number."""
 
 
 class DatabaseTaskQueue:
     """Queues the tasks of one data directory; implements ``TaskQueue``.
 
     Args:
-        database: Its file, which only the worker makes, so that its rights and its tables are
-            right.
+        database: The database file, which only the worker creates, with the right permissions and
+            tables.
     """
 
     is_shared = False
@@ -31,7 +31,7 @@ class DatabaseTaskQueue:
         from mochi_project.background.database_broker import DatabaseBroker  # noqa: PLC0415
 
         if not self._database.exists():
-            logger.debug("nothing was queued: no worker has made the queue yet")
+            logger.debug("nothing was queued: no worker has created the queue yet")
             return False
         broker = DatabaseBroker(delay_seconds=delay_seconds)
         try:
@@ -46,11 +46,11 @@ class DatabaseTaskQueue:
         return True
 
     def hold(self, function: str, argument: str) -> bool:  # noqa: ARG002 - the port's
-        """Let the one worker of this queue run everything."""
+        """Return True: this queue has only one worker."""
         return True
 
     def renew(self, function: str, argument: str) -> None:
-        """Do nothing: there are no holds to renew."""
+        """Do nothing: there are no leases."""
 
     def release(self, function: str, argument: str) -> None:
-        """Do nothing: there are no holds to release."""
+        """Do nothing: there are no leases to end."""

@@ -1,13 +1,13 @@
-"""Runs the background worker: django-q2's cluster, in a process tree of its own.
+"""Runs the background worker: django-q2's cluster, in a separate process tree.
 
 ``python -m mochi_project.background.worker <lifeline>`` is started by ``supervisor.py``, by exec.
-The lifeline is one end of a socket pair: over it the worker says that it runs; its closing
-means to the supervisor that the worker is gone, and to the worker (even after ``kill -9``) that the
-supervisor is: then it stops.
+The lifeline is one end of a socket pair: the worker sends a byte when it runs. Its closing tells
+the supervisor that the worker has ended, and the worker (even after ``kill -9``) that the
+supervisor has, upon which it stops.
 
-django-q2 forks: this process, a sentinel that watches over the rest, one that fetches tasks, one
-that runs them and one that saves their results. None of them outlives this process: each waits on a
-pipe of which this process alone has the other end.
+django-q2 forks a sentinel, which watches the others, and processes that fetch tasks, run them and
+save their results. None outlives this process: each waits on a pipe whose other end only this
+process has.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ ASK_SECONDS = 1.0
 
 
 class ForkWatch:
-    """Ends what this process forks together with it."""
+    """Ends all forked processes together with this process."""
 
     def __init__(self, lifeline: socket.socket) -> None:
         self._lifeline = lifeline
         self._read_end, self._write_end = os.pipe()
 
     def install(self) -> None:
-        """Watch every fork from now on, those of forked processes too."""
+        """Watch all forks from now on, including those of forked processes."""
         os.register_at_fork(after_in_child=self._in_child)
 
     def _in_child(self) -> None:
@@ -48,20 +48,20 @@ class ForkWatch:
         threading.Thread(target=self._end_with_parent, daemon=True).start()
 
     def _end_with_parent(self) -> None:
-        os.read(self._read_end, 1)  # returns when the first process has ended, however it did
+        os.read(self._read_end, 1)  # returns when the first process has ended
         os._exit(1)
 
 
 def work(lifeline: socket.socket, stop_seconds: float) -> int:
-    """Run tasks until a signal to stop, or until the supervisor or a process of ours dies.
+    """Run tasks until a stop signal, or until the supervisor or a forked process dies.
 
     Args:
         lifeline: This end of the lifeline.
-        stop_seconds: How long a running task may hold up the end once the keeper is gone; a keeper
-            that lives decides that itself.
+        stop_seconds: How long a running task may delay the end after the supervisor has died; a
+            living supervisor enforces its own limit.
 
     Returns:
-        The exit code: 0 when it was stopped.
+        The exit code: 0 if it was stopped.
     """
     import django  # noqa: PLC0415 - only this process may import it after reading its arguments
 
@@ -74,7 +74,7 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
 
     ForkWatch(lifeline).install()
     gc.collect()
-    gc.freeze()  # what was imported is shared with the forked processes, and stays shared
+    gc.freeze()  # keeps imported objects on memory pages shared with forked processes
     cluster = WholeCluster()
     cluster.start()
     return _supervise(cluster, lifeline, stop_seconds)
@@ -87,11 +87,13 @@ def _prepare_queue(path: Path) -> None:
 
 
 def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: float) -> int:
-    with contextlib.suppress(BrokenPipeError):  # the keeper is gone, as select says too
+    with contextlib.suppress(BrokenPipeError):  # the supervisor has ended, which poll reports, too
         lifeline.send(RUNNING)
-    poller = select.poll()  # select() takes no descriptor above 1,023, as a busy keeper may pass on
+    poller = (
+        select.poll()
+    )  # select() can't handle descriptors above 1,023, which a supervisor may pass
     poller.register(lifeline, select.POLLIN)
-    # Not the sentinel's own pipe: its children have it too, and may outlive it.
+    # Not the sentinel's own pipe: its children inherit it and may outlive it.
     while cluster.sentinel.is_alive():
         keeper_is_gone = poller.poll(ASK_SECONDS * 1000)
         if keeper_is_gone:
@@ -105,11 +107,11 @@ def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: f
 def main() -> None:
     """Run the worker; the arguments are the lifeline's descriptor and ``work``'s seconds."""
     os.umask(0o077)
-    os.nice(NICENESS)  # its work is never in the way of a chat
+    os.nice(NICENESS)  # chats have priority
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
     lifeline = socket.socket(fileno=int(sys.argv[1]))
     lifeline.set_inheritable(False)
-    # Nothing of use is left to be taken apart, and the forked processes end with this one.
+    # No cleanup is needed, and the forked processes end with this one.
     os._exit(work(lifeline, float(sys.argv[2])))
 
 

@@ -16,12 +16,12 @@ _CHECK_VARIABLES = {"doctor", _ASKS}
 
 
 def warn_before(command: str = "") -> None:
-    """Warn of a ``.env`` that is not read and of misspelt variables; a server asks for trust.
+    """Warn of an ignored ``.env`` and of misspelt variables; for a server, ask for trust first.
 
-    The commands that would use the other parts of a folder warn of them.
+    The other parts of an untrusted folder are reported by the commands that would use them.
     """
     try:
-        if command == _ASKS and "RUN_MAIN" not in os.environ:  # which Django's reloader sets
+        if command == _ASKS and "RUN_MAIN" not in os.environ:  # set by Django's reloader
             ask_at_start()
         settings = load_settings()
     except (ConfigurationError, KeyboardInterrupt):

@@ -1,6 +1,6 @@
-"""Tells other machines at once which web processes of this one have died.
+"""Reports dead web processes of this machine to other machines immediately.
 
-Otherwise a lease would have to run out before the turns of a dead process are ended.
+Otherwise their turns would be ended only after their leases expired.
 """
 
 import logging
@@ -23,10 +23,10 @@ END_SECONDS = 3.0
 
 @contextmanager
 def condemning_dead(settings: MochiSettings) -> Iterator[Callable[[int], None]]:
-    """Give what is to be called with the id of each process that died.
+    """Yield a callback for the number of each dead process, which declares its lease dead.
 
-    Processes that start meanwhile get ids from which their leases' names follow. On one machine,
-    where the system itself knows who lives, nothing is done.
+    Processes started in the block get numbers from which their leases' names are derived. Without a
+    cluster the callback does nothing, because the system itself tells which processes are alive.
     """
     cluster = build_cluster(settings)
     if cluster is None:
@@ -52,11 +52,11 @@ def condemning_dead(settings: MochiSettings) -> Iterator[Callable[[int], None]]:
 
 
 def _ignore(_: int) -> None:
-    """Leave it to the system."""
+    """Do nothing."""
 
 
 def _condemn(cluster: Cluster, name: str, lease_seconds: float) -> None:
-    """Give a process up, for as long as its lease may not have run out."""
+    """Declare a process dead; retry as long as its lease may not have expired."""
     deadline = time.monotonic() + lease_seconds
     while True:
         try:
@@ -65,5 +65,5 @@ def _condemn(cluster: Cluster, name: str, lease_seconds: float) -> None:
             if time.monotonic() < deadline:
                 time.sleep(RETRY_SECONDS)
                 continue
-            logger.warning("a process that died keeps its lease", extra={"reason": error.message})
+            logger.warning("a dead process keeps its lease", extra={"reason": error.message})
         return

@@ -1,4 +1,4 @@
-"""Probes the file systems of the data at the start."""
+"""Probes the file systems of the data directories at the start."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -10,13 +10,13 @@ from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 
 def check_file_systems(settings: MochiSettings) -> list[str]:
-    """Return what is not as it should be, a sentence each. Blocks for milliseconds, once.
+    """Return warnings, one sentence each. Blocks for milliseconds.
 
-    Each file system is tried once. Directories that are not there yet will be made on one that was
-    tried, or are not mounted, which is for others to notice.
+    Each file system is probed once. Missing directories are skipped: they will be created on a
+    probed file system, or are not mounted, which other checks notice.
 
     Raises:
-        ConfigurationError: One can't hold the data; the message says what it lacks.
+        ConfigurationError: A file system lacks a required ability; the message says which.
         OSError: The state directory can't be written to.
     """
     notes = []
@@ -43,12 +43,12 @@ def _report_on(directory: Path, *, required: bool) -> FileSystemReport:
     except OSError:
         if required:
             raise
-        return FileSystemReport()  # it can't be written to: the first write reports it
+        return FileSystemReport()  # not writable: the first write reports it
 
 
 @cache
 def _probed(_device: int, directory: Path) -> FileSystemReport:
-    """Probe a place once in a process: its file system rarely changes."""
+    """Probe a directory; cached by device, since file systems rarely change."""
     return probe_file_system(directory)
 
 

@@ -1,10 +1,10 @@
-"""Ends running turns before the web server hears of the signal that stops it.
+"""Ends running turns before the web server handles a stop signal.
 
 On a stop signal uvicorn closes its listeners and waits for open streams before it runs the
-lifespan's shutdown; a stream that waits for a model would keep it. So the signal comes here first:
-new turns are refused, running ones get their grace time, what is left is saved and its streams are
-ended; then the signal is handed on. A client that has not read the end of its stream a second later
-is dropped: uvicorn would wait for it, by default for ever.
+lifespan's shutdown; a stream waiting for a model would delay it. So the signal is handled here
+first: new turns are refused, running ones get a grace time, and the rest are saved and their
+streams ended; then the signal is passed on. A client that has not read the end of its stream a
+second later is disconnected, because uvicorn would wait for it, by default forever.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 class GracefulStop:
-    """Handles stop signals before the handlers that were installed.
+    """Handles stop signals before the previously installed handlers.
 
     Args:
-        drain: Ends the turns, given their grace time in seconds; may be called again, with no
-            grace, while it runs.
-        grace_seconds: The grace time of the first signal; a second signal leaves none.
+        drain: Ends the turns, given their grace time in seconds; may be called again with 0 while
+            it is running.
+        grace_seconds: The grace time of the first signal; a second signal allows none.
     """
 
     def __init__(self, drain: Callable[[float], Awaitable[None]], grace_seconds: float) -> None:
@@ -41,9 +41,9 @@ class GracefulStop:
         self._handed_on = False
 
     def install(self) -> None:
-        """Take the signals over, where they have handlers and this thread may.
+        """Replace the handlers of stop signals, if this thread may do so.
 
-        A server that handles no signals itself (a test client) is left alone.
+        Does nothing if there are no handlers, as in a test client.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -59,23 +59,23 @@ class GracefulStop:
                 signal.signal(number, receive)
 
     def uninstall(self) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         for number, previous in self._previous.items():
             signal.signal(number, previous)
         self._previous.clear()
 
     def _start(self, number: int, frame: FrameType | None) -> None:
-        task = asyncio.create_task(self._obey(number, frame))
+        task = asyncio.create_task(self._stop(number, frame))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _obey(self, number: int, frame: FrameType | None) -> None:
+    async def _stop(self, number: int, frame: FrameType | None) -> None:
         self._received += 1
         if self._received == 1:
             await self._drain_safely(self._grace_seconds)
             await self._hand_on(number, frame)
         elif not self._handed_on:
-            await self._drain_safely(0)  # and the first signal is handed on
+            await self._drain_safely(0)  # the first signal's task then passes it on
         else:
             await self._hand_on(number, frame)
 
@@ -95,7 +95,7 @@ class GracefulStop:
 
 
 def drop_connections(server: Any) -> None:
-    """Drop every connection of a uvicorn server, with what was not read of it."""
-    state = getattr(server, "server_state", None)  # another server sees to that itself
+    """Close every connection of a uvicorn server, discarding unsent data."""
+    state = getattr(server, "server_state", None)  # None for another server
     for connection in list(state.connections) if state else ():
         connection.transport.abort()

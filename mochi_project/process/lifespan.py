@@ -33,18 +33,16 @@ from mochi_project.wiring.traces import with_incoming_traces
 
 logger = logging.getLogger(__name__)
 
-# Clients that waited for the server to listen ask for its health first: the warm-up would share the
-# interpreter with it.
+# Clients waiting for the server check its health first; the warm-up would compete for the GIL.
 PAUSE_SECONDS = 0.05
 
 
 class MochiApplication:
     """Opens the services when the ASGI server starts and closes them when it stops.
 
-    A server that speaks no lifespan (``uvicorn --lifespan off``, an application that mounts this
-    one) gets its services with the first request, and nothing is closed at its end, unless it
-    enters ``running()``. Where the event loop ends and another one asks, as in tests, they are
-    built again.
+    Without lifespan events (``uvicorn --lifespan off``, or mounted in another application) the
+    services are opened with the first request and never closed, unless ``running()`` is used. In a
+    new event loop, as in tests, they are built again.
 
     Raises:
         ConfigurationError: A setting of the guard is unusable.
@@ -52,13 +50,13 @@ class MochiApplication:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._settings = settings
-        # Routes are made now, not for the first request: without them the server does not start.
+        # Build the routes now rather than with the first request, so that errors prevent the start.
         _ = get_resolver().url_patterns
         # Django's stubs want a dict where ASGI promises a mapping.
         self._django = cast("ASGIApp", AsyncHandler())
         token = api_token(settings, on_network=not settings.is_loopback)
         self._guard = Guard(self._django, settings, token=token)
-        # `uvicorn --host 0.0.0.0` is not in the settings: the connections show it.
+        # `uvicorn --host 0.0.0.0` is not in the settings; it shows in the connections' addresses.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
         self._serve: ASGIApp = self._guarded
@@ -70,7 +68,7 @@ class MochiApplication:
         self._supervisor: WorkerSupervisor | None = None
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the services; None: there are none."""
+        """The event loop of the services; None without services."""
         self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +80,7 @@ class MochiApplication:
             await self._start()
         await self._serve(scope, receive, send)
 
-    # No coroutine of its own: each time that a request goes on, it goes through all of them.
+    # Not a coroutine: each resumption of a request passes through all coroutines on its stack.
     def _guarded(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         guard = self._guard
         if self._check_connections and _comes_from_network(scope):
@@ -103,10 +101,9 @@ class MochiApplication:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
-        """Open the services and keep them running, for applications that mount this one.
+        """Open the services for the block, for applications that mount this one.
 
-        ASGI servers speak the lifespan protocol, which does the same, with the outermost
-        application only.
+        ASGI servers send lifespan events, which do the same, only to the outermost application.
 
         Raises:
             ConfigurationError: The data directory can't be used.
@@ -129,7 +126,7 @@ class MochiApplication:
             await self._stop()
 
     async def _start(self) -> None:
-        """Make everything ready that a request needs; once in an event loop.
+        """Open the services, once per event loop.
 
         Raises:
             RuntimeError: The services are in use in an event loop that runs in another thread.
@@ -154,7 +151,7 @@ class MochiApplication:
             self._loop = loop
 
     async def _forget_services(self) -> None:
-        """Let go of what belongs to an event loop that has ended: nothing of it can be closed."""
+        """Drop the services of a closed event loop, on which they can't be closed any more."""
         if self._loop is not None and self._loop.is_running():
             raise RuntimeError(
                 "this application runs in another event loop; a process can serve it in one"
@@ -179,9 +176,9 @@ class MochiApplication:
                 await step()
                 if self._stopping:
                     return
-        except Exception:  # the first chat meets it again, and answers with it
+        except Exception:  # the first chat reports the error again
             logger.exception("the warm-up failed")
-        gc.freeze()  # what is there now stays: each full collection looked through all of it again
+        gc.freeze()  # these objects are permanent: exclude them from full collections
         if services.settings.background_worker:
             self._supervisor = services.build_supervisor()
             self._supervisor.start()
@@ -189,10 +186,10 @@ class MochiApplication:
             await warn_without_models(services.models)
 
     async def _stop(self) -> None:
-        """Undo what ``_start`` did, last things first."""
+        """Close what ``_start`` opened, in reverse order."""
         self._stopping = True
         if self._warm_up:
-            await self._warm_up  # or it would open a client after all is closed
+            await self._warm_up  # else it could open a client after everything is closed
         closing = [get_services().aclose()]
         if self._supervisor:
             closing.append(asyncio.to_thread(self._supervisor.stop))
@@ -205,11 +202,11 @@ class MochiApplication:
         remove_fresh_data_dir()
 
     def _guard_of_network(self) -> Guard:
-        """Return the guard for callers from other machines, who need a token."""
+        """Return the guard for clients on other machines, which need a token."""
         if self._network_guard is None:
             try:
                 token = api_token(self._settings, on_network=True)
-            except ConfigurationError as error:  # nobody knows this one
+            except ConfigurationError as error:  # a random token that no client has
                 token = secrets.token_urlsafe()
                 logger.error("requests come from other machines, and are refused: %s", error)  # noqa: TRY400
             else:

@@ -8,14 +8,14 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 0.25
 TOLD_SECONDS = 1.0
-"""The delay from which on it is told: a busy machine alone makes it tenths of a second."""
+"""The minimum delay to log: mere load of the machine causes tenths of a second."""
 
 
 async def watch_loop(sample: Callable[[float], None]) -> None:
-    """Log when something holds the event loop up, for as long as this task runs.
+    """Log when the event loop was blocked, until cancelled.
 
     Args:
-        sample: Called with the seconds that the loop was late, four times a second.
+        sample: Called with the loop's delay in seconds, four times a second.
     """
     loop = asyncio.get_running_loop()
     while True:

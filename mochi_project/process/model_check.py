@@ -12,14 +12,14 @@ logger = logging.getLogger(__name__)
 
 
 def is_first_web_process() -> bool:
-    """Return whether this process speaks for the server; in a pool the first one does."""
+    """Return whether this process logs for the server: in a pool, the first one does."""
     return os.environ.get(WEB_PROCESS_VARIABLE, "0") == "0"
 
 
 async def warn_without_models(models: ModelCatalogue) -> None:
-    """Log a line if Ollama does not answer and no other provider is configured.
+    """Log a warning if Ollama does not answer and no other provider is configured.
 
-    Others are not asked: a start makes no requests to the internet.
+    Other providers are not queried, so that a start makes no requests to the internet.
     """
     if len(models.providers) > 1 or await models.ping():
         return

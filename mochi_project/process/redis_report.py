@@ -1,4 +1,4 @@
-"""Judges whether a Redis or Valkey server keeps what nodes share in it."""
+"""Checks whether a Redis or Valkey server is suitable for the nodes' shared data."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ FULL_SHARE = 0.8
 
 
 class RedisReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement on one server.
+    """The result of checking a server.
 
     Attributes:
         name: The product and its version.
-        faults: Reasons not to use it, a sentence each.
-        notes: Anything else that a person should know.
+        faults: Reasons not to use it, one sentence each.
+        notes: Warnings, one sentence each.
     """
 
     name: str
@@ -25,11 +25,11 @@ class RedisReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_on(info: Mapping[str, Any], *, replicas: int) -> RedisReport:
-    """Judge the answer of a server's ``INFO``; what it does not tell is not held against it.
+    """Check the reply of a server's ``INFO``; missing values cause no faults.
 
     Args:
-        info: The answer.
-        replicas: How many replicas must have a write before it counts.
+        info: The reply.
+        replicas: The number of replicas that must acknowledge a write.
     """
 
     def all_of(*checks: Callable[[Mapping[str, Any], int], Iterator[str]]) -> tuple[str, ...]:

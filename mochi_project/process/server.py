@@ -1,4 +1,4 @@
-"""Runs uvicorn in one process, on sockets that are bound before anything is imported."""
+"""Runs uvicorn in one process, on sockets bound before the application is imported."""
 
 import contextlib
 import errno
@@ -16,13 +16,13 @@ from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
 
 APPLICATION = "mochi_project.asgi:application"
-# The turns have ended before uvicorn waits for their streams (docs/durability.md): this is for
-# clients that do not read, and must be longer than the last events take.
+# Turns have ended before uvicorn waits for their streams (docs/durability.md). This is the limit
+# for clients that do not read; it must exceed the time to send the last events.
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
 SWITCH_SECONDS = 0.001
-"""Seconds that a thread may keep the interpreter while the event loop waits. Python's 5 ms are
-felt by every stream when a thread reads or plans a long session."""
+"""The GIL switch interval in seconds. Python's 5 ms would delay every stream while a thread reads
+or plans a long session."""
 MAX_OPEN_FILES = 65_536
 
 
@@ -37,7 +37,7 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         await super().startup(sockets=sockets)
-        gc.enable()  # the command turns it off while it imports
+        gc.enable()  # disabled by the command during imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
             self._on_listening()
@@ -53,7 +53,7 @@ class WebServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals while serving; uvicorn would die of them again after a clean stop."""
+        """Handle signals while serving; uvicorn would raise them again after a clean stop."""
         with super().capture_signals():
             yield
             # private: Server._captured_signals, the only way. Price: this line; without it a clean
@@ -62,7 +62,7 @@ class WebServer(uvicorn.Server):
 
 
 def server_config(settings: MochiSettings) -> ServerConfig:
-    """Return uvicorn's configuration: uvloop where it is installed, and bounded headers."""
+    """Return uvicorn's configuration: uvloop if installed, and bounded headers."""
     return ServerConfig(
         APPLICATION,
         host=settings.host,
@@ -84,7 +84,7 @@ def server_config(settings: MochiSettings) -> ServerConfig:
 
 @contextlib.contextmanager
 def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], str]]:
-    """Listen where the settings say, and yield that address; a Unix socket's file goes at the end.
+    """Listen as configured; yield the sockets and the address; remove a Unix socket at the end.
 
     Raises:
         ConfigurationError: The address or path can't be used; the message says what to change.
@@ -102,8 +102,8 @@ def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], st
 def listen(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on every address of ``host``; port 0 takes a free one.
 
-    They listen at once: a port that is taken is noticed before seconds of imports, and a
-    client that connects early is served as soon as the application runs.
+    They listen immediately: a taken port is noticed before seconds of imports, and clients that
+    connect early are served as soon as the application runs.
 
     Raises:
         ConfigurationError: The address can't be used; the message says what to change.
@@ -121,9 +121,9 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def allow_many_connections() -> None:
-    """Raise this process's limit of open files to what the system allows it.
+    """Raise this process's soft limit of open files to the hard limit.
 
-    A turn needs three (client, model, journal); the usual soft limit of 1024 ends at 340 turns.
+    A turn needs three (client, model, journal), so the usual soft limit of 1024 allows 340 turns.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)

@@ -1,4 +1,4 @@
-"""Checks the stores that nodes share at the start, and refuses one that would lose sessions."""
+"""Checks the stores shared by nodes at the start, and rejects one that would lose sessions."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ from sessions_app.errors import StorageError
 
 
 def check_shared_stores(cluster: Cluster | None) -> list[str]:
-    """Return what is not as it should be with the journal and the store, a sentence each. Blocks.
+    """Return warnings about the journal and the session store, one sentence each. Blocks.
 
-    What can't be reached is told, and is no reason not to start: it may be back in a moment.
+    An unreachable store causes only a warning, since it may be back soon.
 
     Raises:
-        ConfigurationError: One of them can't be used; the message says why.
+        ConfigurationError: A store can't be used; the message says why.
     """
     return [] if cluster is None else [*_journal_notes(cluster), *_store_notes(cluster)]
 
 
 def redis_report(cluster: Cluster) -> RedisReport:
-    """Ask the server of the journal; raises ``StorageUnavailable``. Blocks."""
+    """Check the Redis server of the journal; raises ``StorageUnavailable``. Blocks."""
     connection = cluster.connection
     with connection.translated():
         info = connection.client.info()

@@ -23,12 +23,12 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared,
 
 
 def prepare_data_dir(settings: MochiSettings) -> list[str]:
-    """Make the state directory and the secret key, so that every process finds them.
+    """Create the state directory and the secret key for all processes.
 
-    Secrets of a folder that is not trusted are kept outside of it: those in it may be another's.
+    Secrets of an untrusted folder are stored outside of it, because those in it may be planted.
 
     Returns:
-        What does not work as it should in these directories, a sentence each.
+        Warnings about these directories, one sentence each.
 
     Raises:
         ConfigurationError: The data directory can't be used.
@@ -59,16 +59,16 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
 
 
 def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
-    """Return the token that callers must show; None when they need none.
+    """Return the bearer token that clients must send; None if they need none.
 
-    A server on the network makes one itself, unless the settings turn that off. Several nodes would
-    make several: there it has to be given.
+    A server on the network generates one, unless turned off in the settings. In a cluster it must
+    be configured, since each node would generate its own.
 
     Raises:
-        ConfigurationError: The file of the token is not this user's alone, or none is given to a
-            node of several.
-        OSError: A token can't be kept in the state directory.
-        StorageFull, StorageReadOnly: The directory takes no new file.
+        ConfigurationError: The token's file is accessible to other users, or a cluster node has no
+            configured token.
+        OSError: The token can't be stored in the state directory.
+        StorageFull, StorageReadOnly: The state directory can't be written to.
     """
     if settings.api_token:
         return settings.api_token.get_secret_value()
@@ -117,7 +117,7 @@ def announce(settings: MochiSettings, url: str) -> None:
     lines.append("  stop    CTRL-C")
     try:
         print(printable("\n".join(lines)), flush=True)  # noqa: T201 - the interface of a command
-    except BrokenPipeError:  # a script that read the first line: no reason to stop
+    except BrokenPipeError:  # a script read only the first line
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 

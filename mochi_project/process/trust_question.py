@@ -1,4 +1,4 @@
-"""Asks on a terminal whether a folder is trusted, before anything of it is used."""
+"""Asks on a terminal whether to trust a folder, before using anything in it."""
 
 import sys
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ _YES = {"y", "yes"}
 
 
 def ask_at_start() -> None:
-    """Ask about each folder that the start needs and that is undecided; only on a terminal.
+    """Ask about each undecided folder that the start needs, if on a terminal.
 
-    The answer is remembered. One that can't be remembered holds for this start.
+    The answer is stored; if that fails, it is valid for this start only.
 
     Raises:
         ConfigurationError: The settings can't be used.
@@ -45,8 +45,8 @@ def ask_at_start() -> None:
 
 
 def is_on_terminal() -> bool:
-    """Return whether a person sees the question and can answer it."""
-    # A program without them, as under pythonw or a service, has None for both.
+    """Return whether stdin and stderr are a terminal."""
+    # Both are None in a program without them, as under pythonw or as a service.
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
@@ -58,7 +58,7 @@ def _decide(decision: TrustDecision, layout: FolderLayout) -> None:
     for line in _question(decision, layout):
         _say(line)
     answer = sys.stdin.readline()
-    if not answer:  # the end of the input is no answer
+    if not answer:  # end of input, not an answer
         _say("")
         return
     trusted = answer.strip().lower() in _YES

@@ -19,17 +19,17 @@ _SECONDS_BETWEEN_TRIES = 0.01
 
 
 def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
-    """Return a listening socket whose file has mode 0600, in place of an abandoned one.
+    """Return a listening socket whose file has mode 0600; replace an abandoned one.
 
     Raises:
         ConfigurationError: The path can't be used; the message says why.
     """
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Until it listens, another server that starts would take this socket for an unused one.
+        # Until it listens, another starting server would consider this socket abandoned.
         with _alone_in(path.parent):
             _remove_unused(path)
-            before = os.umask(_OWNER_ONLY)  # no moment in which others could connect
+            before = os.umask(_OWNER_ONLY)  # so that others can't connect even for a moment
             try:
                 opened.bind(str(path))
             finally:
@@ -46,10 +46,7 @@ def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
 
 @contextlib.contextmanager
 def removed_at_end(path: Path) -> Iterator[None]:
-    """Remove the file of a socket that was listened on, so that clients don't take it for a server.
-
-    Not one that another server has put there since.
-    """
+    """Remove the socket's file after the block, unless another server has replaced it."""
     ours = _identity(path)
     try:
         yield
@@ -61,12 +58,12 @@ def removed_at_end(path: Path) -> Iterator[None]:
 
 def _identity(path: Path) -> tuple[int, ...]:
     status = path.lstat()
-    return status.st_dev, status.st_ino, status.st_mtime_ns  # numbers of files are used again
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # inode numbers are reused
 
 
 @contextlib.contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Keep other servers from listening in a directory; not for long, others may lock it too."""
+    """Lock a directory against other servers for the block, or go on if it stays locked."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for _ in range(_TRIES):
@@ -95,4 +92,4 @@ def _remove_unused(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink()
         except (BlockingIOError, TimeoutError):
-            return  # its server is too busy to accept
+            return  # in use: its server is too busy to accept

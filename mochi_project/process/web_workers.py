@@ -1,8 +1,8 @@
 """Runs several web processes on the same listening sockets, and replaces those that die.
 
-They are started by exec, never by fork (docs/decisions/0005). Each holds one end of a socket pair,
-its lifeline: a byte over it means that the process listens, the end of its side that it is gone,
-and the end of the parent's side (even by ``kill -9``) stops it.
+They are started by exec, never by fork (docs/decisions/0005). Each has one end of a socket pair,
+its lifeline: it sends a byte when it listens, its closing tells the parent that it has ended, and
+the closing of the parent's end (even by ``kill -9``) stops it.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ LISTENING = b"."
 SHORTEST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
-"""A worker that lived this long did not die of how it starts: the next death is the first again."""
+"""The lifetime after which a worker's start counts as successful, which resets the pauses."""
 
 
 def _do_nothing(*_: object) -> None:
-    """Stand in for the default action of a signal, which comes over the wake-up descriptor."""
+    """Replace the default action of a signal, which is received by the wake-up descriptor."""
 
 
 class _WebProcess:
-    """Starts a web process; holds the parent's end of its lifeline and its predecessors' pauses."""
+    """A started web process with the parent's end of its lifeline and its restart pauses."""
 
     def __init__(
         self, sockets: Sequence[socket.socket], pauses: "RestartPauses", *, number: int
@@ -62,15 +62,14 @@ class _WebProcess:
                 ],
                 env={**with_own_code(os.environ), WEB_PROCESS_VARIABLE: str(number)},
                 pass_fds=descriptors,
-                process_group=0,  # CTRL-C is for the parent, which passes it on once
+                process_group=0,  # CTRL-C goes to the parent only, which passes it on
             )
 
 
 class RestartPauses:
-    """Computes the pause before each restart, so that a worker that keeps dying costs little.
+    """Computes the pause before each restart, with exponential backoff.
 
-    Half a second before the first; twice as long before each further one, 30 s at most, until a
-    worker has lived for a minute.
+    It is half a second at first and doubles up to 30 s, until a worker has lived for a minute.
     """
 
     def __init__(self) -> None:
@@ -88,10 +87,10 @@ class RestartPauses:
 class WebProcessPool:
     """Keeps ``count`` web processes running until a signal stops them.
 
-    One that ends by itself is replaced after a pause (``RestartPauses``).
-    They get ``kill_after`` seconds to end. A second signal makes them not wait for running turns, a
-    third one kills them. ``on_death`` is called with the id of each that did not end in order, and
-    must return at once.
+    A process that ends unexpectedly is replaced after a pause (``RestartPauses``). After a signal
+    they get ``kill_after`` seconds to end. A second signal makes them not wait for running turns, a
+    third one kills them. ``on_death`` is called with the id of each process that did not end
+    cleanly, and must return immediately.
     """
 
     def __init__(
@@ -114,10 +113,10 @@ class WebProcessPool:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
-        """Run until SIGINT or SIGTERM; ``on_listening`` is called once, when every worker listens.
+        """Run until SIGINT or SIGTERM; call ``on_listening`` once, when every worker listens.
 
         Returns:
-            The exit code: 1 when a worker could not start, which would happen again.
+            The exit code: 1 if a worker could not start, which is not retried.
         """
         with self._selector, _stop_signals() as signals:
             self._selector.register(signals, selectors.EVENT_READ)
@@ -156,7 +155,7 @@ class WebProcessPool:
         now = time.monotonic()
         pause = worker.pauses.after(now - worker.started)
         logger.error(
-            "a web worker ended by itself (%s); another starts in %g s",
+            "a web worker ended unexpectedly (%s); restarting in %g s",
             _how_it_ended(worker.process.returncode),
             pause,
         )
@@ -176,7 +175,7 @@ class WebProcessPool:
             self._start(pauses)
 
     def _wait(self, timeout: float | None) -> tuple[bool, list[_WebProcess]]:
-        """Wait for news: whether a signal came, and which workers have ended."""
+        """Wait for events; return whether a signal came, and which workers have ended."""
         signalled = False
         ended = []
         for key, _ in self._selector.select(timeout):
@@ -207,7 +206,7 @@ class WebProcessPool:
             signals += signalled
             if time.monotonic() >= deadline or signals > 2:
                 self._tell(signal.SIGKILL)
-            elif signalled:  # not SIGTERM again: two equal signals that wait are delivered as one
+            elif signalled:  # not SIGTERM again: equal pending signals are delivered once
                 self._tell(signal.SIGINT)
 
     def _tell(self, number: signal.Signals) -> None:
@@ -216,13 +215,13 @@ class WebProcessPool:
 
 
 def _how_it_ended(code: int) -> str:
-    """Return what a process died of, in words; its exit code if it was no signal."""
+    """Return how a process ended: the name of a signal, or the exit code."""
     return signal.strsignal(-code) or f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[socket.socket]:
-    """Give a socket that becomes readable with SIGINT or SIGTERM."""
+    """Yield a socket that becomes readable on SIGINT or SIGTERM."""
     readable, wakeup = socket.socketpair()
     with readable, wakeup:
         wakeup.setblocking(False)
@@ -237,26 +236,28 @@ def _stop_signals() -> Iterator[socket.socket]:
 
 
 class PooledServer(WebServer):
-    """Serves in a web process, which its parent kills when it does not end."""
+    """Serves in a web process, whose parent kills it if it does not end in time."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
-        """Stop in order, also on SIGINT: a parent sends it as a second signal."""
+        """Stop cleanly, also on SIGINT, which a parent sends as a second signal."""
         super().handle_exit(signal.SIGTERM, frame)
 
 
 def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
-    """Serve on inherited sockets until stopped, or until the parent is gone."""
+    """Serve on inherited sockets until stopped, or until the parent ends."""
 
     def stop_with_parent() -> None:
         asyncio.get_running_loop().remove_reader(lifeline)
-        os.kill(os.getpid(), signal.SIGTERM)  # the same way out as any other stop
+        os.kill(os.getpid(), signal.SIGTERM)  # as for any other stop
 
     def on_listening() -> None:
         asyncio.get_running_loop().add_reader(lifeline, stop_with_parent)
-        with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader notices too
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # the parent has ended, which the reader notices too
             lifeline.send(LISTENING)
 
-    gc.disable()  # until it listens, as in the command
+    gc.disable()  # until it listens, as in the parent command
     PooledServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
 
 
@@ -265,10 +266,10 @@ def main() -> None:
     inherited = [socket.socket(fileno=int(argument)) for argument in sys.argv[1:]]
     for opened in inherited:
         opened.set_inheritable(False)
-    faulthandler.enable()  # a crash is in no log otherwise
+    faulthandler.enable()  # otherwise a crash would not be logged
     work(inherited[0], inherited[1:])
-    # The application has closed what it opened. Taking the interpreter apart is a good part of a
-    # second of CPU when several workers do it at once, and would be most of the time to stop.
+    # The application has closed everything. Finalizing the interpreter in several workers takes
+    # much of a second of CPU, most of the time to stop.
     logging.shutdown()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Configures uvicorn and the bounds of our protocol."""
+"""Configures uvicorn and the limits of our protocol."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ class ServerConfig(uvicorn.Config):
     """Adds the bounds of ``BoundedHttpToolsProtocol`` to uvicorn's configuration.
 
     Args:
-        app: The application or where to import it from.
-        head_timeout: Seconds that the headers of a request may take.
-        write_timeout: Seconds for which a client may take nothing of its response.
-        most_waiting: Connections that may wait for a request, or the rest of one; by default what
-            ``WaitingConnections`` takes.
-        **options: uvicorn's own.
+        app: The application or its import path.
+        head_timeout: The time limit in seconds for the headers of a request.
+        write_timeout: The time limit in seconds for a client that reads nothing of its response.
+        most_waiting: The maximum connections waiting for a request or the rest of one; the default
+            of ``WaitingConnections`` if None.
+        **options: Options of uvicorn.
 
     Attributes:
-        server_stops: Whether the server closes its connections, and those that come now.
+        server_stops: Whether the server is stopping and closes its connections, new ones too.
     """
 
     def __init__(

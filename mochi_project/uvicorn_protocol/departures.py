@@ -1,8 +1,8 @@
 """Spreads clean-up over time when many clients disconnect at once.
 
 The end of a stream costs the event loop half a millisecond: the request and its turn are cancelled,
-the model's connection is closed, the session saved. A proxy that is restarted takes thousands of
-clients with it, and in one go that held up everybody else for more than a second.
+the model's connection is closed and the session saved. A restarted proxy disconnects thousands of
+clients, which would block the loop for more than a second at once.
 """
 
 import asyncio
@@ -10,30 +10,30 @@ from collections import deque
 from collections.abc import Callable
 
 AT_ONCE = 8
-"""Clients that are told of in one step of the event loop: a few milliseconds."""
+"""The disconnects handled in one iteration of the event loop: a few milliseconds."""
 
 
 class Departures:
-    """Tells of clients that left: at once of a few, and of the others in the loop's next steps."""
+    """Handles disconnects: a few immediately, the others in the loop's next iterations."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
         self._told = 0
 
     def tell(self, disconnect: Callable[[], None]) -> None:
-        """Call ``disconnect``, now or soon; those who left before come first."""
+        """Call ``disconnect``, now or soon, in the order of disconnects."""
         self._waiting.append(disconnect)
         if not self._told:
-            self._tell_some()
+            self._handle_some()
         elif self._told < AT_ONCE and len(self._waiting) == 1:
             self._told += 1
             self._waiting.popleft()()
 
-    def _tell_some(self) -> None:
+    def _handle_some(self) -> None:
         self._told = min(len(self._waiting), AT_ONCE)
         if not self._told:
             return
-        # First: an exception of one may not keep the others waiting for ever.
-        asyncio.get_running_loop().call_soon(self._tell_some)
+        # Scheduled first: an exception of one callback must not prevent the others.
+        asyncio.get_running_loop().call_soon(self._handle_some)
         for _ in range(self._told):
             self._waiting.popleft()()

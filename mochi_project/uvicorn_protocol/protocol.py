@@ -1,7 +1,7 @@
-"""Bounds headers in uvicorn's httptools protocol, and answers bad requests with the envelope.
+"""Limits headers in uvicorn's httptools protocol, and answers bad requests with the envelope.
 
-The guard judges requests whose headers have arrived. Headers that never end don't get that far,
-and httptools would keep them in memory, and their connection open, for ever: they are cut off here.
+The guard checks requests only after their headers have arrived. Headers that never end would be
+kept in memory by httptools, with an open connection, so they are limited here.
 """
 
 # private: HttpToolsProtocol.{cycle,parser,pipeline,headers,scope,url,flow,server_state} and
@@ -24,18 +24,19 @@ from mochi_project.uvicorn_protocol.upgrades import IgnoredUpgrades
 from mochi_project.uvicorn_protocol.write_deadline import WriteDeadline
 
 FIRST_REQUEST_SECONDS = 0.75
-"""From its beginning, for which a connection may send its first request though the server stops.
+"""The time for a new connection to send its first request while the server is stopping.
 
-Less than the second after which a stopping server drops what is left (``graceful_stop.py``)."""
+It is less than the second after which the remaining connections are closed
+(``graceful_stop.py``)."""
 
 _VERSIONS = frozenset({"1.0", "1.1"})  # llhttp lets 0.9 and 2.0 pass
 
 
 class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
-    """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
+    """Refuses a request with 431 if its head (or trailers) exceeds 64 KiB.
 
-    One whose head takes too long is refused with 408, and a connection that says nothing is closed.
-    When the server stops, the first request of a new connection is still answered, with 503.
+    A head that takes too long is refused with 408, and an idle connection is closed. When the
+    server is stopping, the first request of a new connection is still answered, with 503.
     """
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
@@ -44,7 +45,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start waiting for the first request."""
         super().connection_made(transport)
         self._first_request_until = self.loop.time() + FIRST_REQUEST_SECONDS
         self._waiting = self.config.waiting_connections
@@ -55,10 +56,10 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             self.shutdown()
 
     def shutdown(self) -> None:
-        """Close the connection when its request is answered, at once if it has none.
+        """Close the connection after its current request, or immediately if it has none.
 
-        A client that has just connected, or has sent a part of its request's head, can't know that
-        the server stops: it gets a moment to send the request, which the guard refuses.
+        A client that has just connected or sent part of a head can't know that the server is
+        stopping: it gets a moment to send the request, which the guard refuses.
         """
         seconds = self._seconds_for_request()
         if seconds <= 0 or self._refused:
@@ -68,7 +69,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         self.loop.call_later(seconds, super().shutdown)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel all timers."""
         self._stop_waiting_for_head()
         self._waiting.discard(self.transport)
         super().connection_lost(exc)
@@ -93,7 +94,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             self._wait_for_head()  # uvicorn has ended its own wait for the next request
 
     def eof_received(self) -> None:
-        """Answer a client that ends its side in the middle of a request: it may still read."""
+        """Answer a client that half-closes in the middle of a request: it may still read."""
         if self._refused or self.transport.is_closing():
             return
         if self._reads_body() and self._may_answer():
@@ -117,7 +118,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         self.headers = []  # uvicorn would add trailers to the headers that it has handed out
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Handle a piece of a body."""
         self._unfinished = 0
         super().on_body(body)
 
@@ -128,18 +129,18 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is here already."""
+        """Wait for the next request, unless it has arrived already."""
         self._exchanges.popleft().end()
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._waiting.add(self.transport)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse invalid HTTP."""
         self._refuse("BAD_REQUEST", msg)
 
     def _seconds_for_request(self) -> float:
-        """Return how long a connection that closes still waits for a request."""
+        """Return how long a closing connection still waits for a request."""
         if not getattr(self.cycle, "response_complete", True):
             return 0
         if self._unfinished:
@@ -170,21 +171,21 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             self.transport.close()
             return
         self._answer(code, message)
-        # Not at once: closing while the client still sends would reset the connection, and the
-        # answer would be lost with it.
+        # Not immediately: closing while the client is sending would reset the connection and lose
+        # the response.
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _reads_body(self) -> bool:
-        """Return whether the current request waits for more of its body, still unanswered."""
+        """Return whether the current request is unanswered and waits for more of its body."""
         cycle = self.cycle
         if getattr(cycle, "response_complete", True):
             return False
         return cycle.more_body and not cycle.response_started and not self.pipeline
 
     def _may_answer(self) -> bool:
-        """Return whether no other answer is on its way, into which this one would be mixed.
+        """Return whether a response can be sent without mixing it into another one.
 
-        An application that waits for the rest of the current request's body is disconnected.
+        Disconnects an application that waits for the rest of the current request's body.
         """
         if self._reads_body():
             self.cycle.disconnected = True

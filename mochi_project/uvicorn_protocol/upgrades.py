@@ -1,7 +1,7 @@
 """Ignores offers of an upgrade (``Upgrade: h2c``), see docs/decisions/0023.
 
-llhttp takes what follows such a head for another protocol, the request's body too. uvicorn
-takes no upgrade but WebSocket's, and serves the request all the same: without its body.
+llhttp treats everything after such a head as another protocol, including the request's body.
+uvicorn accepts only WebSocket upgrades and otherwise serves the request without its body.
 """
 
 # private: HttpToolsProtocol._unset_keepalive_if_required and the parser that it makes. Price:
@@ -16,10 +16,10 @@ NO_HTTP_2 = "This server speaks HTTP/1.1. For HTTP/2, put a proxy before it."
 
 
 class IgnoredUpgrades(HttpToolsProtocol):
-    """Takes no upgrade, as RFC 9110 (7.8) allows.
+    """Ignores upgrade offers, as RFC 9110 (7.8) allows.
 
-    The head is parsed once more without its offer, by a parser of its own, and what follows is the
-    request's body and the next request. Tunnels (``CONNECT``) are refused.
+    The head is parsed again without the offer by a new parser, and the data after it as the
+    request's body and further requests. Tunnels (``CONNECT``) are refused.
     """
 
     def data_received(self, data: bytes) -> None:
@@ -30,18 +30,18 @@ class IgnoredUpgrades(HttpToolsProtocol):
             while rest:
                 rest = rest[self._parse(rest) :]
         except httptools.HttpParserError:
-            # The preface of HTTP/2, sent by clients that take it for granted.
+            # The preface of HTTP/2, sent by clients with prior knowledge.
             reason = NO_HTTP_2 if self.parser.get_method() == b"PRI" else INVALID_REQUEST
             self.logger.warning(reason)
             self.send_400_response(reason)
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its head is to be parsed once more."""
+        """Start the request, unless its head has to be parsed again."""
         if not self.parser.should_upgrade():
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """End the request's body, unless that is still to be parsed."""
+        """End the request's body, unless the head has to be parsed again."""
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -61,7 +61,7 @@ class IgnoredUpgrades(HttpToolsProtocol):
         return len(data)
 
     def _head_without_offer(self, method: bytes) -> bytes:
-        """Return the request's head as it came, but for the header ``Upgrade``."""
+        """Return the request's head without the header ``Upgrade``."""
         first = b"%b %b HTTP/%b\r\n" % (method, self.url, self.parser.get_http_version().encode())
         lines = [
             b"%b: %b\r\n" % header for header in self.scope["headers"] if header[0] != b"upgrade"
@@ -70,7 +70,7 @@ class IgnoredUpgrades(HttpToolsProtocol):
 
 
 def new_parser(protocol: HttpToolsProtocol) -> httptools.HttpRequestParser:
-    """Return a parser as uvicorn makes it: it reads on after a request that is the last one."""
+    """Return a parser as uvicorn makes it, which continues after the last request."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

@@ -1,20 +1,20 @@
-"""Bounds the connections that wait for their client's next bytes (docs/decisions/0024)."""
+"""Limits the connections that wait for data from their client (docs/decisions/0024)."""
 
 import asyncio
 import resource
 
 MOST = 1024
-# Of the open files that a process may have: turns need some too.
+# The divisor of the process's limit of open files, since turns need files, too.
 SHARE_OF_FILES = 4
 
 
 class WaitingConnections:
-    """Tracks the connections on which the server waits, and closes the longest waiting if many.
+    """Tracks waiting connections, and closes the one waiting longest if there are too many.
 
-    A client that needs one connects again; one that holds thousands does not block others.
+    A client that needs its connection reconnects; one that opens thousands can't block others.
 
     Args:
-        most: How many may wait; by default 1024, or less where few files may be open.
+        most: The maximum number; by default 1024, or less with a low limit of open files.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -22,7 +22,7 @@ class WaitingConnections:
         self._waiting: dict[asyncio.Transport, None] = {}  # in the order in which they began
 
     def add(self, transport: asyncio.Transport) -> None:
-        """Note that a connection waits, from now on."""
+        """Add a connection that starts waiting."""
         self._waiting.pop(transport, None)
         self._waiting[transport] = None
         if len(self._waiting) > self._most:
@@ -31,7 +31,7 @@ class WaitingConnections:
             oldest.close()
 
     def discard(self, transport: asyncio.Transport) -> None:
-        """Note that a connection waits no longer."""
+        """Remove a connection that does not wait any more."""
         self._waiting.pop(transport, None)
 
 

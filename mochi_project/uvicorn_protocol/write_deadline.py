@@ -1,8 +1,7 @@
-"""Drops clients that do not read, and what waits to be sent to them.
+"""Disconnects clients that do not read their response.
 
-A client may be slow as long as it takes something now and then. One that takes nothing for the
-whole deadline is gone for all that matters; its connection is reset, so that the kernel keeps no
-megabytes for it either.
+A client may be slow as long as it reads something within the deadline. If it reads nothing, its
+connection is reset, so that the kernel discards its send buffer, too.
 """
 
 import asyncio
@@ -22,13 +21,13 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class WriteDeadline(HttpToolsProtocol):
-    """Resets its connection when the peer takes nothing for ``config.write_timeout`` seconds."""
+    """Resets its connection if the peer reads nothing for ``config.write_timeout`` seconds."""
 
     config: ServerConfig
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Bound what the kernel queues, so that a peer that does not read is noticed here."""
+        """Limit the kernel's send buffer, so that a peer that does not read is noticed here."""
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
