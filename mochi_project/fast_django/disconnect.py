@@ -1,4 +1,4 @@
-"""Cancels a view whose client leaves."""
+"""Cancels a view whose client disconnects."""
 
 import asyncio
 from types import TracebackType
@@ -9,13 +9,13 @@ from mochi_project.exchange import Exchange
 
 
 class CancelledOnDisconnect:
-    """Cancels the current task when the client leaves, and clears that cancellation at the end.
+    """Cancels the current task when the client disconnects; clears the cancellation at the end.
 
-    A cancellation that comes from elsewhere (the server's shutdown) passes through.
+    Other cancellations (the server's shutdown) are not cleared.
 
     Args:
-        exchange: Reports that the client left; without it, a task waits for the message.
-        receive: Receives the messages of the client.
+        exchange: Reports the disconnect; if None, a task waits for the ASGI message.
+        receive: Receives ASGI messages.
     """
 
     __slots__ = ("_cancelled", "_exchange", "_receive", "_request", "_watcher")

@@ -1,18 +1,18 @@
 """Serves Django's async views without threads (docs/decisions/0006, 0040).
 
-Stock Django 5.2 hops into a fresh thread three times for every request, and keeps that thread for
-as long as a stream lasts: for ``request_started``, for ``request_finished`` (whose only receivers
-tidy up databases and caches), and for ``response.close()``. Here:
+Stock Django 5.2 switches to a new thread three times for every request, and keeps that thread for
+the duration of a stream: for ``request_started``, for ``request_finished`` (whose only receivers
+clean up databases and caches), and for ``response.close()``. Here:
 
-* Those receivers are disconnected in this process, because no view here uses a database or a
-  cache backend; code that does (queueing a background task) closes its own connections. Receivers
-  that others connect are called as in stock Django.
-* ``response.close()`` runs inline unless such a receiver would run in it.
-* A body, which the guard bounded, is read into memory as it is; ``FILE_UPLOAD_MAX_MEMORY_SIZE``
-  would keep all that come from a temporary file.
-* HEAD is answered as GET is, without the body: Ninja's routes know no HEAD.
-* A view runs in the server's own task. So a cancellation by the server (its shutdown) reaches the
-  view and its stream instead of orphaning them.
+* Those receivers are disconnected in this process, because no view uses a database or a cache
+  backend; code that does (queueing a background task) closes its own connections. Receivers
+  connected by others are called as in stock Django.
+* ``response.close()`` runs inline unless it would call such a receiver.
+* A body, whose size the guard has limited, is read into memory; ``FILE_UPLOAD_MAX_MEMORY_SIZE``
+  would put it into a temporary file.
+* HEAD is answered like GET, without the body: Ninja's routes don't support HEAD.
+* A view runs in the server's own task, so that a cancellation by the server (its shutdown) reaches
+  the view and its stream.
 
 Synchronous views and middleware keep working as in stock Django. Works with Django 5.2 and 6.
 """
@@ -107,7 +107,7 @@ class AsyncHandler(ASGIHandler):
         """Return the body as a file.
 
         Raises:
-            RequestAborted: The client left before the body was complete.
+            RequestAborted: The client disconnected before the body was complete.
         """
         pieces: list[bytes] = []
         while True:
@@ -121,7 +121,7 @@ class AsyncHandler(ASGIHandler):
     def create_request(
         self, scope: Scope, body_file: IO[bytes]
     ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
-        """Return the request, or else the answer to one that Django can't read."""
+        """Return the request, or else the response to one that Django can't parse."""
         request, error_response = super().create_request(scope, body_file)
         if request is not None:
             return request, None
@@ -129,7 +129,7 @@ class AsyncHandler(ASGIHandler):
         return None, plain_error(status, path=path_below_root(scope))
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send a response, with the length of its body where that is known."""
+        """Send a response, with a Content-Length if known."""
         if isinstance(response, HttpResponse) and response.status_code not in _WITHOUT_BODY:
             # As CommonMiddleware does, whose hook would cost a thread.
             response.headers.setdefault("Content-Length", str(len(response.content)))
@@ -138,7 +138,7 @@ class AsyncHandler(ASGIHandler):
         await super().send_response(response, send)
 
     async def _send_head(self, response: HttpResponseBase, send: Send) -> None:
-        """Send the headers of a response; nothing of a stream is waited for."""
+        """Send the headers of a response, without waiting for data of a stream."""
         if isinstance(response, HttpResponse):
             response.headers.setdefault("Content-Length", str(len(response.content)))
         head = HttpResponse(status=response.status_code, headers=response.headers)
@@ -147,13 +147,13 @@ class AsyncHandler(ASGIHandler):
 
 
 def _set_script_prefix(prefix: str) -> None:
-    """Set the path that this application stands below, unless it is what it is by itself."""
+    """Set Django's script prefix, unless it is the default."""
     if (prefix if prefix.endswith("/") else f"{prefix}/") != current_script_prefix():
         set_script_prefix(prefix)
 
 
 def detach_database_receivers() -> None:
-    """Disconnect Django's own request signal receivers in this process, which only tidy up.
+    """Disconnect Django's own request signal receivers in this process, which only clean up.
 
     Each costs a thread hop for every request. They concern the query log, old database
     connections, caches, and a URL configuration that ends with its request's task anyway.

@@ -1,7 +1,7 @@
-"""Reads a request's headers one by one, as they are asked for.
+"""Reads a request's headers lazily.
 
-Django's own mapping is made of all of them: a quarter of what a view's parameters cost, where one
-of these is a header that mostly is not there.
+Django's own mapping copies all headers, which takes a quarter of the time of parsing a view's
+parameters, one of which is a header that is usually missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _UNPREFIXED = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
 class RequestHeaders(Mapping[str, str]):
-    """The headers of a request, by names in any case.
+    """The headers of a request, by case-insensitive name.
 
     Args:
         meta: ``HttpRequest.META``.
@@ -43,5 +43,5 @@ class Request(ASGIRequest):
 
     @cached_property
     def headers(self) -> RequestHeaders:  # type: ignore[override]  # read as Django's own is
-        """The headers, by names in any case."""
+        """The headers, by case-insensitive name."""
         return RequestHeaders(self.META)

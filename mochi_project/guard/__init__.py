@@ -1,1 +1,1 @@
-"""Decides before Django whether a request may come in."""
+"""Checks requests before they reach Django."""

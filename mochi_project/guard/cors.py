@@ -6,7 +6,7 @@ from mochi_project.asgi_types import Send
 from mochi_project.guard.response_headers import Headers
 
 MOST_ASKED_BYTES = 2048
-"""The longest list of headers that is allowed; the official SDK asks for some 300 bytes."""
+"""The maximum length of a list of requested headers; the official SDK sends some 300 bytes."""
 
 _METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
 _MAX_AGE = (b"access-control-max-age", b"600")
@@ -21,19 +21,19 @@ _is_list = re.compile(_TOKEN + rb"(?:[ \t]*,[ \t]*" + _TOKEN + rb")*").fullmatch
 
 
 def response_headers(origin: bytes) -> Headers:
-    """Return the headers by which a page of this origin may read the response."""
+    """Return the headers that allow pages of this origin to read the response."""
     return (_allowed(origin), _READABLE_BY_PAGES)
 
 
 async def answer_preflight(origin: bytes, asked: bytes, always: Headers, send: Send) -> None:
-    """Answer a browser that asks whether a page of this origin may send a request.
+    """Answer a preflight request of an allowed origin.
 
     Args:
-        origin: The origin, which is allowed.
-        asked: The headers that the page wants to send. All of them are allowed: a page of an
-            allowed origin may do what any program may, and SDKs send headers of their own.
-        always: Headers of every answer.
-        send: Sends the answer.
+        origin: The allowed origin.
+        asked: The headers that the page wants to send. All are allowed: pages of an allowed origin
+            may do what any program may, and SDKs send custom headers.
+        always: The headers of every response.
+        send: Sends the response.
     """
     headers = [*always, _allowed(origin), _METHODS, _allowed_headers(asked), _MAX_AGE]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
@@ -45,6 +45,6 @@ def _allowed(origin: bytes) -> tuple[bytes, bytes]:
 
 
 def _allowed_headers(asked: bytes) -> tuple[bytes, bytes]:
-    """Return the header that allows what is asked; what is no list of names is not repeated."""
+    """Return the header that allows the requested headers; an invalid list is not echoed."""
     is_sane = len(asked) <= MOST_ASKED_BYTES and _is_list(asked)
     return (b"access-control-allow-headers", asked if is_sane else _USUAL)

@@ -1,9 +1,9 @@
-"""Decides before Django whether a request may come in.
+"""Checks requests before they reach Django.
 
-Pure ASGI, and cheap: one pass over the raw headers, everything that can be known beforehand is
-computed once. A request's body is read here, against its limit and its deadline, so that neither
-a large nor a slow one ever occupies Django. Every refusal is the one JSON envelope, and below
-``/v1`` it has OpenAI's shape, where every answer bears an ``x-request-id`` (docs/decisions/0059).
+Pure ASGI, and cheap: one pass over the raw headers, with everything possible precomputed. Bodies
+are read here, with a size limit and a deadline, so that large or slow ones never occupy Django.
+Refusals have the JSON error envelope; below ``/v1`` they have OpenAI's format, and every response
+there has an ``x-request-id`` (docs/decisions/0059).
 """
 
 import hmac
@@ -39,14 +39,14 @@ TOKEN_FREE_PATHS = chat_page.PATHS | {
     "/api/v1/openapi.json",
 }
 HISTORY_PATHS = frozenset({"/api/v1/agui", "/api/v1/ui/chat"})
-"""Routes of our own to which clients send whole conversations, as to those below ``/v1``."""
+"""Our own routes to which clients send whole conversations, as to those below ``/v1``."""
 UPLOADS = {
     "/api/v1/attachments": "MOCHI_MAX_ATTACHMENT_BYTES",
     "/api/v1/import": "MOCHI_MAX_IMPORT_BYTES",
 }
-"""The paths whose bodies are handed on while they arrive, and the settings that bound them."""
+"""The paths whose bodies are streamed to the view, and the settings with their size limits."""
 FORM_BYTES = 64 * 1024
-"""Of a form around an upload: its headers and fields."""
+"""The bytes allowed for the headers and fields of a form around an upload."""
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
 
 SECURITY_HEADERS: Headers = (
@@ -79,20 +79,20 @@ _WATCHED = frozenset(
 
 _MAY_REPEAT = frozenset({b"transfer-encoding", b"x-request-id"})
 _KEY_HEADERS = (b"x-api-key", b"api-key")
-"""The token may come here too: clients of Anthropic and of Azure send their keys so."""
+"""Further headers for the token, as sent by clients of Anthropic and Azure."""
 
 logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """Lets only admissible requests through to an ASGI application.
+    """Passes only admissible requests to an ASGI application.
 
     Args:
         app: The application behind the guard.
-        settings: Allowed hosts, origins and the body limit are taken from here.
-        token: What ``Authorization: Bearer``, ``x-api-key`` or ``api-key`` must carry; None
-            requires no authentication, and ignores what they carry.
-        body_deadline: Seconds that a whole request body may take.
+        settings: The configuration of allowed hosts, origins and body limits.
+        token: The token required in ``Authorization: Bearer``, ``x-api-key`` or ``api-key``; None
+            for no authentication.
+        body_deadline: The time limit in seconds for a whole request body.
 
     Raises:
         ConfigurationError: ``MOCHI_ALLOWED_HOSTS`` or ``MOCHI_CORS_ORIGINS`` is unusable.
@@ -122,7 +122,7 @@ class Guard:
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
-        # A name to listen on was chosen by the operator, so requests for it are meant.
+        # The name to listen on was chosen by the operator, so it is an allowed host.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
         self._policy = AccessPolicy(
             allowed_hosts=[*settings.allowed_hosts, *listening_on],
@@ -130,7 +130,7 @@ class Guard:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI scope: judge HTTP, refuse WebSockets, pass the lifespan on."""
+        """Handle one ASGI scope: check HTTP, refuse WebSockets, pass lifespan events on."""
         if scope["type"] == "http":
             await self._handle(self._root_path.applied_to(scope), receive, send)
         elif scope["type"] == "websocket":
@@ -148,7 +148,7 @@ class Guard:
         try:
             self._check_head(scope, head, twice, size)
             origin = head.get(b"origin")
-            if origin is not None:  # and allowed, or it would have been refused
+            if origin is not None:  # allowed, as it was not refused
                 if b"access-control-request-method" in head and scope["method"] == "OPTIONS":
                     asked = head.get(b"access-control-request-headers", b"")
                     await cors.answer_preflight(origin, asked, extra, send)
@@ -179,13 +179,13 @@ class Guard:
     async def _with_body(
         self, scope: Scope, path: str, receive: Receive, head: dict[bytes, bytes]
     ) -> tuple[Scope, Receive]:
-        """Read a request's body; return its scope, and a ``receive`` that gives the body again.
+        """Read a request's body; return the scope, and a ``receive`` that replays the body.
 
         Raises:
-            Refused: The body may not come in.
-            ClientLeft: The client left before the body was complete.
+            Refused: The body is not admissible.
+            ClientLeft: The client disconnected before the body was complete.
         """
-        if path in UPLOADS:  # whatever the method: its view, or that there is none, says so
+        if path in UPLOADS:  # for any method: the view, or its absence, decides
             body = StreamedBody(
                 receive,
                 head,
@@ -196,7 +196,7 @@ class Guard:
             return body.noted_in(scope), body.receive
         noted = {**scope}
         if b"transfer-encoding" in head:
-            # Trailers are appended to this very list after they were judged here.
+            # A copy: trailers are appended to the original list after the check here.
             noted["headers"] = list(scope["headers"])
         brings_history = speaks_openai(path) or path in HISTORY_PATHS
         bodies = self._histories if brings_history else self._bodies
@@ -207,10 +207,10 @@ class Guard:
             raise
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
-        """Refuse by headers that a web page can't forge.
+        """Check headers, including those that a web page can't forge.
 
         Raises:
-            Refused: The request may not come in.
+            Refused: The request is not admissible.
         """
         if size > MAX_HEAD_BYTES:
             raise Refused(
@@ -252,10 +252,10 @@ class Guard:
             raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
 
     def _check_proxy(self, scope: Scope) -> None:
-        """Refuse what a proxy passes on: clients that reach this server need no token.
+        """Refuse requests from an untrusted proxy if no token is required.
 
         Raises:
-            Refused: A proxy that is not trusted passed the request on.
+            Refused: An untrusted proxy forwarded the request.
         """
         header = proxy_header(scope["headers"])
         if header is not None and not self._proxies.trust_peer_of(scope):
@@ -268,7 +268,7 @@ class Guard:
 
 
 def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
-    """Return the headers that matter here, one that came twice (or nothing), and the size."""
+    """Return the relevant headers, the name of a duplicate one (or empty), and the total size."""
     head: dict[bytes, bytes] = {}
     twice = b""
     size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
@@ -282,10 +282,10 @@ def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
 
 
 def _check_server(scope: Scope) -> None:
-    """Refuse what comes while the server closes its connections.
+    """Refuse requests while the server closes its connections.
 
     Raises:
-        Refused: The request was not begun, and may be sent to another process.
+        Refused: The request was not processed, and may be retried at another process.
     """
     exchange = Exchange.of(scope)
     if exchange is not None and exchange.server_stops:
@@ -293,7 +293,7 @@ def _check_server(scope: Scope) -> None:
 
 
 def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
-    """Yield what a request offers as the token. A client may send a dummy in one place."""
+    """Yield all tokens of a request, since clients may send a dummy in one of the headers."""
     scheme, _, given = head.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
         yield given.strip()
@@ -303,14 +303,14 @@ def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
 
 
 def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:
-    """Return whether a body comes, or may come unannounced, as HTTP/2 and later allow."""
+    """Return whether the request has or may have a body, which HTTP/2 need not announce."""
     if b"transfer-encoding" in head or head.get(b"content-length", b"0") not in {b"", b"0"}:
         return True
     return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
 
 
 def _shown(value: bytes) -> str:
-    """Return what a client sent, short and printable."""
+    """Return a client's value, shortened and printable."""
     return repr(value[:100].decode("latin-1"))
 
 

@@ -1,8 +1,8 @@
-"""Checks ``Host`` and ``Origin`` against the names and origins that are allowed. Pure, and cached.
+"""Checks ``Host`` and ``Origin`` against the allowed hosts and origins. Pure, with caches.
 
-A web page that a user happens to visit can make their browser send requests here. Two facts of
-browsers stop it: a DNS rebinding attack needs a *name* in ``Host`` (an IP address can't be
-rebound), and a page can't forge ``Origin`` or ``Sec-Fetch-Site``.
+Any web page that a user visits can make the browser send requests here. Two properties of browsers
+prevent attacks: DNS rebinding needs a *name* in ``Host`` (an IP address can't be rebound), and a
+page can't forge ``Origin`` or ``Sec-Fetch-Site``.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from functools import lru_cache
 from mochi_project.configuration.config import is_loopback
 from mochi_project.configuration.setting_errors import ConfigurationError
 
-LONGEST_NAME = 300  # bytes; what is longer is no host or origin, and must not fill the caches
+LONGEST_NAME = 300  # bytes; longer values are invalid and must not fill the caches
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AUTHORITY = re.compile(
@@ -23,17 +23,16 @@ _ORIGIN = re.compile(r"\A(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#@\s]
 
 
 class AccessPolicy:
-    """Decides which hosts this server answers to, and which origins may call it.
+    """Decides which hosts and origins are allowed.
 
     Args:
-        allowed_hosts: Names beside ``localhost`` and IP addresses; ``.example.org`` stands for
+        allowed_hosts: Names in addition to ``localhost`` and IP addresses; ``.example.org`` allows
             all names below ``example.org``.
-        cors_origins: Origins beside the server's own and loopback ones. Any scheme will do
-            (``tauri://localhost``); ``null`` and ``*`` will not.
+        cors_origins: Origins in addition to the server's own and loopback ones. Any scheme is
+            valid (``tauri://localhost``), but not ``null`` and ``*``.
 
     Raises:
-        ConfigurationError: One of them can't be a host or an origin; the message names the
-            variable.
+        ConfigurationError: A host or an origin is invalid; the message names the variable.
     """
 
     def __init__(self, *, allowed_hosts: Iterable[str] = (), cors_origins: Iterable[str] = ()):
@@ -45,7 +44,7 @@ class AccessPolicy:
         self._cached_origin = lru_cache(maxsize=256)(self._judge_origin)
 
     def allows_host(self, host: bytes) -> bool:
-        """Return whether this server answers to the value of a ``Host`` header."""
+        """Return whether the value of a ``Host`` header is allowed."""
         return len(host) <= LONGEST_NAME and self._cached_host(host)
 
     def allows_origin(self, origin: bytes, host: bytes) -> bool:
@@ -83,12 +82,12 @@ class AccessPolicy:
         if is_loopback(name):
             return True
         own = _split_authority(host.decode("latin-1"))
-        # Behind a proxy that ends TLS the Host header has no port where the origin has 443.
+        # Behind a TLS-terminating proxy the Host header has no port, while the origin implies 443.
         return own is not None and (name, port or default_port) == (own[0], own[1] or default_port)
 
 
 def normalise_origin(text: str) -> str | None:
-    """Return an origin as browsers write it, without a default port; None if it is none."""
+    """Normalise an origin as browsers write it, without a default port; None if it is invalid."""
     match = _ORIGIN.match(text.strip().lower().removesuffix("/"))
     if match is None:
         return None

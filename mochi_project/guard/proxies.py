@@ -1,7 +1,7 @@
 """Reads the client's address from the headers of trusted proxies. Pure.
 
-A reverse proxy or a tunnel in front of a server on loopback opens that server to all clients of the
-proxy. It can't be seen from the connection, only from the headers that proxies add.
+A reverse proxy or tunnel in front of a server on loopback opens that server to all clients of the
+proxy. Only the headers that proxies add reveal it, not the connection.
 """
 
 import ipaddress
@@ -34,7 +34,7 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 def proxy_header(headers: RawHeaders) -> str | None:
-    """Return the name of the first header that only a proxy adds; None: it is the client's own."""
+    """Return the name of the first header that only a proxy adds, or None."""
     for name, _ in headers:
         if name.startswith(_ADDED_PREFIX) or name in _ADDED_BY_PROXIES:
             return name.decode("latin-1")
@@ -42,10 +42,10 @@ def proxy_header(headers: RawHeaders) -> str | None:
 
 
 class TrustedProxies:
-    """Trusts the headers of certain peers (``MOCHI_TRUSTED_PROXIES``).
+    """Decides which peers' proxy headers are trusted (``MOCHI_TRUSTED_PROXIES``).
 
     Args:
-        names: Addresses and networks, and ``unix``.
+        names: Addresses, networks, and ``unix`` for Unix sockets.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -61,22 +61,22 @@ class TrustedProxies:
         return self._unix or bool(self._networks)
 
     def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:
-        """Return whether the peer of a request's connection is one of them."""
+        """Return whether the peer of a request's connection is trusted."""
         peer = _peer_of(scope)
         return self._trust(_address(peer)) if peer else self._unix
 
     def client_of(self, scope: Mapping[str, Any]) -> str:
         """Return the client: an IPv4 address, the /64 network of an IPv6 address, or ``unix``.
 
-        It is the peer, or if that is trusted the last address in ``X-Forwarded-For`` (or else
-        ``Forwarded``) that is no trusted proxy itself.
+        It is the peer or, if that is trusted, the last address in ``X-Forwarded-For`` (or else
+        ``Forwarded``) that is not a trusted proxy.
         """
         client = _peer_of(scope) or UNIX_PEER
         if self.trust_peer_of(scope):
             for forwarded in _forwarded_addresses(scope["headers"]):
                 address = _address(forwarded)
                 if address is None:
-                    break  # an address before it can't be trusted
+                    break  # earlier addresses can't be trusted
                 client = forwarded
                 if not self._trust(address):
                     break
@@ -107,7 +107,7 @@ def _address(text: str) -> Address | None:
 
 
 def _forwarded_addresses(headers: RawHeaders) -> Iterator[str]:
-    """Yield the addresses that proxies forward, the last one first."""
+    """Yield the forwarded addresses, last one first."""
     found = {b"x-forwarded-for": "", b"forwarded": ""}
     for name, value in headers:
         if name in found:

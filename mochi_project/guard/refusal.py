@@ -1,4 +1,4 @@
-"""Refuses requests before Django sees them, with the error envelope."""
+"""Refuses requests with the error envelope before they reach Django."""
 
 import asyncio
 import logging
@@ -14,15 +14,15 @@ from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, e
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
 
-# How long the rest of a refused body is read and thrown away, so that the client, which may still
-# be sending, gets to read the refusal instead of a connection reset.
+# How long the rest of a refused body is read and discarded, so that a client still sending reads
+# the refusal instead of getting a connection reset.
 LINGER_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """Raised for a request that may not come in; carries the envelope's content."""
+    """Raised for an inadmissible request; has the content of the error envelope."""
 
     def __init__(self, code: str, message: str, *, retryable: bool = False, **details: Any) -> None:
         super().__init__(message)
@@ -41,15 +41,15 @@ async def send_refusal(
     *,
     has_body: bool,
 ) -> None:
-    """Answer a refused request, and read what its client still sends for a moment.
+    """Answer a refused request, and discard the rest of its body for a moment.
 
     Args:
-        refusal: Why it is refused.
+        refusal: The error.
         scope: The request.
-        receive: Receives the rest of its body.
+        receive: Receives the rest of the body.
         send: Sends the response.
-        extra: Headers that are added to it.
-        has_body: Whether the request has a body that may not have been read.
+        extra: Additional headers of the response.
+        has_body: Whether the request has a body that may not have been read completely.
     """
     path = path_below_root(scope)
     status, body, own = _answer(
@@ -85,7 +85,7 @@ async def send_crash(path: str, send: Send) -> None:
 def _answer(
     path: str, code: str, message: str, details: Mapping[str, Any], *, retryable: bool = False
 ) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
-    """Return the status, the body and the headers of an error, in the shape for its path."""
+    """Return the status, body and headers of an error, in the format for the path."""
     headers = [(b"content-type", b"application/json; charset=utf-8")]
     if speaks_openai(path):
         answer = error_answer(code, message, details=details, retryable=retryable)

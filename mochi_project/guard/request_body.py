@@ -1,4 +1,4 @@
-"""Reads a request's body within its limit and deadline, and checks that it is all there."""
+"""Reads a request's body within a size limit and a deadline, and checks that it is complete."""
 
 import asyncio
 from collections.abc import Mapping, MutableMapping
@@ -14,17 +14,18 @@ _MEANS_ITS_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class ClientLeft(Exception):
-    """The client closed the connection before its request was complete."""
+    """Raised when the client disconnected before its request was complete."""
 
 
 class BodyReader:
     """Reads the bodies of requests.
 
     Args:
-        max_bytes: The largest body that is accepted.
-        deadline: Seconds that a whole body may take.
-        large_bytes: From which size on a body needs a place among the large ones; none by default.
-        variable: The variable that sets ``max_bytes``.
+        max_bytes: The maximum size of a body.
+        deadline: The time limit in seconds for a whole body.
+        large_bytes: The size from which on a body needs a place in ``LargeBodies``; None for no
+            such limit.
+        variable: The setting of ``max_bytes``, for errors.
     """
 
     def __init__(
@@ -44,16 +45,16 @@ class BodyReader:
     async def read(
         self, scope: MutableMapping[str, Any], receive: Receive, head: dict[bytes, bytes]
     ) -> Receive:
-        """Read the whole body and return a ``receive`` that gives it again, then disconnects.
+        """Read the whole body and return a ``receive`` that replays it.
 
         Args:
-            scope: The request; it is noted there that its body is a large one.
-            receive: Receives its body.
-            head: Its headers about the body, by their names.
+            scope: The request, in which a large body is marked.
+            receive: Receives the body.
+            head: The headers about the body, by name.
 
         Raises:
-            Refused: The body is too large, too slow, not declared as JSON, or not all there.
-            ClientLeft: The client left before the body was complete.
+            Refused: The body is too large, too slow, not declared as JSON, or incomplete.
+            ClientLeft: The client disconnected before the body was complete.
         """
         check_encoding(head)
         is_json = _is_json(head.get(b"content-type", b""))
@@ -118,9 +119,9 @@ class BodyReader:
 
 
 def _check_arrival(body: bytes, scope: Scope, head: dict[bytes, bytes]) -> None:
-    """Refuse a body that is shorter than announced, whichever server or proxy lost it.
+    """Refuse a body that is shorter than announced, as a server or proxy may lose it.
 
-    An absent body means ``{}``, and ``{}`` regenerates: a lost one would delete an answer.
+    A missing body means ``{}``, which regenerates an answer: a lost one would replace an answer.
     """
     if b"transfer-encoding" in head:
         if not body and scope["method"] in _MEANS_ITS_BODY:
@@ -158,7 +159,7 @@ def _not_json() -> Refused:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    left: list[bytes] = [body]  # no longer than it is needed: a stream may follow
+    left: list[bytes] = [body]  # a list, to free the body after use: a long stream may follow
 
     async def replay() -> Message:
         if not left:

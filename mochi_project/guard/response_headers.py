@@ -11,8 +11,8 @@ class AddingHeaders:
     """Wraps ASGI ``send``; adds headers that the response does not set.
 
     Attributes:
-        after_start: What may be called instead once the response was started.
-        started: Whether it was.
+        after_start: The function to call instead once the response has started.
+        started: Whether the response has started.
     """
 
     __slots__ = ("_extra", "after_start", "started")
@@ -22,7 +22,7 @@ class AddingHeaders:
         self.after_start = send
         self.started = False
 
-    # No coroutine of its own: a stream may send every chunk through here.
+    # Not a coroutine: a stream may send every chunk through here.
     def __call__(self, message: Message) -> Awaitable[None]:
         """Send a message."""
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Determines the path below which a proxy offers this server. Pure."""
+"""Determines the path prefix under which a proxy serves this server. Pure."""
 
 from mochi_project.asgi_types import Scope
 from mochi_project.configuration.setting_types import ROOT_PATH
@@ -8,16 +8,16 @@ _MOST_BYTES = 200
 
 
 class RootPath:
-    """Notes in requests the path that links have to begin with.
+    """Sets the path prefix of requests, with which links have to begin.
 
-    It is what a trusted proxy says in ``X-Forwarded-Prefix``, or else ``MOCHI_ROOT_PATH``. A proxy
-    may leave that of the setting in the requests or take it away. What the header says has always
-    been taken away: a header that a proxy only passes on, because a client sent it, must not turn
-    a path that the proxy lets everybody use into another one.
+    It is that of ``X-Forwarded-Prefix`` from a trusted proxy, or else ``MOCHI_ROOT_PATH``. A proxy
+    may strip the configured prefix from requests or not. A header's prefix always counts as stripped
+    and is added to the path: otherwise a client's own header, passed on by the proxy, could turn a
+    path that the proxy lets everybody use into another one.
 
     Args:
-        configured: The path, or "".
-        proxies: Whose header is believed.
+        configured: The configured prefix, or "".
+        proxies: The proxies whose header is trusted.
     """
 
     def __init__(self, configured: str, proxies: TrustedProxies) -> None:
@@ -26,7 +26,7 @@ class RootPath:
         self._is_plain = not configured and not proxies.trust_any
 
     def applied_to(self, scope: Scope) -> Scope:
-        """Return the scope of a request, with the path in front of its ``root_path``."""
+        """Return the scope of a request with the prefix added to its ``root_path``."""
         if self._is_plain:
             return scope
         prefix = self._forwarded(scope) or self._configured
@@ -49,6 +49,6 @@ class RootPath:
 
 
 def path_below_root(scope: Scope) -> str:
-    """Return a request's path without what a proxy, or a mounting application, has in front."""
+    """Return a request's path without the prefix of a proxy or a mounting application."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))

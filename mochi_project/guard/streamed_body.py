@@ -11,22 +11,22 @@ from mochi_project.guard.request_body import ClientLeft, check_encoding
 
 _KEY = "mochi.streamed_body"
 LONGEST_SECONDS = 600.0
-"""For a whole upload, however it drips."""
+"""The time limit of a whole upload."""
 _DRAINED_SECONDS = 5.0
 
 
 class StreamedBody:
-    """A request's body, in pieces.
+    """A request's body, received in pieces.
 
     Args:
-        receive: Receives it.
-        head: The request's headers about it, by their names.
-        max_bytes: The largest body that is taken.
-        silence_seconds: How long a client may send nothing.
-        variable: The setting that bounds it.
+        receive: Receives the body.
+        head: The headers about the body, by name.
+        max_bytes: The maximum size.
+        silence_seconds: The time limit for a client that sends nothing.
+        variable: The setting of ``max_bytes``, for errors.
 
     Raises:
-        Refused: Its headers say that it may not come in.
+        Refused: The body is inadmissible by its headers.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class StreamedBody:
         return scope.get(_KEY)
 
     def noted_in(self, scope: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request's scope, in which ``of`` finds this body, and Django an empty one.
+        """Return a scope in which ``of`` finds this body, while Django sees an empty one.
 
-        Without its length: Django would refuse what is larger than it may hold in memory.
+        The length is removed, because Django would refuse a body above its memory limit.
         """
         headers = [each for each in scope["headers"] if each[0] != b"content-length"]
         return {**scope, "headers": headers, _KEY: self}
 
     async def receive(self) -> Message:
-        """Return an empty body, then what comes behind the real one: for who reads no uploads."""
+        """Return an empty body, then messages after the real one; for Django."""
         if not self._is_told:
             self._is_told = True
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -77,8 +77,8 @@ class StreamedBody:
         """Yield the body as it arrives, once.
 
         Raises:
-            Refused: It is too large, too slow, or shorter than announced.
-            ClientLeft: The client left before it was complete.
+            Refused: The body is too large, too slow, or shorter than announced.
+            ClientLeft: The client disconnected before it was complete.
         """
         size, more = 0, True
         last = asyncio.get_running_loop().time() + LONGEST_SECONDS
@@ -88,7 +88,9 @@ class StreamedBody:
             message = await self._next()
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
-            if not more:  # noted before the piece is used: whoever refuses it waits for no more
+            if (
+                not more
+            ):  # set before yielding: if the last piece is refused, nothing is left to drain
                 self._ended.set()
             if size > self._max_bytes:
                 raise self._too_large()
@@ -101,7 +103,7 @@ class StreamedBody:
             )
 
     async def drain(self) -> None:
-        """Throw away what still comes, for a while: clients read no answer while they send."""
+        """Discard the rest for a while, since clients don't read a response while sending."""
         if self._ended.is_set():
             return
         try:
@@ -113,7 +115,7 @@ class StreamedBody:
         self._ended.set()
 
     def closing(self, send: Send) -> Send:
-        """Wrap ASGI ``send``; an answer before the body's end says that it is the last one."""
+        """Wrap ASGI ``send``; add ``Connection: close`` to a response before the body's end."""
 
         def sending(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start" and not self._ended.is_set():

@@ -1,4 +1,4 @@
-"""Bounds how many large answers are made and sent at a time (docs/decisions/0024)."""
+"""Limits how many large responses are made and sent concurrently (docs/decisions/0024)."""
 
 import asyncio
 from collections import deque
@@ -22,10 +22,10 @@ class TooManyLargeAnswers(MochiError):
 
 
 class LargeAnswers:
-    """Limits how many large answers are made at a time; others wait.
+    """Limits concurrent large responses; others wait.
 
     Args:
-        most: How many are made, and sent, at a time.
+        most: The maximum number made and sent concurrently.
         wait_seconds: How long others wait before they are refused.
     """
 
@@ -35,14 +35,14 @@ class LargeAnswers:
 
     @property
     def is_full(self) -> bool:
-        """Return whether a further one would have to wait."""
+        """Return whether another one would have to wait."""
         return self._places.locked()
 
     async def enter(self) -> "Place":
-        """Take a place, waiting for one if there is none.
+        """Take a place, waiting for one if necessary.
 
         Raises:
-            TooManyLargeAnswers: There was none for too long.
+            TooManyLargeAnswers: No place became free in time.
         """
         try:
             async with asyncio.timeout(self._wait_seconds):
@@ -53,21 +53,21 @@ class LargeAnswers:
 
 
 class Place:
-    """Holds a large answer's place among those made at a time, until it is left."""
+    """A place held by a large response until ``leave``."""
 
     def __init__(self, places: asyncio.Semaphore, loop: asyncio.AbstractEventLoop) -> None:
         self._places: asyncio.Semaphore | None = places
         self._loop = loop
 
     def leave(self) -> None:
-        """Leave the place to others, from any thread; nothing the second time."""
+        """Release the place, from any thread. Idempotent."""
         places, self._places = self._places, None
         if places is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(places.release)
 
 
 class LargeBody:
-    """Yields the pieces of a large answer; leaves its place when all are sent or it is closed."""
+    """Yields the pieces of a large response; releases its place at the end or when closed."""
 
     def __init__(self, pieces: deque[bytes], place: Place) -> None:
         self._pieces = pieces
@@ -83,14 +83,14 @@ class LargeBody:
             self.close()
             raise StopAsyncIteration
         piece = self._pieces.popleft()
-        await asyncio.sleep(0)  # a client that reads fast keeps the loop from no other
+        await asyncio.sleep(0)  # so that a fast client does not starve others
         return piece
 
     def close(self) -> None:
-        """Let go of what was not sent."""
+        """Discard unsent pieces and release the place."""
         self._pieces.clear()
         self._place.leave()
 
     async def aclose(self) -> None:
-        """Let go of what was not sent."""
+        """Discard unsent pieces and release the place."""
         self.close()

@@ -1,7 +1,7 @@
-"""Bounds how many large bodies of requests are held at a time (docs/decisions/0059).
+"""Limits how many large request bodies are in memory concurrently (docs/decisions/0059).
 
-A place is taken while a body is received, and left as soon as it has been read as JSON, by who
-reads it: the answer to it may stream for minutes.
+A place is taken when a body is received, and released by its reader as soon as it has been parsed,
+because the response may stream for minutes.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ _KEY = "mochi.large_body"
 
 
 class LargeBodies:
-    """Limits how many large bodies are held at a time; others wait.
+    """Limits concurrent large bodies; others wait.
 
     Args:
-        most: How many are held.
+        most: The maximum number.
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._places = asyncio.Semaphore(most)
 
     async def enter(self, scope: MutableMapping[str, Any]) -> bool:
-        """Take a place for a request, and note it there; return whether there was one in time."""
+        """Take a place for a request and mark its scope; return False if none was free in time."""
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._places.acquire()
@@ -43,7 +43,7 @@ def holds_large_body(scope: Mapping[str, Any]) -> bool:
 
 
 def leave_large_body(scope: Mapping[str, Any]) -> None:
-    """Leave a request's place to others, if it has one; nothing the second time."""
+    """Release a request's place, if it has one. Idempotent."""
     place: Place | None = scope.get(_KEY)
     if place is not None:
         place.leave()

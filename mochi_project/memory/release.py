@@ -1,7 +1,7 @@
-"""Returns the memory that a large session used to the system.
+"""Returns the memory of a large session to the system.
 
-glibc keeps what was freed for the next time, in a stock for each thread: after a few turns on a
-session of 50 MiB the process held 950 MiB, for good.
+glibc keeps freed memory in an arena for each thread: after a few turns with a session of 50 MiB the
+process kept 950 MiB.
 """
 
 import os
@@ -15,16 +15,16 @@ _STATM = Path("/proc/self/statm")
 def give_back_memory(above: int = LARGE_BYTES) -> bool:
     """Return free memory to the system if the process is larger than usual. Blocks.
 
-    It takes 0.2 s for half a GiB, in which the interpreter is free. Only Linux with glibc can.
+    Takes 0.2 s for half a GiB, without the GIL. Works only on Linux with glibc.
 
     Args:
-        above: Resident bytes from which on it is worth the while.
+        above: The minimum resident bytes.
 
     Returns:
-        Whether anything was asked of the system.
+        Whether trimming was requested.
     """
     resident = 0
-    with suppress(OSError):  # no Linux
+    with suppress(OSError):  # not Linux
         resident = int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     if resident <= above:
         return False

@@ -34,24 +34,27 @@ class WriteDeadline(HttpToolsProtocol):
             timeout = int(self.config.write_timeout * 1000)
             for option, value in (
                 ("TCP_NOTSENT_LOWAT", MAX_UNSENT_BYTES),
-                ("TCP_USER_TIMEOUT", timeout),  # Linux: also ends what the kernel still holds
+                (
+                    "TCP_USER_TIMEOUT",
+                    timeout,
+                ),  # Linux: also limits sending buffered data after closing
             ):
                 if hasattr(socket, option):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
     def pause_writing(self) -> None:
-        """Begin to count: the transport holds more than it likes to."""
+        """Start the deadline: the transport's buffer is above its high-water mark."""
         super().pause_writing()
         if self._timer is None:
             self._watch(self._waiting_bytes())
 
     def resume_writing(self) -> None:
-        """Stop counting: the peer has read."""
+        """Stop the deadline: the peer has read."""
         super().resume_writing()
         self._stop_watching()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting with the connection's end."""
+        """Stop the deadline."""
         self._stop_watching()
         super().connection_lost(exc)
 
@@ -67,7 +70,7 @@ class WriteDeadline(HttpToolsProtocol):
             self._timer = None
 
     def _judge(self, waited_before: int) -> None:
-        """Drop the peer, unless it took something meanwhile."""
+        """Reset the connection unless the peer has read something meanwhile."""
         self._timer = None
         waiting = self._waiting_bytes()
         if waiting < waited_before:

@@ -15,7 +15,7 @@ def build_activity(
     storage: ConversationStorage,
     questions: ConfirmationStore,
 ) -> ActivityFeed:
-    """Build what tells of changes in a storage; opens nothing."""
+    """Build the services that report changes in a storage; opens nothing."""
     waiting = WaitingSessions(questions, storage.repository)
     return ActivityFeed(
         changes,

@@ -1,4 +1,4 @@
-"""Builds the agents: their catalogue, their storage, and what runs them."""
+"""Builds the agents: their catalogue, storage and runner."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class AgentServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFolders:
-    """The folders of agents, and where their sessions are; what models are made of."""
+    """The folders of agents and the storage of their sessions, from which models are built."""
 
     catalogue: AgentCatalogue
     storage: ConversationStorage
@@ -47,14 +47,14 @@ class AgentFolders:
         return AgentLanguageModel(self.catalogue, sessions, self.choice(models))
 
     def choice(self, models: ModelCatalogue) -> ModelChoice:
-        """Return what chooses the models that agents run with."""
+        """Return the choice of models that agents run with."""
         return ModelChoice(models=models, default_model=self.default_model)
 
 
 def build_agent_folders(
     settings: MochiSettings, tools: ToolServices, cluster: Cluster | None = None
 ) -> AgentFolders:
-    """Build the catalogue of agents; none of their code runs before agents are asked for."""
+    """Build the catalogue of agents; their code is loaded on first use."""
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=tools.fork_server,
@@ -77,7 +77,7 @@ def build_agents(
     confirmations: ConfirmationStore,
     support: TurnSupport,
 ) -> AgentServices:
-    """Build what runs agents."""
+    """Build the services that run agents."""
     catalogue, storage = folders.catalogue, folders.storage
     delegate = AgentDelegate(
         agents=catalogue,

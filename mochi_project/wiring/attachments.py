@@ -11,12 +11,12 @@ from sessions_app.attachments.store import AttachmentStore
 
 
 def attachments_dir(settings: MochiSettings) -> Path:
-    """Return where attachments are, unless they are objects."""
+    """Return the directory of attachments, if they are stored as files."""
     return settings.resolved_data_dir / "attachments"
 
 
 def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> AttachmentStore:
-    """Build the store of attachments, where the sessions are; opens nothing."""
+    """Build the store of attachments, next to the sessions; opens nothing."""
     if cluster is not None and (objects := cluster.objects) is not None:
         from sessions_app.attachments.object_store import (  # noqa: PLC0415 - an extra
             ObjectAttachmentStore,
@@ -27,13 +27,13 @@ def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> Attac
 
 
 def build_attachment_service(settings: MochiSettings, cluster: Cluster | None) -> AttachmentService:
-    """Build what takes, finds and reads attachments in an event loop."""
+    """Build the async attachment service."""
     store = build_attachments(settings, cluster)
     return AttachmentService(store, max_bytes=settings.max_attachment_bytes)
 
 
 def build_file_keeper(settings: MochiSettings, attachments: AttachmentService) -> FileKeeper:
-    """Build what keeps the images and files of OpenAI's protocols."""
+    """Build the store of images and files of OpenAI's protocols."""
     return FileKeeper(
         attachments,
         max_count=settings.max_attachments,

@@ -1,7 +1,7 @@
-"""Holds what a process shares with other machines: Redis, and an object store.
+"""Provides the connections shared with other machines: Redis and an object store.
 
-Nothing is imported or opened before it is used; without ``MOCHI_JOURNAL_URL`` there is no cluster,
-and neither library is ever imported.
+They are imported and opened on first use; without ``MOCHI_JOURNAL_URL`` there is no cluster, and
+neither library is ever imported.
 """
 
 import os
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from sessions_app.store.redis.leases import LeaseOwners
 
 POOL_VARIABLE = "_MOCHI_POOL"
-"""Names the parent of web processes, which condemns those of them that died."""
+"""The variable with the id of the pool of web processes, whose parent declares dead ones dead."""
 
 AGENTS = "a:"
 EPHEMERAL = "e:"
-"""Parts of the keys of agents' sessions, and of those that are not saved, behind the prefix."""
+"""The key prefixes of agents' sessions and of ephemeral ones, after the storage's prefix."""
 
 
 class Cluster:
-    """The connections of one process to what all machines share.
+    """Holds the connections of one process to the stores that all machines share.
 
     Args:
         settings: The configuration, with a ``journal_url``.
@@ -39,7 +39,7 @@ class Cluster:
 
     @cached_property
     def connection(self) -> "RedisConnection":
-        """The connections to Redis."""
+        """The Redis connection."""
         from sessions_app.store.redis.connection import RedisConnection  # noqa: PLC0415 - an extra
 
         url = self._settings.journal_url
@@ -48,7 +48,7 @@ class Cluster:
 
     @cached_property
     def owners(self) -> "LeaseOwners":
-        """The processes that live, this one included: all storages have the same ones."""
+        """The leases of processes, shared by all storages."""
         from sessions_app.store.redis.leases import LeaseOwners  # noqa: PLC0415 - an extra
 
         pool = os.environ.get(POOL_VARIABLE)
@@ -56,19 +56,19 @@ class Cluster:
         return LeaseOwners(self.connection, self._settings.lease_seconds, name=name)
 
     def release(self) -> None:
-        """Let others know at once that this process has stopped; blocks for moments."""
+        """Release the lease of this process, which has stopped. Blocks briefly."""
         if "owners" in self.__dict__:
             self.owners.release()
 
     @cached_property
     def pumps(self) -> "Pumps":
-        """The connections by which journals are written, one for each event loop."""
+        """The connections for writing journals, one for each event loop."""
         from chat.storage.redis.pump import Pumps  # noqa: PLC0415 - an extra
 
         return Pumps(self.connection.address, replicas=self.connection.replicas)
 
     def close_pumps(self) -> None:
-        """End what the running event loop writes journals by, once no turn writes any."""
+        """Close the pump of the running event loop, after all turns have ended."""
         if "pumps" in self.__dict__:
             self.pumps.close()
 
@@ -81,7 +81,7 @@ class Cluster:
 
     @cached_property
     def objects(self) -> "ObjectStore | None":
-        """The object store in which sessions are kept; None where they are files."""
+        """The object store of sessions; None if they are files."""
         from sessions_app.store.objects.store import ObjectStore  # noqa: PLC0415 - an extra
 
         url = self._settings.sessions_url
@@ -89,17 +89,17 @@ class Cluster:
 
 
 def process_name(pool: str, process: int) -> str:
-    """Return the name of a process that was started by the pool with this name."""
+    """Return the lease name of a process started by the pool with this name."""
     return f"{pool}x{process}"
 
 
 def build_cluster(settings: MochiSettings) -> Cluster | None:
-    """Build what the process shares with others; None for a server of one machine."""
+    """Build the cluster's connections; return None for a single machine."""
     return None if settings.journal_url is None else Cluster(settings)
 
 
 def build_clock(cluster: Cluster | None) -> Callable[[], float]:
-    """Build the clock of what nodes share, which is one for all of them."""
+    """Build the clock for shared data: Redis's in a cluster, so that nodes agree."""
     if cluster is None:
         return time.time
     from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra

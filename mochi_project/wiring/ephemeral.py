@@ -1,4 +1,4 @@
-"""Builds the services of conversations that are not saved: they end with their turn."""
+"""Builds the services of ephemeral conversations, which are deleted after their turn."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from sessions_app.session import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EphemeralServices:
-    """The services of conversations that are not saved."""
+    """The services of ephemeral conversations."""
 
     conversations: Conversations
     storage: ConversationStorage
@@ -28,7 +28,7 @@ class EphemeralServices:
     questions: ConfirmationStore
 
     def sweep(self, older_than_seconds: float) -> None:
-        """Remove what is over, and what processes left that died."""
+        """Remove ended conversations, and those of dead processes."""
         self.storage.recovery.sweep(older_than_seconds)
         self.sessions.sweep()
         self.questions.sweep(older_than_seconds)
@@ -41,13 +41,13 @@ def build_ephemeral(
     agent_chats: SessionManager,
     cluster: Cluster | None = None,
 ) -> EphemeralServices:
-    """Build them.
+    """Build the services.
 
     Args:
         settings: The configuration.
-        builder: Builds what runs their turns.
-        agent_chats: The sessions of agents: those that their calls made go with them.
-        cluster: What is shared with other machines.
+        builder: Builds the services that run turns.
+        agent_chats: The sessions of agents; those of a conversation's calls are deleted with it.
+        cluster: The connections shared with other machines, if any.
     """
     storage = build_ephemeral_storage(settings, cluster)
     questions = build_questions(settings, cluster, ephemeral=True)

@@ -1,4 +1,4 @@
-"""Names the environment variables that hold keys, which tools must not see."""
+"""Lists the environment variables with keys, which tools must not see."""
 
 from mochi_project.configuration.config import MochiSettings
 from models_app.profiles import ProfileService
@@ -50,7 +50,7 @@ WELL_KNOWN = frozenset(
         "ZHIPUAI_API_KEY",
     }
 )
-"""Keys of vendors that people have in their environment, beside those that we use ourselves."""
+"""Vendors' keys that people often have in their environment, besides those that we use."""
 
 
 OF_OBJECT_STORES = frozenset(
@@ -79,7 +79,7 @@ OF_OBJECT_STORES = frozenset(
         "GOOGLE_SERVICE_ACCOUNT_PATH",
     }
 )
-"""Variables that open the store of everybody's sessions, where there is one."""
+"""Variables with the credentials of the session store."""
 
 
 OF_RECEIVERS = frozenset(
@@ -90,15 +90,15 @@ OF_RECEIVERS = frozenset(
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     }
 )
-"""Variables with the keys of who receives traces."""
+"""Variables with the credentials for sending traces."""
 
 
 class KeyVariables:
-    """The names of the variables that hold keys.
+    """Determines the names of variables with keys.
 
     Args:
         settings: The configuration.
-        profiles: The profiles, which may name others.
+        profiles: The profiles, which may name further variables.
     """
 
     def __init__(self, settings: MochiSettings, profiles: Documents) -> None:
@@ -110,13 +110,13 @@ class KeyVariables:
         self._named: frozenset[str] | None = None
 
     def names(self) -> frozenset[str]:
-        """Return them, in upper case: well-known ones, and those of providers and profiles now.
+        """Return the names in upper case: well-known ones, and those of providers and profiles.
 
-        Blocks for milliseconds, or for as long as an object store says nothing: then they are those
-        that were known last.
+        Blocks for milliseconds, or until the timeout of an object store; then the last known names
+        are returned.
 
         Raises:
-            StorageUnavailable: The profiles are out of reach, and were from the beginning.
+            StorageUnavailable: The profiles can't be reached, and were never read before.
         """
         self._named = self._named_now()
         return frozenset(name.upper() for name in self._fixed | self._named if name)

@@ -1,4 +1,4 @@
-"""Builds the metrics for Prometheus, if they are switched on."""
+"""Builds the Prometheus metrics, if enabled."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def build_meters(settings: MochiSettings) -> "Meters | None":
-    """Build the meters and join those of other processes; None where metrics are off."""
+    """Build the meters, merged with those of other processes; return None if metrics are off."""
     if not settings.metrics:
         return None
     from usage_app.metrics.shared_files import SharedFiles  # noqa: PLC0415 - for who counts
@@ -25,7 +25,7 @@ def build_meters(settings: MochiSettings) -> "Meters | None":
     except OSError as error:
         logger.error("nothing is counted: %s can't be written to (%s)", files.directory, error)  # noqa: TRY400
         return None
-    # Prometheus's client looks for this when it is imported, and with each new file.
+    # The Prometheus client reads this when it is imported, and for each new file.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(files.directory)
     from usage_app.metrics.meters import Meters, counts_in_files  # noqa: PLC0415 - an extra
 

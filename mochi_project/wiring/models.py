@@ -23,13 +23,13 @@ def build_models(
     agents: Callable[[ModelCatalogue], AgentModels] | None = None,
     cluster: Cluster | None = None,
 ) -> ModelCatalogue:
-    """Build the catalogue of models; it connects to a provider with the first request.
+    """Build the catalogue of models, which connects to a provider on first use.
 
     Args:
         settings: The configuration.
-        observers: See every call of a model, and know what it costs; None logs them.
-        agents: As ``ModelCatalogue`` takes it.
-        cluster: What is shared with other machines.
+        observers: The observers of model calls; None only logs them.
+        agents: Builds the agents' models, as for ``ModelCatalogue``.
+        cluster: The connections shared with other machines, if any.
     """
     silence = settings.upstream_timeout_seconds
     call_headers = observers.call_headers if observers else None

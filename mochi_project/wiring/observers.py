@@ -1,7 +1,7 @@
-"""Builds the observers of model calls, turns and tool calls: the log, and what is configured.
+"""Builds the observers of model calls, turns and tool calls: the log and configured ones.
 
-Each observer that is added here sees the turns and the model calls of every process that answers
-or summarizes (docs/decisions/0048).
+They observe the turns and model calls of every process that answers or summarizes
+(docs/decisions/0048).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Sees the model calls and the turns of this process."""
+    """Observes the model calls and turns of this process."""
 
     model_calls: ModelCallObserver
     turns: TurnObserver
@@ -40,23 +40,23 @@ class Observers:
 
     @property
     def call_headers(self) -> CallHeaders | None:
-        """Returns further headers of model calls; None where calls are not traced."""
+        """Returns additional headers of model calls; None without tracing."""
         return None if self.traces is None else self.traces.observer.call_headers
 
     @property
     def tool_headers(self) -> CallHeaders | None:
-        """Returns further headers of tool calls; None where calls are not traced."""
+        """Returns additional headers of tool calls; None without tracing."""
         return None if self.traces is None else self.traces.observer.tool_headers
 
     async def open(self) -> None:
-        """Open what would else be opened with the first turn, which would wait for it."""
+        """Open resources in advance, so that the first turn need not wait."""
         if self.traces is not None:
             await asyncio.to_thread(self.traces.open)
 
     async def flush(self) -> None:
-        """Write and send on what was observed, as far as that takes no longer than a moment.
+        """Write and send observations, with a short time limit.
 
-        Where the event loop stops between tasks, nothing that waits for a moment would do it.
+        Needed if the event loop stops between tasks, when timers would not fire.
         """
         if self.meters is not None:
             self.meters.write()
@@ -64,7 +64,7 @@ class Observers:
             await self.traces.flush()
 
     async def aclose(self) -> None:
-        """Send on what was observed, write down what is left, and stop."""
+        """Send observations, write the rest to disk, and stop."""
         await asyncio.to_thread(self.usage.recorder.close)
         if self.meters is not None:
             self.meters.close()
@@ -73,7 +73,7 @@ class Observers:
 
 
 def build_observers(settings: MochiSettings) -> Observers:
-    """Build the observers; those that may refuse a model call come first."""
+    """Build the observers; those that may reject a model call come first."""
     usage = build_usage(settings)
     budgets = build_budgets(settings, usage)
     model_calls: list[ModelCallObserver] = [budgets, usage.recorder, ModelCallLog()]
@@ -81,8 +81,8 @@ def build_observers(settings: MochiSettings) -> Observers:
     if (meters := build_meters(settings)) is not None:
         model_calls.append(meters)
         turns.append(meters)
-    if (traces := build_traces(settings)) is not None:  # last: a call that is refused has no span
+    if (traces := build_traces(settings)) is not None:  # last: a rejected call has no span
         model_calls.append(traces.observer)
-        turns.insert(0, traces.observer)  # first: the log's lines name the span
+        turns.insert(0, traces.observer)  # first: log lines include the span
     calls, of_turns = ModelCallObservers(model_calls), TurnObservers(turns)
     return Observers(calls, of_turns, usage, budgets, traces, meters)

@@ -1,4 +1,4 @@
-"""Checks whether the stores that machines share can be reached, and caches the result."""
+"""Checks whether shared stores can be reached, and caches the results."""
 
 import asyncio
 import math
@@ -16,23 +16,23 @@ Reachability = Literal["files", "ok", "unreachable"]
 ANSWER_SECONDS = 1.5
 JOURNAL_FRESH_SECONDS = 0.5
 STORE_FRESH_SECONDS = 5.0
-"""An object store takes money for each question."""
+"""The cache time for the object store, which charges for each request."""
 
 FAILURES_FRESH_SECONDS = 30.0
-"""To list what is in a store takes more than one question, and more money."""
+"""The cache time for listings of the object store, which cost several requests."""
 
 QUEUE_FRESH_SECONDS = 1.0
 
 NO_OBJECT = "is-it-there"
-"""A key that nothing has; to ask for it says that the store answers."""
+"""A key that does not exist, requested to check that the store responds."""
 
 
 class JournalState(msgspec.Struct, frozen=True):
-    """The last answer of Redis.
+    """The state of Redis.
 
     Attributes:
-        state: Whether it answered.
-        workers: How many workers live, on any machine.
+        state: Whether it responds.
+        workers: The number of living workers on all machines.
     """
 
     state: Reachability
@@ -43,15 +43,15 @@ T = TypeVar("T")
 
 
 class Asked(Generic[T]):
-    """Keeps the answer to a question that blocks, and asks it once at a time.
+    """Caches the result of a blocking query, which runs at most once at a time.
 
-    Of many who want to know, one asks; the others wait for the same answer, or get the last one.
+    Concurrent callers wait for the same result, or get the last one.
 
     Args:
-        ask: Asks, in a thread.
-        unanswered: The answer while there is none in time.
-        fresh_seconds: For how long an answer holds.
-        wait_seconds: For how long one is waited for.
+        ask: The query, called in a thread.
+        unanswered: The result if there is none in time.
+        fresh_seconds: How long a result stays valid.
+        wait_seconds: How long to wait for a result.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Asked(Generic[T]):
         self._asking: asyncio.Task[T] | None = None
 
     async def answer(self) -> T:
-        """Return the answer of now, or of a moment ago."""
+        """Return the current or cached result."""
         age = time.monotonic() - self._answered_at
         if self._answer is not None and age < self._fresh_seconds:
             return self._answer
@@ -86,12 +86,12 @@ class Asked(Generic[T]):
 
 
 class Stores:
-    """Asks the stores of this process's sessions and journals.
+    """Checks the stores of sessions and journals.
 
     Args:
-        cluster: The stores; None where all are files.
-        failing: Returns the summaries that could not be made.
-        oldest_due_seconds: Returns for how long the oldest due summary has waited.
+        cluster: The stores; None if all are files.
+        failing: Returns the failed summaries.
+        oldest_due_seconds: Returns how long the oldest due summary has been waiting.
 
     Attributes:
         cluster: The stores.
@@ -119,7 +119,7 @@ class Stores:
         )
 
     async def require(self) -> None:
-        """Raise ``StorageUnavailable`` unless all that is shared can be reached."""
+        """Raise ``StorageUnavailable`` unless all shared stores can be reached."""
         journal, sessions = await asyncio.gather(self.journal(), self.sessions())
         if journal.state == "unreachable":
             raise StorageUnavailable("MOCHI_JOURNAL_URL can't be reached just now.")
@@ -127,23 +127,23 @@ class Stores:
             raise StorageUnavailable("MOCHI_SESSIONS_URL can't be reached just now.")
 
     async def journal(self) -> JournalState:
-        """Return whether Redis answers, and who works."""
+        """Return the state of Redis and the number of workers."""
         if self.cluster is None:
             return JournalState("files")
         return await self._journal.answer()
 
     async def sessions(self) -> Reachability:
-        """Return whether the object store answers."""
+        """Return whether the object store responds."""
         if self.cluster is None or self.cluster.objects is None:
             return "files"
         return await self._sessions.answer()
 
     async def failures(self) -> int:
-        """Return how many summaries could not be made; 0 while nobody knows."""
+        """Return the number of failed summaries; 0 if unknown."""
         return await self._failures.answer()
 
     async def queue_age(self) -> float | None:
-        """Return for how many seconds the oldest due summary has waited; None if nobody knows."""
+        """Return how many seconds the oldest due summary has been waiting; None if unknown."""
         age = await self._queue_age.answer()
         return None if math.isnan(age) else age
 
@@ -179,5 +179,5 @@ class Stores:
     def _count_failures(self) -> int:
         try:
             return len(self._failing())
-        except StorageError:  # the state of the store says so
+        except StorageError:  # reported as the state of the store
             return 0

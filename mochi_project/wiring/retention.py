@@ -13,7 +13,7 @@ def build_session_sweep(
     chats: SessionManager,
     cluster: Cluster | None,
 ) -> SessionSweep:
-    """Build what deletes sessions for their age; opens nothing."""
+    """Build the service that deletes expired sessions; opens nothing."""
     return SessionSweep(
         sessions,
         chats,

@@ -1,4 +1,4 @@
-"""Builds the search in sessions when it is first used."""
+"""Builds the search of sessions on first use."""
 
 import asyncio
 import threading
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.repository import SessionReader
 
-if TYPE_CHECKING:  # who does not search imports no SQLite
+if TYPE_CHECKING:  # SQLite is imported only for a search
     from sessions_app.search.service import SessionSearch
 
 
 def index_path(settings: MochiSettings) -> Path:
-    """Return where the index is; not in an untrusted folder, whose database could be a trap."""
+    """Return the path of the index, outside an untrusted folder, whose files may be malicious."""
     return settings.resolved_private_dir / "search.sqlite3"
 
 
 def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
-    """Build the search in the sessions of a repository; opens nothing."""
+    """Build the search of a repository's sessions; opens nothing."""
     from sessions_app.search.index import SearchIndex  # noqa: PLC0415
     from sessions_app.search.index_updater import IndexFiller  # noqa: PLC0415
     from sessions_app.search.service import SessionSearch  # noqa: PLC0415
@@ -39,15 +39,15 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
 
 
 MOST_AT_ONCE = 1
-"""So many searches of clients run at once; others wait. Two threads that go in and out of SQLite
-hand the interpreter to each other, past the event loop."""
+"""The maximum concurrent searches of clients; others wait. Two threads that use SQLite pass the GIL
+to each other and starve the event loop."""
 
 
 class SearchWhenUsed:
-    """Holds the search of a process from its first use on.
+    """Holds the search service of a process, built on first use.
 
     Attributes:
-        places: The places of those that search for clients.
+        places: Limits the concurrent searches of clients.
     """
 
     def __init__(self) -> None:
@@ -56,14 +56,14 @@ class SearchWhenUsed:
         self._search: SessionSearch | None = None
 
     def get(self, build: Callable[[], "SessionSearch"]) -> "SessionSearch":
-        """Return the search, built if this is its first use."""
+        """Return the search service; build it at the first call."""
         with self._lock:
             if self._search is None:
                 self._search = build()
             return self._search
 
     def close(self) -> None:
-        """End the search, if it was used."""
+        """Close the search service, if it was used."""
         with self._lock:
             if self._search is not None:
                 self._search.close()

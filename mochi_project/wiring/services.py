@@ -1,7 +1,7 @@
 """Builds every service once, from the configuration: the composition root.
 
-Together with its parts the only place that picks adapters. ``api.py`` modules and
-management commands ask ``get_services``; nothing below them knows that it exists.
+Only the modules of this package choose adapters. ``api.py`` modules and management commands use
+``get_services``; lower layers do not.
 """
 
 import asyncio
@@ -76,10 +76,10 @@ if TYPE_CHECKING:
     from sessions_app.search.service import SessionSearch
 
 TEMPORARY_FILE_SECONDS = 3600.0
-"""The age at which a temporary file has no writer any more; writing one takes milliseconds."""
+"""The age at which a temporary file is abandoned; writing one takes milliseconds."""
 MOST_LISTS_AT_ONCE = 1
-"""So many lists of sessions are made at once; others wait. Making one of 10,000 takes 30 ms of the
-interpreter, which several threads would hand to each other, past the event loop."""
+"""The maximum concurrent lists of sessions; others wait. Listing 10,000 sessions holds the GIL for
+30 ms, and several threads would pass it to each other and starve the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Services:
     _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
 
     def __post_init__(self) -> None:
-        """Give the housekeeper the chore that takes what is built here."""
+        """Add the chore that needs services built here to the housekeeper."""
         self.housekeeper.add("sweep sessions", self.session_sweep.run)
 
     @property
@@ -136,61 +136,61 @@ class Services:
 
     @property
     def usage(self) -> Usage:
-        """Return what is known of usage."""
+        """Return the usage service."""
         return self.observers.usage
 
     @property
     def states(self) -> StateReader:
-        """Return what reads the states of people's sessions."""
+        """Return the reader of the states of people's sessions."""
         return self.activity.states
 
     @property
     def given_files(self) -> FileKeeper:
-        """Return what keeps the images and files of OpenAI's protocols."""
+        """Return the store of images and files of OpenAI's protocols."""
         return build_file_keeper(self.settings, self.attachments)
 
     @property
     def deletion(self) -> SessionDeletion:
-        """Return what deletes sessions, with what runs on them."""
+        """Return the service that deletes sessions and ends their turns."""
         return SessionDeletion(self.sessions, self.agent_chats, self.turns)
 
     @property
     def search(self) -> "SessionSearch":
-        """Return the search in what was said."""
+        """Return the search service."""
         return self._search.get(lambda: build_search(self.settings, self.sessions.repository))
 
     @property
     def search_places(self) -> asyncio.Semaphore:
-        """Return the places of those that search for clients."""
+        """Return the semaphore that limits searches of clients."""
         return self._search.places
 
     @property
     def session_sweep(self) -> SessionSweep:
-        """Return what deletes sessions that are kept no longer."""
+        """Return the service that deletes expired sessions."""
         cluster = self.stores.cluster
         return build_session_sweep(self.settings, self.sessions, self.agent_chats, cluster)
 
     async def conversations(self, session_id: str) -> Conversations:
-        """Return what reaches the session with this id and its turns, saved or not."""
+        """Return the conversations that include this session, saved or ephemeral ones."""
         return await self.chat.conversations(session_id)
 
     def sample(self, loop_lag: float) -> None:
-        """Take note of how late the event loop was, and of who listens, for the metrics."""
+        """Record the event loop's delay and the number of listeners, for the metrics."""
         if self.observers.meters is not None:
             streams = sum(each.listener_count for each in self.chat.registries)
             self.observers.meters.sample(loop_lag=loop_lag, streams=streams)
 
     def build_supervisor(self) -> WorkerSupervisor:
-        """Build what keeps a background worker beside this process; starts nothing."""
+        """Build the supervisor of the background worker; starts nothing."""
         return build_supervisor(self.settings, self.stores.cluster, self.summaries)
 
     async def end_turns(self, grace_seconds: float) -> None:
-        """Refuse new turns, let live ones end within the grace time, then save and end them."""
+        """Refuse new turns, give running ones the grace time to end, then save and end the rest."""
         await self.chat.shutdown(grace_seconds)
         self.activity.close()
 
     async def aclose(self) -> None:
-        """End what still runs and close shared clients; nothing can be used afterwards."""
+        """Stop everything and close shared clients; services can't be used afterwards."""
         await self.end_turns(grace_seconds=0)
         await asyncio.to_thread(self._search.close)
         await self.summaries.aclose()
@@ -256,7 +256,7 @@ def build_services(settings: MochiSettings) -> Services:
 async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | None) -> None:
     await tools.aclose()
     await asyncio.to_thread(threads.close)
-    if cluster is not None:  # no turn is left that is not saved
+    if cluster is not None:  # all turns are saved by now
         cluster.close_pumps()
         await asyncio.to_thread(cluster.release)
 
@@ -349,14 +349,14 @@ def _build_housekeeper(
 def build_sealing(
     settings: MochiSettings, *storages: ConversationStorage
 ) -> Mapping[str, Callable[[], object]]:
-    """Build what seals the turns of dead machines within a second; nothing for a single machine.
+    """Build the chores that seal turns of dead machines within a second; none without a cluster.
 
-    Claims on sessions in files are looked at one by one, so that is left to the other chores.
+    Claims on sessions in files are read one by one, so they are left to the regular chores.
     """
     if settings.journal_url is None:
         return {}
     hinted = settings.sessions_url is not None
-    # Only who has had a lease for a while may find others dead, also before it runs any turn.
+    # A process must have held a lease for a while to declare others dead, so take one at the start.
     lease = {"hold a lease": storages[0].repository.owners.mine}
     return lease | {
         f"seal turns of dead machines in {each.place}": (
@@ -367,7 +367,7 @@ def build_sealing(
 
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:
-    """Remove what cut-off writes left in directories without a sweeper of their own."""
+    """Remove files of interrupted writes in directories that nothing else sweeps."""
     directories = [Path(found) for found, _, _ in os.walk(settings.resolved_state_dir)]
     for directory in (
         settings.resolved_system_prompts_dir,
@@ -386,6 +386,6 @@ def get_services() -> Services:
 
 
 def install_services(services: Services | None) -> None:
-    """Make these the process's services (the lifespan and tests); None forgets them."""
+    """Set the process's services (for the lifespan and tests); None removes them."""
     global _current  # noqa: PLW0603 - one composition root per process
     _current = services

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from sessions_app.store.objects.store import ObjectStore
 
 SIGNAL_SECONDS = 0.06
-"""The interval at which a process with turns looks for signals. Each look wakes a thread and takes
-some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
+"""The interval at which a process with turns polls for signals. Each poll wakes a thread and takes
+some 0.2 ms of an idle core; a cancellation may take 200 ms."""
 
 
 def _always() -> bool:
@@ -47,18 +47,18 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationStorage:
-    """Holds sessions, and what is kept of their turns.
+    """Holds the stores of sessions and of their turns' data.
 
-    People's sessions have one, agents' sessions another, and those that are not saved a third.
+    There is one for people's sessions, one for agents' sessions and one for ephemeral ones.
 
     Attributes:
-        place: Where the sessions are, for people to read.
-        repository: The sessions.
-        journal: The journals of their turns.
-        recovery: What ends the turns of processes that died.
-        records: What was asked of their turns in other protocols.
-        clock: The time, as the records have it.
-        may_list_records: Whether it is time to look through all records.
+        place: The location of the sessions, as text for people.
+        repository: The session store.
+        journal: The journals of turns.
+        recovery: Ends the turns of dead processes.
+        records: The requests of turns in other protocols.
+        clock: The clock for the records.
+        may_list_records: Returns whether a search of all records is due.
     """
 
     place: str
@@ -70,10 +70,10 @@ class ConversationStorage:
     may_list_records: Callable[[], bool]
 
     def sweep_records(self, older_than_seconds: float) -> None:
-        """Forget what was asked of sessions that are gone, or never came. Blocks.
+        """Delete records of sessions that were deleted or never created. Blocks.
 
         Args:
-            older_than_seconds: For how long a session that is not there may be about to be made.
+            older_than_seconds: The minimum age, as the session may be about to be created.
         """
         if not self.may_list_records():
             return
@@ -88,7 +88,7 @@ class ConversationStorage:
                 self.records.discard(session_id)
 
     def _is_gone(self, session_id: str) -> bool:
-        """Return whether there is no such session, which a listing may have missed."""
+        """Return whether there is no such session; a listing may have missed it."""
         try:
             self.repository.load(session_id)
         except SessionNotFound:
@@ -100,16 +100,16 @@ class ConversationStorage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Says where one of the storages is.
+    """The locations of one storage.
 
     Attributes:
-        sessions_dir: The session files.
-        journals_dir: The journals of their turns.
-        records_dir: What was asked of their turns in other protocols.
-        prefix: What the keys of its journals have behind the prefix of all keys.
-        folder: Its folder in an object store.
-        responses: The folder there of what was asked of its turns.
-        durable: Whether the sessions shall survive a power cut.
+        sessions_dir: The directory of session files.
+        journals_dir: The directory of journals.
+        records_dir: The directory of the records of requests in other protocols.
+        prefix: The storage's Redis key prefix, after that of all keys.
+        folder: The folder of sessions in an object store.
+        responses: The folder of records in an object store.
+        durable: Whether the sessions must survive a power cut.
     """
 
     sessions_dir: Path
@@ -134,11 +134,11 @@ def _build(
 
     Args:
         settings: The configuration.
-        part: Where it is.
-        cluster: What is shared with other machines; None for files alone.
-        keys: The idempotency keys of its turns; None where another storage sweeps them.
-        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
-        changes: Where changes of its sessions are noted; None: nowhere.
+        part: The locations of the storage.
+        cluster: The connections shared with other machines; None for files alone.
+        keys: The idempotency keys of its turns; None if another storage sweeps them.
+        other_turns: Returns the turns of other storages that share these keys.
+        changes: The change log for its sessions, if any.
     """
     journal = _journal(settings, part, cluster)
     repository = _repository(part, cluster, journal)
@@ -152,7 +152,7 @@ def _build(
         recovery=TurnRecovery(
             repository=repository,
             journal=journal,
-            keys=keys if cluster is None else None,  # Redis forgets keys by itself
+            keys=keys if cluster is None else None,  # keys expire in Redis
             other_turns=other_turns,
         ),
         records=_records(part, cluster),
@@ -238,7 +238,7 @@ def build_questions(
     *,
     ephemeral: bool = False,
 ) -> ConfirmationStore:
-    """Build the store of questions to people, noted in a log of changes; opens nothing."""
+    """Build the store of approval requests, reported to the change log; opens nothing."""
     notice = ChangeNotes(changes).asked if changes is not None else not_noticed
     if cluster is not None:
         return _shared_questions(settings, cluster, EPHEMERAL if ephemeral else "", notice)
@@ -268,7 +268,7 @@ def _shared_questions(
 
 
 def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:
-    """Build the idempotency keys of people's turns, saved or not; opens nothing."""
+    """Build the idempotency keys of people's turns, including ephemeral ones; opens nothing."""
     if cluster is None:
         return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
     from chat.storage.redis.idempotency_keys import RedisIdempotencyKeys  # noqa: PLC0415 - an extra
@@ -283,7 +283,7 @@ def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyK
 def build_storage(
     settings: MochiSettings, cluster: Cluster | None, changes: ChangeLog | None = None
 ) -> ConversationStorage:
-    """Build the storage of people's conversations, noted in a log of changes; opens nothing."""
+    """Build the storage of people's conversations, reported to the change log; opens nothing."""
     part = _Part(
         sessions_dir=settings.resolved_sessions_dir,
         journals_dir=settings.resolved_state_dir / "turns",
@@ -305,7 +305,7 @@ def build_storage(
 def build_ephemeral_storage(
     settings: MochiSettings, cluster: Cluster | None
 ) -> ConversationStorage:
-    """Build the storage of conversations that end with their turn; opens nothing."""
+    """Build the storage of ephemeral conversations; opens nothing."""
     return _build(settings, _ephemeral_part(settings), cluster, keys=None)
 
 
@@ -341,10 +341,10 @@ def _ephemeral_part(settings: MochiSettings) -> _Part:
 
 
 def responses_dir(settings: MochiSettings) -> Path:
-    """Return where is what was asked of people's turns: beside the sessions that it belongs to."""
+    """Return the directory of records of people's turns, next to their sessions."""
     return settings.resolved_data_dir / "responses"
 
 
 def ephemeral_dir(settings: MochiSettings) -> Path:
-    """Return where everything is that is kept of conversations which are not saved."""
+    """Return the directory of all data of ephemeral conversations."""
     return settings.resolved_state_dir / "ephemeral"

@@ -27,7 +27,7 @@ def build_summaries(
     *,
     cluster: Cluster | None,
 ) -> SummaryService:
-    """Build the service; the queue is the background workers'."""
+    """Build the service, with the background workers' queue."""
     answers = StructuredModels(
         models.resolve,
         is_of_ollama=models.is_of_ollama,
@@ -50,14 +50,14 @@ def build_summaries(
 
 
 def build_notice(summaries: SummaryService) -> Callable[[str], None] | None:
-    """Build what is called with the session of every answer; None where nobody summarizes."""
+    """Build the callback for the session of every answer; None if summaries are off."""
     return summaries.notice_answer if summaries.enabled else None
 
 
 def build_supervisor(
     settings: MochiSettings, cluster: Cluster | None, summaries: SummaryService
 ) -> WorkerSupervisor:
-    """Build what keeps a worker beside this process; starts nothing."""
+    """Build the supervisor of the background worker; starts nothing."""
     if cluster is None:
         return WorkerSupervisor(settings, summaries.queue_due)
     from mochi_project.background.redis_queue import (  # noqa: PLC0415 - an extra

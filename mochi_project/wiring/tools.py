@@ -38,11 +38,11 @@ class ToolServices:
     fork_server: ForkServerClient
 
     def recorded(self, toolset: Toolset) -> Toolset:
-        """Return a toolset whose calls are recorded, and whose files are kept."""
+        """Wrap a toolset so that its calls are recorded and its files stored."""
         return ToolCatalogue([toolset], self.executions, self.files)
 
     async def aclose(self) -> None:
-        """End every process and connection; the record is written to its end."""
+        """End every process and connection, and write the rest of the record."""
         await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
         await self.fork_server.aclose()
         await self.executions.aclose()
@@ -54,13 +54,13 @@ def build_tools(
     attachments: KeepFile,
     call_headers: CallHeaders | None = None,
 ) -> ToolServices:
-    """Build the toolsets; nothing of them starts before tools are asked for.
+    """Build the toolsets, which start on first use.
 
     Args:
         settings: The configuration.
-        cluster: What is shared with other machines.
-        attachments: Keeps the files that tools return.
-        call_headers: Returns further headers of calls of MCP servers; None for none.
+        cluster: The connections shared with other machines, if any.
+        attachments: Stores the files that tools return.
+        call_headers: Returns additional headers for calls to MCP servers; None for none.
     """
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
@@ -96,7 +96,7 @@ def build_tools(
 
 
 def build_generations(settings: MochiSettings, cluster: Cluster | None, name: str) -> Generations:
-    """Build what counts how often a reload of some folders was asked for; opens nothing."""
+    """Build the counter of requested reloads of some folders; opens nothing."""
     if cluster is None:
         return FileGenerations(settings.resolved_state_dir / f"{name}.generation")
     from tools_app.storage.redis.generations import RedisGenerations  # noqa: PLC0415 - an extra
@@ -113,5 +113,5 @@ def _call_log(settings: MochiSettings, cluster: Cluster | None) -> CallLog:
 
 
 def host_limits(settings: MochiSettings) -> HostLimits:
-    """Return the bounds on a process that runs people's functions."""
+    """Return the limits of a process that runs people's functions."""
     return HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)

@@ -1,4 +1,4 @@
-"""Builds the tracing if it is switched on; else imports nothing of it."""
+"""Builds the tracing if enabled; otherwise imports nothing of it."""
 
 import os
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def build_traces(settings: MochiSettings) -> "TraceService | None":
-    """Build what traces this process; None where it is off. Opens nothing.
+    """Build the tracing of this process; return None if it is off. Opens nothing.
 
     Raises:
         ConfigurationError: An ``OTEL_`` variable has an unusable value.
@@ -31,7 +31,7 @@ def build_traces(settings: MochiSettings) -> "TraceService | None":
 
 
 def with_incoming_traces(settings: MochiSettings, app: "ASGIApp") -> "ASGIApp":
-    """Return an application whose turns continue the traces of its callers, where it is on."""
+    """Wrap an application so that its turns continue their clients' traces, if enabled."""
     if not settings.traces:
         return app
     from usage_app.traces.propagation import IncomingTraces  # noqa: PLC0415 - an extra

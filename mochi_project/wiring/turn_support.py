@@ -1,4 +1,4 @@
-"""Builds what the turns of all storages of a process share."""
+"""Builds the services shared by the turns of all storages of a process."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from mochi_project.wiring.storage import build_signals
 
 @dataclass(frozen=True, slots=True)
 class TurnSupport:
-    """Holds what turns share, whatever their storage.
+    """Holds the services that turns of all storages share.
 
     Attributes:
-        threads: Where they write to their sessions.
+        threads: The threads for writing sessions.
         signals: The signals between processes.
-        observer: Sees them.
+        observer: The observer of turns.
     """
 
     threads: WorkThreads
@@ -26,12 +26,12 @@ class TurnSupport:
 
 
 def build_threads(settings: MochiSettings) -> WorkThreads:
-    """Build the threads that write sessions: more where they wait for an object store."""
+    """Build the threads that write sessions: more of them with an object store."""
     return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
 
 
 def build_turn_support(
     settings: MochiSettings, observer: TurnObserver, cluster: Cluster | None
 ) -> TurnSupport:
-    """Build it; opens nothing."""
+    """Build the shared services; opens nothing."""
     return TurnSupport(build_threads(settings), build_signals(settings, cluster), observer)

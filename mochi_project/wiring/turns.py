@@ -15,18 +15,18 @@ from mochi_project.wiring.storage import ConversationStorage
 from mochi_project.wiring.turn_support import TurnSupport
 
 SETTLE_SECONDS = 5.0
-"""After which silence listeners ask whether a turn runs, where all processes seal dead ones."""
+"""The silence after which listeners check whether a turn is running, in a cluster."""
 
 
 class TurnBuilder:
-    """Builds what runs the turns of a storage, and what reaches those of other processes.
+    """Builds the services that run the turns of a storage and access those of other processes.
 
-    The turns of all storages share their limits and their threads.
+    The turns of all storages share limits and threads.
 
     Args:
         settings: The configuration.
-        preparer: Decides what must be known before a model is asked.
-        support: What the turns of all storages share.
+        preparer: Prepares turns before the first model call.
+        support: The services that turns of all storages share.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class TurnBuilder:
         """Build the conversations of a storage.
 
         Args:
-            storage: Where they are kept.
-            questions: The questions to people, and their answers.
-            on_answer: Called with the session of every final answer; None for no calls.
-            forget: Removes a session, in a thread, when its turn has ended; None leaves it.
+            storage: The storage.
+            questions: The approval requests and their answers.
+            on_answer: Called with the session of every final answer, if not None.
+            forget: Removes a session, in a thread, after its turn; None keeps sessions.
         """
         remote = self._build_remote(storage)
         registry = TurnRegistry(
