@@ -11,8 +11,8 @@ class RootPath:
     """Sets the path prefix of requests, with which links have to begin.
 
     It is that of ``X-Forwarded-Prefix`` from a trusted proxy, or else ``MOCHI_ROOT_PATH``. A proxy
-    may strip the configured prefix from requests or not. A header's prefix always counts as stripped
-    and is added to the path: otherwise a client's own header, passed on by the proxy, could turn a
+    may strip the configured prefix from requests or not. A header's prefix always counts as
+    stripped and is added to the path: otherwise a client's own header, passed on, could turn a
     path that the proxy lets everybody use into another one.
 
     Args:
