@@ -1,1 +1,1 @@
-"""Moves sessions: exports and zip files, other programs' conversations (docs/import.md)."""
+"""Exports sessions, and imports archives and other programs' conversations (docs/import.md)."""

@@ -27,7 +27,7 @@ from sessions_app.transfer.writing import SessionExport, session_pieces
 router = Router(tags=["sessions"])
 
 MOST_NAMED = 20
-"""Attachments that a header names; proxies take headers of some KiB."""
+"""The maximum attachments named in a header; proxies accept headers of some KiB."""
 
 Format = Literal["json", "markdown", "zip"]
 _ENDINGS: dict[Format, tuple[str, str]] = {
@@ -176,7 +176,7 @@ async def import_sessions(
     ] = None,
     dry_run: Annotated[bool, Query(description="Write nothing, say what would be")] = False,
 ) -> Mapping[str, Any] | HttpResponse:
-    """Take in a file of sessions, or of conversations of another program."""
+    """Import a file of sessions, or of another program's conversations."""
     services = get_services()
     file = ArrivingFile(request)
     work = UploadedImport(
@@ -211,7 +211,7 @@ def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterat
 
 
 def _warning(missing: Sequence[str]) -> str:
-    """Return a header's words for attachments that are not kept: a file may name any, and many."""
+    """Return a header value about missing attachments, limited, as a file may name many."""
     if not missing:
         return ""
     named = [each for each in missing if attachment_named(attachment_name(each)) == each]
@@ -221,16 +221,16 @@ def _warning(missing: Sequence[str]) -> str:
 
 
 def _is_large(session: Session) -> bool:
-    """Return whether a session takes much memory, which it does until all is sent."""
+    """Return whether a session takes much memory until it is sent."""
     return sum(map(size_of_message, session.messages)) > LARGE_BYTES
 
 
 class PiecesFromThreads:
-    """Yields the pieces of an answer, each made in a thread when the one before was sent.
+    """Yields the pieces of a response, each produced in a thread after the previous one was sent.
 
     Args:
-        pieces: Makes them.
-        place: The place among large answers, which is left at the end.
+        pieces: Produces the pieces.
+        place: The place among large responses, released at the end.
     """
 
     def __init__(self, pieces: Iterator[bytes], place: Place | None) -> None:
@@ -245,19 +245,19 @@ class PiecesFromThreads:
     async def __anext__(self) -> bytes:
         """Return the next piece."""
         self._step = asyncio.ensure_future(asyncio.to_thread(next, self._pieces, None))
-        piece = await asyncio.shield(self._step)  # the thread goes on in any case
+        piece = await asyncio.shield(self._step)  # the thread can't be cancelled
         if piece is None:
             self.close()
             raise StopAsyncIteration
         return piece
 
     def close(self) -> None:
-        """Leave the place to others."""
+        """Release the place."""
         if self._place is not None:
             self._place.leave()
 
     async def aclose(self) -> None:
-        """End the making of pieces, and leave the place to others."""
+        """Stop producing pieces, and release the place."""
         try:
             if self._step is not None:
                 await asyncio.wait([self._step])

@@ -25,17 +25,17 @@ Outcome = Literal["imported", "same", "different"]
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of importing one session of an archive.
+    """The result of importing one session.
 
     Attributes:
         session_id: The session.
-        outcome: ``imported``; ``same``: it was there already; ``different``: another one of this
-            id is there, and stays.
-        messages: How many messages it has.
-        attachments: How many different attachments its messages refer to.
-        missing: Those of them that neither the archive nor the store has.
-        left_out: The names of files that an export speaks of and does not have.
-        is_branch: Whether it is another branch of a conversation than the one that is shown.
+        outcome: ``imported``; ``same`` if it existed already; ``different`` if another session has
+            this id, which is not changed.
+        messages: The number of messages.
+        attachments: The number of different attachments that its messages refer to.
+        missing: The attachments that neither the archive nor the store has.
+        left_out: The names of files that an export mentions but does not contain.
+        is_branch: Whether it is a branch of a conversation other than the one shown.
     """
 
     session_id: str
@@ -48,18 +48,18 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttachmentSource(Protocol):
-    """Holds attachments that come with sessions."""
+    """Provides attachments that come with sessions."""
 
     @property
     def attachment_ids(self) -> Collection[str]:
-        """The attachments that it holds."""
+        """The ids of the attachments."""
 
     def pieces(self, attachment_id: str) -> Iterator[bytes]:
-        """Yield the bytes of one of them."""
+        """Yield the bytes of an attachment."""
 
 
 class NoAttachments:
-    """Holds no attachments: those that sessions refer to are there already, or missing."""
+    """Provides no attachments: those of sessions are stored already, or missing."""
 
     attachment_ids: Collection[str] = ()
 
@@ -69,22 +69,21 @@ class NoAttachments:
 
 
 class SessionImporter:
-    """Takes sessions of this server's kind in, one by one. Calls block.
+    """Imports sessions in this server's format, one by one. Calls block.
 
-    Doing it twice is doing it once. A session comes after its attachments, so one that breaks off
-    leaves no session without them; what it stored for nothing is swept like any upload that no
-    message refers to. Its policies stay behind: whoever wrote it must not decide what runs here
-    without a question.
+    Importing is idempotent. A session is stored after its attachments, so an interrupted import
+    leaves no session without them; unused attachments are swept like unused uploads. Tool policies
+    are not imported, because a file's author must not decide what runs here without approval.
 
     Args:
-        sessions: Where they go.
-        store: Where their attachments go.
-        source: Where their attachments come from.
-        max_attachment_bytes: The largest attachment that may be kept.
-        dry_run: Whether nothing is written, and only said what would be.
+        sessions: The destination of sessions.
+        store: The destination of attachments.
+        source: The source of attachments.
+        max_attachment_bytes: The maximum size of an attachment.
+        dry_run: Whether to write nothing, and only report.
 
     Attributes:
-        attachments_added: How many attachments were not kept before.
+        attachments_added: The number of new attachments.
     """
 
     def __init__(
@@ -108,8 +107,8 @@ class SessionImporter:
         """Import a session, and return the result.
 
         Raises:
-            ValidationFailed: An attachment is not what a message says of it.
-            StorageError: There is no room, or the store can't be asked.
+            ValidationFailed: An attachment does not match a reference to it.
+            StorageError: The store is full or can't be reached.
         """
         outcome = self._compared(session)
         if outcome == "different":
@@ -130,14 +129,14 @@ class SessionImporter:
         return _taken(session, outcome or "imported", len(references), missing)
 
     def _compared(self, session: Session) -> Outcome | None:
-        """Compare a session with the one of its id; None where there is none."""
+        """Compare a session with the existing one of its id; return None if there is none."""
         try:
             there = self._sessions.get(session.session_id)
         except SessionNotFound:
             return None
         except SessionCorrupt:
             return "different"
-        known = encode(there)  # with its policies, too, if it has been here all the time
+        known = encode(there)  # also with policies, if the session came from this server
         is_same = any(known == encode(each) for each in (session, ask_before_all_tools(session)))
         return "same" if is_same else "different"
 
@@ -151,7 +150,7 @@ class SessionImporter:
         return True
 
     def _keep(self, attachment_id: str) -> StoredFile | None:
-        """Have an attachment in the store; None where there is none of this id."""
+        """Store an attachment if needed; return None if it is missing."""
         if attachment_id not in self._kept:
             try:
                 self._kept[attachment_id] = self._store.stat(attachment_id)
@@ -169,14 +168,14 @@ class SessionImporter:
 
 
 class ArchiveImport:
-    """Takes the sessions of one archive in. Calls block.
+    """Imports the sessions of one archive. Calls block.
 
     Args:
         archive: The archive.
-        sessions: Where its sessions go.
-        store: Where their attachments go.
-        max_attachment_bytes: The largest attachment that may be kept.
-        dry_run: Whether nothing is written, and only said what would be.
+        sessions: The destination of sessions.
+        store: The destination of attachments.
+        max_attachment_bytes: The maximum size of an attachment.
+        dry_run: Whether to write nothing, and only report.
     """
 
     def __init__(
@@ -200,25 +199,25 @@ class ArchiveImport:
 
     @property
     def attachments_added(self) -> int:
-        """Return how many attachments were not kept before."""
+        """Return the number of new attachments."""
         return self._taking.attachments_added
 
     @property
     def left_out(self) -> Sequence[str]:
-        """Return the names of what the archive holds beside sessions and their attachments."""
+        """Return the names of other files in the archive."""
         return self._archive.left_out
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many sessions were looked at, and how many there are."""
+        """Return the number of processed sessions, and of all."""
         return self._done, len(self._archive.session_ids)
 
     def run(self) -> Iterator[Taken]:
-        """Import one session after the other, and yield the result of each.
+        """Import the sessions one by one, and yield the result of each.
 
         Raises:
-            ValidationFailed: An attachment is not what a message says of it.
-            StorageError: There is no room, or the store can't be asked.
+            ValidationFailed: An attachment does not match a reference to it.
+            StorageError: The store is full or can't be reached.
         """
         for session_id in self._archive.session_ids:
             taken = self._taking.take(self._archive.session(session_id))
@@ -243,7 +242,7 @@ def _check(
     references: Sequence[Attachment],
     kept: Mapping[str, StoredFile | None],
 ) -> None:
-    """Refuse a session that says of a file what it is not: others believe its references."""
+    """Refuse a session with a false reference to a file, since references are trusted later."""
     for reference in references:
         file = kept[reference.id]
         if file is not None and not _is_of(reference, file):
@@ -253,7 +252,7 @@ def _check(
 
 
 def _is_of(reference: Attachment, file: StoredFile) -> bool:
-    """Return whether a reference can be of a file; other versions may not look for sizes."""
+    """Return whether a reference matches a file; other versions may not record image sizes."""
     sizes = ((reference.width, file.width), (reference.height, file.height))
     return (reference.media_type, reference.size) == (file.media_type, file.size) and all(
         said is None or found is None or said == found for said, found in sizes

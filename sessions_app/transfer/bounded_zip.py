@@ -1,4 +1,4 @@
-"""Opens untrusted zip files, and refuses zip bombs before anything is unpacked."""
+"""Opens untrusted zip files, refusing zip bombs before unpacking."""
 
 import errno
 import io
@@ -24,16 +24,17 @@ _ENCRYPTED = 0x1
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of an archive that is taken in.
+    """The limits of an archive.
 
     Attributes:
-        attachment_bytes: Of one attachment.
-        session_bytes: Of one session.
-        entries: How many files it may hold.
-        directory_bytes: Of its table of contents, which is read into memory.
-        total_bytes: Of all that it holds, unpacked.
-        ratio: How much larger than the archive that may be, beyond ``ratio_from_bytes``.
-        ratio_from_bytes: Text may be packed better in small archives.
+        attachment_bytes: The maximum size of an attachment.
+        session_bytes: The maximum size of a session.
+        entries: The maximum number of files.
+        directory_bytes: The maximum size of the central directory, which is read into memory.
+        total_bytes: The maximum unpacked size.
+        ratio: The maximum compression ratio of archives above ``ratio_from_bytes``.
+        ratio_from_bytes: The unpacked size from which on ``ratio`` applies, since small archives of
+            text may compress better.
     """
 
     attachment_bytes: int
@@ -46,17 +47,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundedZip:
-    """A zip file whose table of contents was checked. Calls block.
+    """A zip file whose central directory was checked. Calls block.
 
     Args:
-        file: The zip file, which can be sought in.
-        limits: Its bounds.
+        file: The zip file, which must be seekable.
+        limits: The limits.
 
     Attributes:
-        files: What it holds.
+        files: The entries of files.
 
     Raises:
-        ValidationFailed: It is broken, or beyond a limit; the sentence says so.
+        ValidationFailed: The file is invalid or exceeds a limit, as the message says.
     """
 
     def __init__(self, file: BinaryIO, limits: Limits) -> None:
@@ -66,10 +67,10 @@ class BoundedZip:
         _check(self.files, limits, archive_bytes=file.seek(0, io.SEEK_END))
 
     def pieces(self, entry: zipfile.ZipInfo, *, most: int) -> Iterator[bytes]:
-        """Yield the bytes of one of the files.
+        """Yield the bytes of an entry.
 
         Raises:
-            ValidationFailed: It is larger than ``most``, or broken.
+            ValidationFailed: The entry is larger than ``most``, or invalid.
         """
         if entry.file_size > most:
             raise ValidationFailed(
@@ -85,9 +86,9 @@ class BoundedZip:
 
 
 def _check(entries: Sequence[zipfile.ZipInfo], limits: Limits, *, archive_bytes: int) -> None:
-    """Refuse what must not be unpacked, by what the table of contents says.
+    """Check the sizes declared in the central directory.
 
-    Unpacking stops where an entry is larger than this says.
+    Unpacking stops if an entry is larger than declared.
     """
     if len(entries) > limits.entries:
         raise ValidationFailed(
@@ -118,19 +119,19 @@ def _check(entries: Sequence[zipfile.ZipInfo], limits: Limits, *, archive_bytes:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Say of whatever ``zipfile`` stumbles over that the file is broken."""
+    """Translate errors of ``zipfile`` to ``ValidationFailed``."""
     try:
         yield
     except _BROKEN as error:
         raise ValidationFailed(f"The file is not a zip file, or is broken: {error}.") from error
     except OSError as error:
-        if error.errno != errno.EINVAL:  # it leads to before the file's beginning
+        if error.errno != errno.EINVAL:  # a seek before the start of the file
             raise
         raise ValidationFailed("The file is not a zip file, or is broken.") from error
 
 
 class _BoundedReads(io.RawIOBase):
-    """Lets nobody read more than so much at once, which the table of contents is."""
+    """Limits the size of a single read, by which ``zipfile`` reads the central directory."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
         self._file = file

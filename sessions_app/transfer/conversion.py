@@ -1,4 +1,4 @@
-"""Converts conversations that other programs exported to sessions. Pure."""
+"""Converts other programs' conversations to sessions. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,24 @@ _NAME_LENGTH = 200
 
 
 def session_id_of(conversation: ImportedConversation, branch: Branch, attempt: int) -> str:
-    """Return the id that a conversation's session has, on every server and in every import.
+    """Return a session id derived deterministically from a conversation.
 
     Args:
         conversation: The conversation.
-        branch: Its branch.
-        attempt: Counts the ids that other sessions have, from 0.
+        branch: The branch.
+        attempt: The number of earlier ids that were taken by other sessions.
     """
     return _digest(conversation.source, conversation.id, branch.leaf, str(attempt))
 
 
 def origin_of(conversation: ImportedConversation, branch: Branch) -> Mapping[str, Any]:
-    """Return what a session says of where it was before."""
+    """Return the origin of a session, for its metadata."""
     origin = {"source": conversation.source, "id": conversation.id}
     return {**origin, "branch": branch.leaf} if branch.leaf else origin
 
 
 def message_ids(conversation: ImportedConversation, branch: Branch) -> Sequence[str]:
-    """Return the ids that the messages of a branch have, in every import."""
+    """Return message ids derived deterministically from a branch."""
     return [
         _digest(conversation.source, conversation.id, message.key) for message in branch.messages
     ]
@@ -59,16 +59,16 @@ def session_of(
     now: str,
     forked_from: str | None = None,
 ) -> Session:
-    """Return the session that a branch of a conversation becomes.
+    """Convert a branch of a conversation to a session.
 
     Args:
         conversation: The conversation.
-        branch: Its branch.
-        attachments: Those of its files that are kept; messages mention the others.
+        branch: The branch.
+        attachments: The stored files; messages mention the others as text.
         session_id: The id of the session.
         model: The model that answers.
-        now: The time, for what has none.
-        forked_from: The id of the session of the branch that is shown, if this is another one.
+        now: The time to use if there is none.
+        forked_from: The session of the shown branch, if this is another branch.
     """
     began = conversation.created_at or next(
         (each.timestamp for each in branch.messages if each.timestamp), now
@@ -149,13 +149,13 @@ def _message(
 
 
 def _mention(file: GivenFile) -> str:
-    """Return the words for a file that is not there."""
+    """Return the text that replaces a missing file."""
     name = "".join(letter for letter in file.name if letter.isprintable())[:_NAME_LENGTH]
     return f"[file {name} left out]"
 
 
 def _digest(*parts: str) -> str:
-    """Return ten hex digits that only these texts have, but for a chance in a million millions."""
+    """Return a digest of the texts as ten hex digits."""
     said = hashlib.sha256()
     for part in parts:
         data = part.encode(errors="surrogatepass")

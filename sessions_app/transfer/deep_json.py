@@ -1,4 +1,4 @@
-"""Parses JSON that is nested too deep for recursive parsers. Pure."""
+"""Parses JSON that is nested too deeply for recursive parsers. Pure."""
 
 import re
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 DEEPEST = 100_000
-"""Values that may lie in each other."""
+"""The maximum nesting depth."""
 
 _TOKEN = re.compile(
     r'\s*+(?:([\[{])|([\]}])|([,:])|("(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++))', re.DOTALL
@@ -15,17 +15,17 @@ _CLOSING = {"[": "]", "{": "}"}
 
 
 class NotJson(ValueError):
-    """A text is no JSON, or nested too deep; the error says where."""
+    """Raised for invalid or too deeply nested JSON; the message has the position."""
 
 
 def parse_deep(text: str) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
-    It is less strict about commas and colons than others are: texts come here that others found
-    nothing wrong with before they gave up.
+    Commas and colons are not checked strictly, because a strict parser has accepted the text up to
+    its nesting limit.
 
     Raises:
-        NotJson: It is no JSON, or nested too deep.
+        NotJson: The text is not valid JSON, or nested too deeply.
     """
     root: list[Any] = []
     stack: list[Any] = []

@@ -1,7 +1,7 @@
-"""Finds the entries of an export while it is read, so that no more than one is in memory. Pure.
+"""Splits an export into entries while it is read, with at most one in memory. Pure.
 
-An array of conversations is cut at the brackets that lie in no text, and each entry is parsed
-alone: what is broken in one of them costs that one (docs/decisions/0079).
+An array of conversations is split at brackets outside of strings, and each entry is parsed
+separately, so that an invalid entry does not affect the others (docs/decisions/0079).
 """
 
 import re
@@ -14,13 +14,13 @@ from sessions_app.surrogates import mend_escapes
 from sessions_app.transfer.deep_json import NotJson, parse_deep
 
 ENTRY_BYTES = 64 << 20
-"""The largest entry; no session may be larger."""
+"""The maximum size of an entry, which is also that of sessions."""
 ENTRY_PARTS = 4_000_000
-"""The most values that an entry may seem to have: some take a hundred times their length."""
+"""The maximum estimated values of an entry: some take a hundred times their length in memory."""
 _HEAD_BYTES = 64 * 1024
 
-# The outer group gives back a text without an end. A possessive one (``*+``) keeps it before
-# Python 3.11.5, as in Debian 12 (https://github.com/python/cpython/issues/106052).
+# The outer group has to backtrack over an unterminated string. A possessive one (``*+``) does not
+# before Python 3.11.5, as in Debian 12 (https://github.com/python/cpython/issues/106052).
 _UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*', re.DOTALL)
 _UP_TO_QUOTE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*+")
@@ -33,19 +33,19 @@ _ENDS_EARLY = "the file ends in the middle of it"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A JSON value of an export, and where it stands."""
+    """A JSON value of an export, and its position."""
 
     place: str
     value: Any
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Says where something is that was not taken in, and why.
+    """Reports a part of an export that was not imported.
 
     Attributes:
-        place: Where it stands in its file.
-        reason: Why it was not taken in.
-        is_empty: Whether nothing was lost with it: there are no messages.
+        place: The position in the file.
+        reason: The reason.
+        is_empty: Whether the part had no messages, so that nothing was lost.
     """
 
     place: str
@@ -54,13 +54,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entries(pieces: Iterable[bytes], name: str) -> Iterator[Entry | Problem]:
-    """Yield the entries of a file, and a problem for each part that is not an entry.
+    """Yield the entries of a file, and a problem for each invalid part.
 
-    An array holds entries, lines of JSON are entries, and any other file is one.
+    The entries are the items of an array, or lines of JSON; any other file is a single entry.
 
     Args:
-        pieces: The file's bytes, as they are read.
-        name: What the file is called in reports.
+        pieces: The file's bytes as they are read.
+        name: The name of the file in reports.
     """
     arriving = iter(pieces)
     head = b""
@@ -90,7 +90,7 @@ def _after(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unreadable(head: bytes) -> str | None:
-    """Return why a file that begins so holds no JSON that is read here; None if it may."""
+    """Return why a file with this beginning is not supported JSON; None if it may be."""
     if not head.strip():
         return "it is empty"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4]:
@@ -102,7 +102,7 @@ def _unreadable(head: bytes) -> str | None:
 
 
 def _is_line(begin: bytes) -> bool:
-    """Return whether the file's first line is a whole entry, or too long to be a part of one."""
+    """Return whether the first line is a complete entry, or too long to be part of one."""
     line, newline, _ = begin.partition(b"\n")
     if not newline:
         return True
@@ -116,7 +116,7 @@ def _is_line(begin: bytes) -> bool:
 
 
 def _unwrapped(found: Entry | Problem) -> Iterator[Entry | Problem]:
-    """Yield the conversations of an object that holds them under ``history``."""
+    """Yield the conversations of an object with a ``history`` list, or the entry itself."""
     history = found.value.get("history") if isinstance(found, Entry) else None
     if not isinstance(found, Entry) or not isinstance(history, list):
         yield found
@@ -173,13 +173,13 @@ def _cut(pieces: Iterable[bytes], name: str, *, in_array: bool) -> Iterator[Entr
 
 
 class _Cutter:
-    """Cuts bytes that arrive in pieces into the objects and lists that lie side by side in them.
+    """Splits bytes that arrive in pieces into consecutive top-level objects and lists.
 
     Args:
-        in_array: Whether a closing bracket beside them ends it all.
+        in_array: Whether they are items of an array, which ends with a closing bracket.
 
     Attributes:
-        is_done: Whether that bracket has come.
+        is_done: Whether that bracket was found.
     """
 
     def __init__(self, *, in_array: bool) -> None:
@@ -193,13 +193,13 @@ class _Cutter:
 
     @property
     def is_within(self) -> bool:
-        """Return whether an object has begun that has no end yet."""
+        """Return whether the last object is incomplete."""
         return self._depth > 0
 
     def cut(self, piece: bytes) -> Iterator[bytes | None]:
-        """Yield the objects that end in this piece: None for one that is too large, else its bytes.
+        """Yield the bytes of the objects that end in this piece, or None for one that is too large.
 
-        Anything else beside them is no bytes at all.
+        Yields empty bytes for anything else between them.
         """
         data = self._carried + piece
         at = start = 0
@@ -226,7 +226,7 @@ class _Cutter:
             self._keep(data[start:at])
 
     def _skip(self, data: bytes, at: int) -> tuple[int, bool]:
-        """Return where the next bracket is, and whether anything lies there beside the objects."""
+        """Return the offset of the next bracket, and whether there is other text before it."""
         if self._in_text:
             at = self._skip_text(data, at)
             if self._in_text:
@@ -240,13 +240,13 @@ class _Cutter:
         return self._skip_text(data, end + 1), is_odd or not self._depth
 
     def _skip_text(self, data: bytes, at: int) -> int:
-        """Return where a text goes on that has no end yet, or what comes behind its end."""
+        """Return the offset after the end of a string that began earlier, or of the piece's end."""
         found = _UP_TO_QUOTE.match(data, at)
         end = found.end() if found else at
         if end < len(data) and data[end] == _QUOTE:
             self._in_text = False
             return end + 1
-        return end  # the end of the piece, but for a backslash whose letter is in the next one
+        return end  # the end of the piece, except a backslash whose character is in the next one
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)

@@ -1,4 +1,4 @@
-"""Reads the files that other programs export: JSON, lines of JSON, or a zip file with them."""
+"""Reads exports of other programs: JSON, JSON Lines, or a zip file with them."""
 
 import io
 import re
@@ -19,7 +19,7 @@ _FILE_ID = re.compile(r"file-[A-Za-z0-9]+|file_[0-9a-f]+")
 
 
 def is_zip(file: BinaryIO) -> bool:
-    """Return whether a file begins as zip files do."""
+    """Return whether a file begins like a zip file."""
     file.seek(0)
     begin = file.read(len(_MAGIC))
     file.seek(0)
@@ -30,16 +30,16 @@ class ExportFile:
     """A file of conversations. Calls block.
 
     Args:
-        file: The file, which can be sought in.
-        name: What it is called in reports.
-        limits: Its bounds, if it is a zip file.
+        file: The file, which must be seekable.
+        name: The name of the file in reports.
+        limits: The limits of a zip file.
 
     Attributes:
-        total_bytes: What there is to read.
-        bytes_read: What was read of it.
+        total_bytes: The number of bytes to read.
+        bytes_read: The number of bytes read so far.
 
     Raises:
-        ValidationFailed: It is a zip file that is broken, beyond a limit or without conversations.
+        ValidationFailed: A zip file is invalid, exceeds a limit, or has no conversations.
     """
 
     def __init__(self, file: BinaryIO, name: str, limits: Limits) -> None:
@@ -62,7 +62,7 @@ class ExportFile:
             file.seek(0)
 
     def entries(self) -> Iterator[Entry | Problem]:
-        """Yield the entries, one after the other, and what of the file is none."""
+        """Yield the entries of the file, and a problem for each invalid part."""
         if self._zip is None:
             yield from entries(self._plain(), self._name)
             return
@@ -73,21 +73,21 @@ class ExportFile:
                 yield Problem(place=member.filename, reason=error.message)
 
     def holds(self, pointer: str) -> bool:
-        """Return whether a file that a conversation points to lies beside the conversations."""
+        """Return whether the zip file has the file that a conversation points to."""
         return self._others.get(_base(pointer)) is not None
 
     def pieces(self, pointer: str, *, most: int) -> Iterator[bytes]:
-        """Yield the bytes of a file that a conversation points to, and that it ``holds``.
+        """Yield the bytes of a file that a conversation points to; requires ``holds``.
 
         Raises:
-            ValidationFailed: It is broken, or larger than ``most``.
+            ValidationFailed: The file is invalid, or larger than ``most``.
         """
         found = self._others[_base(pointer)]
         if found is not None and self._zip is not None:
             yield from self._zip.pieces(found, most=most)
 
     def name_of(self, pointer: str) -> str:
-        """Return what that file is called beside the conversations."""
+        """Return the name of that file in the zip file."""
         found = self._others.get(_base(pointer))
         return _base(found.filename) if found is not None else ""
 
@@ -103,12 +103,12 @@ class ExportFile:
 
 
 def holds_sessions(archive: BoundedZip) -> bool:
-    """Return whether a zip file holds sessions of this server, as their files."""
+    """Return whether a zip file has session files of this server."""
     return any(session_named(each.filename) is not None for each in archive.files)
 
 
 def _conversations(files: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Return the files that have conversations: by their names, or else all that may."""
+    """Return the files with conversations, by well-known names, or else all that may have some."""
     named = [each for each in files if _CONVERSATIONS.fullmatch(_base(each.filename))]
     found = named or [
         each
@@ -119,7 +119,7 @@ def _conversations(files: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
 
 
 def _by_names(files: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo | None]:
-    """Return what may be pointed to, by name and by the id a name begins with; None for two."""
+    """Return the files by name and by the id at the start of the name; None if ambiguous."""
     names: dict[str, zipfile.ZipInfo | None] = {}
     for each in files:
         base = _base(each.filename)

@@ -1,4 +1,4 @@
-"""Writes all sessions as one file, piece by piece."""
+"""Exports all sessions as one file, in pieces."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -18,20 +18,20 @@ PIECE_BYTES = 1 << 18
 
 
 class AllExport:
-    """Sessions, ready to be written one after the other. Calls block.
+    """An export of sessions, written one by one. Calls block.
 
-    A session that is deleted before it is its turn is left out, and one that can't be read, too.
+    Sessions deleted meanwhile and unreadable ones are left out.
 
     Args:
-        sessions: Where they are.
-        store: Where their attachments are.
-        archived: Only those that are archived, or are not; None for both.
-        anew: Whether to look first for what others put in, also where that takes long.
+        sessions: The sessions.
+        store: The attachments.
+        archived: Only archived or only other sessions; None for both.
+        anew: Whether to look for changes by other programs first, even if that takes long.
 
     Attributes:
         session_ids: The sessions.
-        unreadable: How many files are left out because they can't be read.
-        complete: Whether these are all: False while an index of them is made anew.
+        unreadable: The number of unreadable files left out.
+        complete: Whether no sessions are missing: False while an index is being rebuilt.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AllExport:
 
     @property
     def warning(self) -> str:
-        """Return what the file will lack; empty if that is nothing."""
+        """Return a warning about missing sessions; empty if there are none."""
         lacks = []
         if self.unreadable:
             lacks.append(f"{self.unreadable} sessions can't be read and are left out")
@@ -62,10 +62,10 @@ class AllExport:
         return "; ".join(lacks)
 
     def pieces(self, wanted: AllFormat) -> Iterator[bytes]:
-        """Yield the file: a session a line, or a zip file of sessions and their attachments.
+        """Yield the file: JSON Lines, or a zip file of sessions and attachments.
 
         Raises:
-            StorageError: The store can't be asked.
+            StorageError: The store can't be reached.
         """
         if wanted == "zip":
             return zip_pieces(self._entries())
@@ -100,7 +100,7 @@ class AllExport:
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces that are large enough to be sent alone."""
+    """Join small pieces to ones that are worth sending."""
     held, size = [], 0
     for piece in pieces:
         held.append(piece)

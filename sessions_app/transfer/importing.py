@@ -1,7 +1,7 @@
-"""Imports conversations that other programs exported, and sessions as lines of JSON.
+"""Imports other programs' conversations, and sessions as JSON Lines.
 
-A conversation becomes the session whose id is made of where it was before (docs/decisions/0079):
-who imports it again, or goes on after a crash, finds it there.
+The id of a session is derived from the conversation's origin (docs/decisions/0079), so that
+importing it again, or continuing after a crash, finds the existing session.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,18 +48,18 @@ from sessions_app.transfer.formats.recognition import parse
 from sessions_app.transfer.formats.sources import Source
 
 _ATTEMPTS = 20
-"""Ids to try for a conversation: with millions of sessions, the first one may be another's."""
+"""The maximum ids to try for a conversation: with millions of sessions, ids may collide."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an import: what of an export is taken in, and how.
+    """Options of an import.
 
     Attributes:
-        source: The program that wrote it; ``auto`` for what it looks like.
-        all_branches: Whether branches become sessions that are not shown.
-        model: The model of all sessions, whatever the export says.
-        default_model: The model of sessions whose export names none.
-        dry_run: Whether nothing is written, and only said what would be.
+        source: The program that wrote the export; ``auto`` to detect it.
+        all_branches: Whether to import branches that are not shown, too.
+        model: The model of all sessions, overriding the export's.
+        default_model: The model of sessions for which the export has none.
+        dry_run: Whether to write nothing, and only report.
     """
 
     source: Source = "auto"
@@ -70,14 +70,14 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationImport:
-    """Takes the conversations of one file in. Calls block.
+    """Imports the conversations of one file. Calls block.
 
     Args:
         file: The file.
-        sessions: Where its conversations go.
-        store: Where their images and files go.
-        max_attachment_bytes: The largest image or file that may be kept.
-        options: What of it is taken in, and how.
+        sessions: The destination of conversations.
+        store: The destination of images and files.
+        max_attachment_bytes: The maximum size of an image or file.
+        options: The options.
     """
 
     def __init__(
@@ -106,26 +106,26 @@ class ConversationImport:
 
     @property
     def attachments_added(self) -> int:
-        """Return how many images and files were not kept before."""
+        """Return the number of new images and files."""
         return self._added
 
     @property
     def left_out(self) -> Sequence[str]:
-        """Return nothing: what lies beside conversations belongs to them."""
+        """Return nothing: other files in the export belong to conversations."""
         return ()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many bytes of conversations were read, and how many there are."""
+        """Return the number of bytes of conversations read, and of all."""
         return self._file.bytes_read, self._file.total_bytes
 
     def run(self) -> Iterator[Taken | Problem]:
-        """Import one conversation after the other, and yield the result of each.
+        """Import the conversations one by one, and yield the result of each.
 
-        What is broken is passed over, and told.
+        Invalid ones are skipped and reported.
 
         Raises:
-            StorageError: There is no room, or the store can't be asked.
+            StorageError: The store is full or can't be reached.
         """
         for entry in self._file.entries():
             if isinstance(entry, Problem):
@@ -201,7 +201,7 @@ class ConversationImport:
         """Compare a branch with the session of this id.
 
         Returns:
-            None where there is none, ``taken`` where that is another conversation's.
+            None if there is none, ``taken`` if it is another conversation's.
         """
         try:
             there = self._sessions.get(session_id)
@@ -215,7 +215,7 @@ class ConversationImport:
         return "same" if known.issuperset(message_ids(conversation, branch)) else "different"
 
     def _create(self, session: Session, attachments: Mapping[GivenFile, Attachment]) -> bool:
-        """Keep a session; return whether its id was free."""
+        """Store a session; return False if its id is taken."""
         if self._options.dry_run:
             encode(session)
             return True
@@ -242,7 +242,7 @@ class ConversationImport:
         )
 
     def _attachments(self, branch: Branch) -> Mapping[GivenFile, Attachment]:
-        """Keep the images and files of a branch, as far as the export has them."""
+        """Store the images and files of a branch that the export has."""
         if self._options.dry_run:
             return {}
         kept = {
@@ -254,7 +254,7 @@ class ConversationImport:
         return {file: found for file, found in kept.items() if found is not None}
 
     def _keep(self, file: GivenFile) -> Attachment | None:
-        """Keep one image or file; None for what is broken, too large, or of no type known here."""
+        """Store an image or file; return None if it is invalid, too large, or of unknown type."""
         name = file.name
         if file.data is not None:
             return self._write(iter((file.data,)), name)

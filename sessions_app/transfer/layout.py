@@ -1,6 +1,6 @@
-"""Defines what an archive of sessions holds, and where. Pure.
+"""Defines the layout of an archive of sessions. Pure.
 
-An archive is laid out as a data directory with the default places::
+It is that of a data directory with default paths::
 
     chat_sessions/0123456789.json    a session, as in its file
     attachments/9f/9f86d081...       the bytes of an attachment, named by their SHA-256
@@ -23,28 +23,28 @@ _ATTACHMENT = re.compile(r"attachments/([0-9a-f]{2})/(\1[0-9a-f]{62})", re.ASCII
 
 
 def session_name(session_id: str) -> str:
-    """Return where a session is in an archive."""
+    """Return the name of a session's file in an archive."""
     return f"chat_sessions/{session_id}.json"
 
 
 def attachment_name(attachment_id: str) -> str:
-    """Return where an attachment is in an archive."""
+    """Return the name of an attachment's file in an archive."""
     digest = attachment_id.removeprefix(ID_PREFIX)
     return f"attachments/{digest[:2]}/{digest}"
 
 
 def session_named(name: str) -> str | None:
-    """Return the id of the session that has this name in an archive."""
+    """Return the id of the session with this name in an archive, or None."""
     found = _SESSION.fullmatch(name)
     return found[1] if found else None
 
 
 def attachment_named(name: str) -> str | None:
-    """Return the id of the attachment that has this name in an archive."""
+    """Return the id of the attachment with this name in an archive, or None."""
     found = _ATTACHMENT.fullmatch(name)
     return f"{ID_PREFIX}{found[2]}" if found else None
 
 
 def attachments_of(session: Session) -> Sequence[Attachment]:
-    """Return the references of a session's messages and of their variants, each file once."""
+    """Return the attachments of a session's messages and variants, without duplicates."""
     return tuple({each.id: each for each in attachments_in(session.messages)}.values())

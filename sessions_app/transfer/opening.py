@@ -20,18 +20,18 @@ def open_import(
     limits: Limits,
     options: ImportOptions,
 ) -> ArchiveImport | ConversationImport:
-    """Open a file that sessions are taken in of, whatever wrote it. Blocks.
+    """Open a file to import, in any supported format. Blocks.
 
     Args:
-        file: The file, which can be sought in.
-        name: What it is called in reports.
-        sessions: Where sessions go.
-        store: Where images and files go.
-        limits: The bounds of zip files, and of the largest image or file.
-        options: What is taken in, and how.
+        file: The file, which must be seekable.
+        name: The name of the file in reports.
+        sessions: The destination of sessions.
+        store: The destination of images and files.
+        limits: The limits of zip files, images and files.
+        options: The options of the import.
 
     Raises:
-        ValidationFailed: It is a zip file that is broken, beyond a limit or without sessions.
+        ValidationFailed: A zip file is invalid, exceeds a limit, or has no sessions.
     """
     may_be_archive = options.source in ("auto", "mochi") and is_zip(file)
     if may_be_archive and holds_sessions(BoundedZip(file, limits)):

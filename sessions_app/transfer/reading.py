@@ -1,7 +1,7 @@
 """Reads archives of sessions, whose content is untrusted.
 
-An archive is checked whole before anything of it is used. No entry becomes a path, none is larger
-than what is declared and allowed, and what an attachment is called is compared with its bytes.
+An archive is checked completely before anything is used. Entry names are never used as paths, sizes
+must match the declared and allowed ones, and attachments must match their digests.
 """
 
 import hashlib
@@ -23,19 +23,19 @@ from sessions_app.transfer.layout import (
 
 
 class SessionArchive:
-    """An archive that was checked whole. Calls block.
+    """A completely checked archive. Calls block.
 
     Args:
-        file: The zip file, which can be sought in.
-        limits: Its bounds.
+        file: The zip file, which must be seekable.
+        limits: The limits.
 
     Attributes:
-        session_ids: The sessions that it holds.
-        attachment_ids: The attachments that it holds and that its sessions refer to.
-        left_out: The names of all else that it holds.
+        session_ids: The sessions.
+        attachment_ids: The attachments that sessions refer to.
+        left_out: The names of all other files.
 
     Raises:
-        ValidationFailed: It is broken, beyond a limit or holds no session; the sentence says so.
+        ValidationFailed: The archive is invalid, exceeds a limit, or has no sessions.
     """
 
     def __init__(self, file: BinaryIO, limits: Limits) -> None:
@@ -73,7 +73,7 @@ class SessionArchive:
         return found
 
     def pieces(self, attachment_id: str) -> Iterator[bytes]:
-        """Yield the bytes of one of the attachments."""
+        """Yield the bytes of an attachment."""
         most = self._limits.attachment_bytes
         yield from self._zip.pieces(self._attachments[attachment_id], most=most)
 

@@ -9,27 +9,27 @@ from sessions_app.transfer.archive_import import Taken
 from sessions_app.transfer.entries import Problem
 
 MOST_TOLD = 1000
-"""Sessions, problems and names that a report tells one by one; it counts all of them."""
+"""The maximum sessions, problems and names listed in a report; all of them are counted."""
 
 
 class ImportSummary:
-    """Counts what was taken in, and tells the first of it.
+    """Counts the results of an import, and lists the first of them.
 
     Args:
         dry_run: Whether nothing was written.
 
     Attributes:
         dry_run: Whether nothing was written.
-        taken: What became of the first sessions.
-        problems: The first of what was not taken in.
-        counts: How many sessions there are of each outcome.
-        branches: How many of the imported ones are other branches than the one that is shown.
-        empty: How many conversations have no messages.
-        broken: How many entries were not taken in.
-        attachments_added: How many images and files were not kept before.
+        taken: The results of the first sessions.
+        problems: The first parts not imported.
+        counts: The number of sessions by outcome.
+        branches: The number of imported branches other than the shown ones.
+        empty: The number of conversations without messages.
+        broken: The number of entries not imported.
+        attachments_added: The number of new images and files.
         missing: Attachments that neither the file nor the store has.
-        files_left_out: How many images and files the export speaks of and does not have.
-        left_out: The names of what else the files hold.
+        files_left_out: The number of images and files that the export mentions but lacks.
+        left_out: The names of other files in the export.
     """
 
     def __init__(self, *, dry_run: bool = False) -> None:
@@ -47,11 +47,11 @@ class ImportSummary:
 
     @property
     def total(self) -> int:
-        """Return how many sessions were looked at."""
+        """Return the number of processed sessions."""
         return self.counts.total()
 
     def add(self, found: Taken | Problem) -> None:
-        """Take in what became of a session, or of what is none."""
+        """Add the result of a session, or a problem."""
         if isinstance(found, Problem):
             self.empty += found.is_empty
             self.broken += not found.is_empty
@@ -67,7 +67,7 @@ class ImportSummary:
             self.taken.append(found)
 
     def leave_out(self, names: Sequence[str]) -> None:
-        """Take in the names of what else a file holds."""
+        """Add the names of other files."""
         self.left_out += names[: MOST_TOLD - len(self.left_out)]
 
     def as_json(self) -> Mapping[str, Any]:

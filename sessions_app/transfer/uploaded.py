@@ -1,4 +1,4 @@
-"""Imports uploaded files, one at a time; each is kept aside while it arrives."""
+"""Imports uploaded files, one at a time, each received to a temporary file."""
 
 import asyncio
 import io
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1 << 20
 UNPACKED_TIMES = 8
-"""Times the largest upload that a zip file may have when it is unpacked."""
+"""The maximum unpacked size of a zip file, as a multiple of the maximum upload."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
 class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
-    """Takes a file in that arrives.
+    """Imports an uploaded file.
 
     Attributes:
-        sessions: Where its sessions go.
-        attachments: Where its images and files go.
-        folder: Returns where it is kept aside, without a name, so that a crash leaves nothing.
-        max_bytes: The largest file.
-        source: The program that wrote it; ``auto`` for what it looks like.
-        all_branches: Whether branches become sessions that are not shown.
-        model: The model of all sessions, whatever the file says.
-        default_model: The model of sessions whose export names none.
-        dry_run: Whether nothing is written.
+        sessions: The destination of sessions.
+        attachments: The destination of images and files.
+        folder: Returns the directory of the temporary file, which is unnamed, so that a crash
+            leaves nothing.
+        max_bytes: The maximum size of the file.
+        source: The program that wrote it; ``auto`` to detect it.
+        all_branches: Whether to import branches that are not shown, too.
+        model: The model of all sessions, overriding the file's.
+        default_model: The model of sessions for which the file has none.
+        dry_run: Whether to write nothing.
     """
 
     sessions: SessionManager
@@ -56,12 +57,12 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
     async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
         """Receive the file, import it, and return the result.
 
-        Who cancels this stops it after the conversation that it is at.
+        A cancellation stops the import after the current conversation.
 
         Raises:
-            ImportRunning: Another one is being taken in.
-            ValidationFailed: It is empty, or a zip file that is broken or beyond a limit.
-            StorageError: There is no room, or the store can't be asked.
+            ImportRunning: Another import is running.
+            ValidationFailed: The file is empty, or a zip file that is invalid or exceeds a limit.
+            StorageError: The store is full or can't be reached.
         """
         if not _ONE_AT_A_TIME.acquire(blocking=False):
             raise ImportRunning
@@ -93,7 +94,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
             raise
 
     def _take(self, file: BinaryIO, stop: threading.Event) -> "ImportSummary":
-        # Few processes import anything, so none of them reads this when it starts.
+        # Imported on use, as few processes need it.
         from sessions_app.transfer.bounded_zip import Limits  # noqa: PLC0415
         from sessions_app.transfer.importing import ImportOptions  # noqa: PLC0415
         from sessions_app.transfer.opening import open_import  # noqa: PLC0415
@@ -145,5 +146,5 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 
 async def _in_thread(step: Any) -> Any:
-    """Run a step to its end, though its caller be cancelled: no file is closed while it is used."""
+    """Run a step in a thread to its end, even if cancelled: its file must not be closed before."""
     return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))

@@ -1,4 +1,4 @@
-"""Writes a session with its attachments as a zip file, piece by piece."""
+"""Exports a session with its attachments as a zip file, in pieces."""
 
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,27 +15,34 @@ from sessions_app.transfer.layout import attachment_name, attachments_of, sessio
 
 PIECE_BYTES = 1 << 20
 WORK_BYTES = 1 << 18
-"""So much is written between two pieces at most: whoever leaves has no more done in vain."""
+"""The maximum bytes written between two pieces, which limits wasted work after a disconnect."""
 _PRIVATE = 0o100600 << 16  # a regular file, for programs that unpack it
 _MADE_ON_UNIX = 3
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of the zip format: the same session gives the same bytes
+_FIRST_DAY = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # the earliest zip date, so that the same session gives the same bytes
 
 ZipEntry = tuple[zipfile.ZipInfo, Iterator[bytes]]
-"""A file within a zip file, and its bytes."""
+"""A file in a zip file, and its bytes."""
 
 
 class SessionExport:
-    """A session and those of its attachments that are kept, ready to be written. Calls block.
+    """An export of a session and its existing attachments. Calls block.
 
     Args:
         session: The session.
-        store: Where its attachments are.
+        store: The attachments.
 
     Attributes:
-        missing: The attachments that are not kept any more.
+        missing: The attachments that are missing.
 
     Raises:
-        StorageError: The store can't be asked.
+        StorageError: The store can't be reached.
     """
 
     def __init__(self, session: Session, store: AttachmentStore) -> None:
@@ -51,9 +58,10 @@ class SessionExport:
         self.missing: Sequence[Attachment] = missing
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the zip file; at most some MiB of it are in memory at a time.
+        """Yield the zip file, with at most some MiB in memory.
 
-        Attachments are not compressed: most of them are already, and none can look like a bomb.
+        Attachments are not compressed: most are already, and the archive can't look like a zip
+        bomb.
 
         Raises:
             AttachmentNotFound, StorageError: An attachment can't be read after all.
@@ -67,7 +75,7 @@ class SessionExport:
 
 
 def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
-    """Yield a zip file of these entries, of which at most some MiB are in memory at a time."""
+    """Yield a zip file of these entries, with at most some MiB in memory."""
     sink = _Sink()
     written = 0
     with zipfile.ZipFile(sink, "w") as file:
@@ -83,13 +91,13 @@ def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
 
 
 def session_entry(session: Session) -> ZipEntry:
-    """Return a session as it stands in a zip file."""
+    """Return the zip entry of a session."""
     name = session_name(session.session_id)
     return _entry(name, zipfile.ZIP_DEFLATED), session_pieces(session)
 
 
 def attachment_entry(file: StoredFile, store: AttachmentStore) -> ZipEntry:
-    """Return an attachment as it stands in a zip file."""
+    """Return the zip entry of an attachment."""
     entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
     entry.file_size = file.size
     return entry, _content(file, store)
@@ -101,7 +109,7 @@ def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:
 
 
 def session_pieces(session: Session) -> Iterator[bytes]:
-    """Yield a session as it is in its file, a little at a time."""
+    """Yield a session's file in pieces."""
     messages = Many(session.messages, message_to_json, size_of_message)
     document = {**document_of(session, ()), "messages": messages}
     return json_pieces(document, partial(to_json, readable=True))
@@ -116,7 +124,7 @@ def _entry(name: str, compression: int) -> zipfile.ZipInfo:
 
 
 class _Sink:
-    """Takes what is written until somebody takes it away."""
+    """A file object that buffers written bytes until they are taken."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -128,7 +136,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is held back."""
+        """Do nothing: nothing is buffered elsewhere."""
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

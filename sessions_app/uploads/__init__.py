@@ -1,1 +1,1 @@
-"""Receives uploads as they arrive, and sends files in pieces."""
+"""Streams uploads and downloads of attachments."""

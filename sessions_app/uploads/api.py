@@ -55,7 +55,7 @@ async def upload_attachment(
     request: HttpRequest,
     name: Annotated[str | None, Query(max_length=1000, description="What people call it")] = None,
 ) -> Status[Attachment] | HttpResponse:
-    """Keep a file while it arrives."""
+    """Store an uploaded file as it arrives."""
     service = get_services().attachments
     file = ArrivingFile(request)
     try:
@@ -124,9 +124,9 @@ def _out_of_range(size: int) -> HttpResponse:
 
 
 def _range_of(request: HttpRequest, size: int, etag: str) -> range | None:
-    """Return the bytes that are wanted: all where no range is asked for that makes sense.
+    """Return the requested byte range; all bytes without a valid range.
 
-    None where the range begins behind the end (RFC 9110, 14.2 and 15.5.17).
+    Returns None if the range starts after the end (RFC 9110, 14.2 and 15.5.17).
     """
     asked = _RANGE.fullmatch(request.headers.get("range", "").strip())
     if asked is None or request.headers.get("if-range", etag) != etag:

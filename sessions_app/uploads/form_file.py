@@ -1,4 +1,4 @@
-"""Extracts the file of a form that arrives in pieces (RFC 7578)."""
+"""Extracts the file from a streamed multipart form (RFC 7578)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -8,22 +8,22 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from sessions_app.errors import ValidationFailed
 
 MOST_PARTS = 100
-"""Fields and the file; the event loop looks at each."""
+"""The maximum parts of a form, each of which is parsed on the event loop."""
 _HEADER_BYTES = 16 * 1024  # of a part: older parsers set no limit
 
 
 class FormFile:
-    """The one file of a form; other fields are passed over.
+    """The single file of a form; other fields are ignored.
 
     Args:
         content_type: The request's content type, with the boundary.
-        pieces: The body, as it arrives.
+        pieces: The body as it arrives.
 
     Attributes:
-        name: What the client calls the file, once its bytes begin.
+        name: The client's name of the file, available once its bytes begin.
 
     Raises:
-        ValidationFailed: There is no boundary, or a very long one.
+        ValidationFailed: The boundary is missing or too long.
     """
 
     def __init__(self, content_type: str, pieces: AsyncIterator[bytes]) -> None:
@@ -60,7 +60,7 @@ class FormFile:
         """Yield the bytes of the file as they arrive.
 
         Raises:
-            ValidationFailed: The body is no form, or has no file, or several.
+            ValidationFailed: The body is not a valid form with exactly one file.
         """
         try:
             async for piece in self._pieces:
@@ -71,7 +71,7 @@ class FormFile:
             self._parser.finalize()
         except FormParserError as error:
             raise ValidationFailed(f"The body is not a form: {error}", field="body") from error
-        if not self._is_whole:  # the parser takes half a file for a file
+        if not self._is_whole:  # the parser does not report an incomplete file
             raise ValidationFailed("The form has no end.", field="body")
         if not self._files:
             raise ValidationFailed("The form has no file.", field="body")

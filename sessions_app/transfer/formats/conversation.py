@@ -1,4 +1,4 @@
-"""Declares conversations as they are read from exports, before they become sessions. Pure."""
+"""Declares conversations read from exports, before conversion to sessions. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,16 +9,16 @@ from sessions_app.messages import ToolCall
 
 
 class UnusableEntry(Exception):
-    """An entry of an export is no conversation that can be taken in; its text says why."""
+    """Raised for an entry of an export that can't be imported; the message says why."""
 
 
 class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     """An image or a file of a message.
 
     Attributes:
-        name: What people call it.
-        pointer: What the export calls it, where its bytes may lie beside the conversations.
-        data: Its bytes, where the conversation itself has them.
+        name: The display name.
+        pointer: The export's reference to a separate file, if any.
+        data: The bytes, if the conversation itself contains them.
     """
 
     name: str
@@ -30,17 +30,17 @@ class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of an export.
 
     Attributes:
-        role: Who says it.
-        key: Names it within its conversation, the same in every export.
-        content: Its text.
-        timestamp: When it was said (UTC, ISO 8601), where that is known.
-        files: Its images and files.
+        role: The role.
+        key: The id within the conversation, the same in every export.
+        content: The text.
+        timestamp: The time (UTC, ISO 8601), if known.
+        files: The images and files.
         model: The model that answered.
         thinking: The reasoning of an answer.
-        tool_calls: The calls of an answer.
-        interrupted: Whether the answer was broken off.
-        tool_name: The tool whose result this is.
-        tool_call_id: The call that this answers.
+        tool_calls: The tool calls of an answer.
+        interrupted: Whether the answer was interrupted.
+        tool_name: The tool of a result.
+        tool_call_id: The call of a result.
         failed: Whether the tool failed.
     """
 
@@ -59,12 +59,12 @@ class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """One way through a conversation, from its beginning to an end.
+    """A branch of a conversation, from its beginning to a leaf.
 
     Attributes:
-        messages: What was said, oldest first.
-        leaf: Names the end within the conversation; empty for the branch that is shown.
-        shared: How many messages it has in common with the branch that is shown.
+        messages: The messages, oldest first.
+        leaf: The id of the leaf; empty for the shown branch.
+        shared: The number of messages shared with the shown branch.
     """
 
     messages: Sequence[ImportedMessage]
@@ -77,16 +77,16 @@ class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: The program that wrote the export.
-        id: Names the conversation there.
-        branches: The branch that is shown, then the others that were asked for.
-        title: How it is called.
-        created_at: When it began (UTC, ISO 8601), where that is known.
-        updated_at: When it was last changed (UTC, ISO 8601), where that is known.
-        model: The model that answers, as that program calls it.
+        id: The conversation's id in that program.
+        branches: The shown branch, then others if requested.
+        title: The title.
+        created_at: When it began (UTC, ISO 8601), if known.
+        updated_at: When it was last changed (UTC, ISO 8601), if known.
+        model: That program's name of the model.
         instructions: The system prompt, or the person's own instructions.
-        archived: Whether a person put it away.
+        archived: Whether a person archived it.
         pinned: Whether a person pinned it.
-        branches_left_out: How many branches are beyond what is taken.
+        branches_left_out: The number of branches above the limit.
     """
 
     source: str

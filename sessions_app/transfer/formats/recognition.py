@@ -21,7 +21,7 @@ Read = Callable[..., ImportedConversation | Session]
 
 
 class Format(msgspec.Struct, frozen=True):
-    """One program's exports.
+    """The format of a program's exports.
 
     Attributes:
         source: The program.
@@ -48,12 +48,12 @@ _BY_SOURCE = {each.source: each for each in FORMATS}
 def parse(
     entry: object, source: Source = "auto", *, all_branches: bool = False
 ) -> ImportedConversation | Session:
-    """Return the conversation, or the session, that an entry of an export is.
+    """Parse an entry of an export to a conversation or a session.
 
     Args:
         entry: A JSON value.
-        source: The format that it must have; ``auto`` for any that fits.
-        all_branches: Whether the branches are wanted that are not shown.
+        source: The required format; ``auto`` to detect it.
+        all_branches: Whether to parse branches that are not shown, too.
 
     Raises:
         UnusableEntry: It is of no format that is known, or broken.

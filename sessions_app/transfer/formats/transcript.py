@@ -13,8 +13,8 @@ from sessions_app.transfer.formats.values import joined
 class Transcript:
     """Collects the messages of one branch, oldest first.
 
-    Thoughts join the answer that follows them. A call joins the answer that stands last, and a
-    result goes to the call that it names, or else to the first of its tool that has none.
+    Reasoning is added to the answer that follows. A call is added to the last answer, and a result
+    to the call with its id, or else to the first call of its tool without a result.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Transcript:
     def user(
         self, key: str, text: str, at: str | None = None, *, files: Sequence[GivenFile] = ()
     ) -> None:
-        """Add what a person said, if that is anything."""
+        """Add a user message, unless it is empty."""
         self._end_thoughts()
         self._open.clear()
         if text.strip() or files:
@@ -36,7 +36,7 @@ class Transcript:
             )
 
     def think(self, key: str, text: str, at: str | None = None) -> None:
-        """Add a thought of a model."""
+        """Add reasoning of a model."""
         if text.strip():
             self._thought_at = (key, at)
             self._thoughts.append(text)
@@ -50,7 +50,7 @@ class Transcript:
         model: str = "",
         interrupted: bool = False,
     ) -> None:
-        """Add what a model said, if that is anything."""
+        """Add an answer of a model, unless it is empty."""
         if not text.strip():
             return
         thinking = joined(*self._thoughts)
@@ -126,7 +126,7 @@ class Transcript:
         )
 
     def messages(self) -> Sequence[ImportedMessage]:
-        """Return all that was said."""
+        """Return all messages."""
         self._end_thoughts()
         return tuple(self._messages)
 
@@ -137,7 +137,7 @@ class Transcript:
         return None
 
     def _end_thoughts(self) -> None:
-        """Let thoughts that no answer followed stand alone."""
+        """Turn reasoning without an answer into a message."""
         if self._thoughts:
             key, at = self._thought_at
             self._messages.append(
@@ -153,5 +153,5 @@ class Transcript:
 
 
 def _is_of(call: ToolCall, name: str) -> bool:
-    """Return whether a tool is the called one, or has it as one of its functions."""
+    """Return whether a tool is the called one, or the called one is a function of it."""
     return not name or call.name == name or call.name.startswith(f"{name}.")

@@ -1,6 +1,6 @@
-"""Finds the branches of a conversation whose messages name their predecessors. Pure.
+"""Finds the branches of a conversation whose messages refer to their parents. Pure.
 
-Nothing is believed of the tree: parents may be missing, and messages may follow themselves.
+The tree is untrusted: parents may be missing, and there may be cycles.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,16 +9,16 @@ from itertools import takewhile
 from sessions_app.transfer.formats.conversation import Branch, ImportedMessage
 
 MOST_BRANCHES = 100
-"""Branches that are taken of one conversation, beside the one that is shown."""
+"""The maximum branches imported from a conversation, besides the shown one."""
 MOST_MESSAGES = 100_000
-"""Messages that these branches may have together."""
+"""The maximum total messages of these branches."""
 
 Read = Callable[[Sequence[str]], Sequence[ImportedMessage]]
 """Returns the messages of the nodes on a path, oldest first."""
 
 
 def path_to(node: str, parents: Mapping[str, str | None]) -> Sequence[str]:
-    """Return the nodes from the root to a node; from a missing parent, or a circle, on."""
+    """Return the nodes from the root, or from a missing parent or a cycle, to a node."""
     path: dict[str, None] = {}
     at: str | None = node
     while at is not None and at in parents and at not in path:
@@ -28,7 +28,7 @@ def path_to(node: str, parents: Mapping[str, str | None]) -> Sequence[str]:
 
 
 def leaves_of(parents: Mapping[str, str | None]) -> Sequence[str]:
-    """Return the nodes that no other follows, in the order of the export."""
+    """Return the leaves in the order of the export."""
     followed = set(parents.values())
     return tuple(node for node in parents if node not in followed)
 
@@ -36,13 +36,13 @@ def leaves_of(parents: Mapping[str, str | None]) -> Sequence[str]:
 def branches_of(
     parents: Mapping[str, str | None], current: object, read: Read, *, all_branches: bool
 ) -> tuple[Sequence[Branch], int]:
-    """Return the branch that is shown, then the others, and how many were left out.
+    """Return the shown branch, then the others, and the number of branches left out.
 
     Args:
-        parents: What each node follows, by the ids of the nodes.
-        current: The last node of the branch that is shown; the last leaf if there is no such node.
+        parents: The parent of each node, by node id.
+        current: The last node of the shown branch; if it does not exist, the last leaf is used.
         read: Returns the messages of a path.
-        all_branches: Whether the other branches are wanted.
+        all_branches: Whether to return the other branches, too.
     """
     if not parents:
         return (), 0
@@ -63,7 +63,7 @@ def branches_of(
             continue
         messages = read(path_to(leaf, parents))
         total += len(messages)
-        # Of a tree: who knows the last message of a path knows all of it.
+        # In a tree, a known last message means that the whole path is known.
         if messages and messages[-1].key not in known:
             known.update(message.key for message in messages)
             branches.append(Branch(messages=messages, leaf=leaf, shared=_shared(shown, messages)))
@@ -76,6 +76,6 @@ def _shared(one: Sequence[ImportedMessage], other: Sequence[ImportedMessage]) ->
 
 
 def _compared(message: ImportedMessage) -> object:
-    """Return by what a message is told from another one: not by arguments, nested as they are."""
+    """Return the values to compare messages by, without arguments, which may be deeply nested."""
     calls = [call.id for call in message.tool_calls]
     return message.key, message.content, message.thinking, calls

@@ -8,21 +8,21 @@ from typing import Any
 import msgspec
 
 _MILLISECONDS_FROM = 1e11
-"""Larger times are in milliseconds: in seconds they would be in the year 5138."""
+"""The value from which on a time is in milliseconds: as seconds it would be the year 5138."""
 
 
 def as_object(value: object) -> Mapping[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
+    """Return a JSON object, or an empty one for other types."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> Sequence[Any]:
-    """Return a JSON array; an empty one for anything else."""
+    """Return a JSON array, or an empty one for other types."""
     return value if isinstance(value, list) else ()
 
 
 def as_text(value: object) -> str:
-    """Return a text; an empty one for anything else."""
+    """Return a string, or an empty one for other types."""
     return value if isinstance(value, str) else ""
 
 
@@ -37,12 +37,12 @@ def first_text(*values: object) -> str:
 
 
 def joined(*texts: str, between: str = "\n\n") -> str:
-    """Return the texts as one, without those that are blank."""
+    """Join the texts that are not blank."""
     return between.join(text for text in texts if text.strip())
 
 
 def as_time(value: object) -> str | None:
-    """Return a time as it is stored: UTC, ISO 8601 with microseconds.
+    """Convert a time to UTC, ISO 8601 with microseconds.
 
     Args:
         value: Seconds or milliseconds since 1970, or ISO 8601; None is returned for anything else.
@@ -64,7 +64,7 @@ def as_time(value: object) -> str | None:
 
 
 def as_arguments(value: object) -> Mapping[str, Any]:
-    """Return the arguments of a tool call; a text that is no JSON object becomes ``input``."""
+    """Return the arguments of a tool call; text that is not a JSON object becomes ``input``."""
     if isinstance(value, dict):
         return value
     text = as_text(value)
