@@ -16,7 +16,7 @@ def with_own_code(environment: Mapping[str, str]) -> dict[str, str]:
     """
     found = dict(environment)
     installed = {Path(folder).resolve() for folder in site.getsitepackages()}
-    if _ROOT not in installed:  # a clone, which may be imported by its manage.py only
+    if _ROOT not in installed:  # a clone of the repository, not an installed package
         paths = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
         found["PYTHONPATH"] = os.pathsep.join(paths)
     return found

@@ -5,11 +5,11 @@ from importlib.util import find_spec
 
 
 def require_extra(extra: str, libraries: Sequence[str]) -> None:
-    """Do nothing where the libraries are there.
+    """Check that libraries are installed.
 
     Args:
-        extra: The extra of ``mochi-server`` that brings them.
-        libraries: The packages that are imported.
+        extra: The extra of ``mochi-server`` that installs them.
+        libraries: The import names of the packages.
 
     Raises:
         ValueError: One is missing; the message says how to install it.
@@ -25,5 +25,5 @@ def require_extra(extra: str, libraries: Sequence[str]) -> None:
 def _is_installed(library: str) -> bool:
     try:
         return find_spec(library) is not None
-    except ModuleNotFoundError:  # what it is in is missing
+    except ModuleNotFoundError:  # its parent package is missing
         return False

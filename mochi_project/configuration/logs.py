@@ -61,14 +61,14 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": settings.log_level},
         "loggers": {
             "django": to_root("INFO"),
-            # Its warnings are mistakes of callers (every 404), whom the response tells.
+            # Its warnings are client errors (every 404), which the response reports.
             "django.request": to_root("ERROR"),
             "django.server": to_root("INFO"),
             "django-q": to_root(in_detail),
-            # mochi-server itself says that it listens; a line costs more than many a request.
+            # mochi-server announces itself; a log line costs more than many a request.
             "uvicorn": to_root(in_detail),
             "uvicorn.error": to_root(in_detail),
-            # It puts a line together for every answer as long as anybody might read it.
+            # It formats a line for every response unless the logger is disabled.
             "uvicorn.access": {**to_root(in_detail), "propagate": settings.log_level == "DEBUG"},
             # Below WARNING these log headers, or whole calls with prompts.
             **{
@@ -116,7 +116,7 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
 
 
 def _on_one_line(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Escape what could end the line or steer the terminal: words of strangers may be in it."""
+    """Escape line breaks and terminal control characters, since lines may have untrusted text."""
     text = steering_escaped(str(record.get("event", ""))).replace("\n", "\\n")
     return {**record, "event": text}
 

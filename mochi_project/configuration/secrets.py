@@ -1,4 +1,4 @@
-"""Reads or makes the server's secrets in ``{data_dir}/.mochi``, shared by all processes."""
+"""Reads or creates the server's secrets in ``{data_dir}/.mochi``, shared by all processes."""
 
 import fcntl
 import os
@@ -16,10 +16,10 @@ MAX_SECRET_BYTES = 4096
 
 
 class LazySecret:
-    """A secret that is read, or made, when its text is first used.
+    """A secret that is read or created when its text is first used.
 
-    It behaves like a string (``check --deploy`` counts its characters). Only its truth value reads
-    nothing: libraries that test it during their import (django-q2) must leave no file behind.
+    It behaves like a string (``check --deploy`` counts its characters). Its truth value does not
+    read it, so that libraries that test it on import (django-q2) create no file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,30 +44,30 @@ class LazySecret:
         return f"LazySecret({str(self._path)!r})"  # never its text
 
     def startswith(self, prefix: str | tuple[str, ...]) -> bool:
-        """Return whether the text begins so, as ``str.startswith``."""
+        """Return whether the text begins with a prefix, as ``str.startswith``."""
         return str(self).startswith(prefix)
 
 
 def check_secret(path: Path) -> None:
-    """Check that a secret, if there is one, may be used.
+    """Check that an existing secret may be used.
 
     Raises:
-        UnsafeFileError: It is not a private file of this user.
+        UnsafeFileError: The file is not private to this user.
         OSError: The file can't be read.
     """
     _read(path)
 
 
 def ensure_secret(path: Path) -> str:
-    """Return the secret in ``path``; make it (43 characters, 0600) if there is none.
+    """Return the secret in ``path``; create it (43 characters, mode 0600) if there is none.
 
-    Processes that start together all get the same one: the first to write it wins. Missing
-    directories are made with mode 0700.
+    Processes that start concurrently get the same secret: the first to write it wins. Missing
+    directories are created with mode 0700.
 
     Raises:
-        UnsafeFileError: It is not a private file of this user.
-        OSError: The file can't be read or made.
-        StorageFull, StorageReadOnly: The directory takes no new file.
+        UnsafeFileError: The file is not private to this user.
+        OSError: The file can't be read or created.
+        StorageFull, StorageReadOnly: The directory can't be written to.
     """
     if secret := _read(path):
         return secret
@@ -75,7 +75,7 @@ def ensure_secret(path: Path) -> str:
     try:
         write_atomically(path, new, exclusive=True)
     except FileExistsError:
-        with _locked(path.parent):  # or several processes would each write their own
+        with _locked(path.parent):  # otherwise processes could each write their own
             if not _read(path):  # empty: left by hand or by a full disk
                 write_atomically(path, new)
     return _read(path)

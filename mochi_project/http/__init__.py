@@ -1,1 +1,1 @@
-"""Serves what all routes share: health, docs, OpenAPI, strict and large JSON."""
+"""Provides common HTTP features: health, docs, OpenAPI, strict and large JSON."""

@@ -1,4 +1,4 @@
-"""Logs a line for each request, when it has ended (``MOCHI_ACCESS_LOG``)."""
+"""Logs each completed request (``MOCHI_ACCESS_LOG``)."""
 
 import logging
 import time
@@ -14,12 +14,12 @@ logger = logging.getLogger(__name__)
 class AccessLog:
     """Serves an application and logs method, path, status, seconds and client of its requests.
 
-    Queries are left out: they may hold what people search for. The status is None where the client
-    left before the response began. Answers below ``/v1`` have a request id, which is logged, too.
+    Query strings are not logged, since they may contain search terms. The status is None if the
+    client disconnected before the response began. Request ids below ``/v1`` are logged, too.
 
     Args:
         app: The application.
-        proxies: Whose word on their clients' addresses is believed.
+        proxies: The proxies whose forwarded addresses are trusted.
     """
 
     def __init__(self, app: ASGIApp, proxies: TrustedProxies) -> None:

@@ -38,7 +38,7 @@ UPLOAD: dict[str, Any] = {
 
 
 class ArrivingFile:
-    """The file that a request brings.
+    """The file uploaded by a request.
 
     Args:
         request: The request.
@@ -51,16 +51,16 @@ class ArrivingFile:
 
     @property
     def name(self) -> str | None:
-        """Return what a form calls the file, once its bytes begin."""
+        """Return the file's name in a form, available once its bytes begin."""
         return self._form.name if self._form is not None else None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yield its bytes as they arrive, once.
+        """Yield the bytes as they arrive, once.
 
         Raises:
-            ValidationFailed: The request is a form that is broken or without one file.
+            ValidationFailed: The request is an invalid form, or one without exactly one file.
             Refused: The body is too large, too slow, or shorter than announced.
-            ClientLeft: The client left before it was complete.
+            ClientLeft: The client disconnected before it was complete.
         """
         arriving = _read_already(self._request) if self._body is None else self._body.pieces()
         content_type = self._request.headers.get("content-type", "")
@@ -74,13 +74,13 @@ class ArrivingFile:
                     yield piece
 
     async def drain(self) -> None:
-        """Throw away what still comes of a request that is refused."""
+        """Discard the rest of a refused request."""
         if self._body is not None:
             await self._body.drain()
 
 
 def refusal(error: Refused | ClientLeft) -> HttpResponse:
-    """Return the answer to a body that does not come in."""
+    """Return the response to a refused body."""
     code, message = "BAD_REQUEST", "The client left in the middle of an upload."
     if isinstance(error, Refused):
         code, message = error.code, error.message
@@ -88,7 +88,7 @@ def refusal(error: Refused | ClientLeft) -> HttpResponse:
 
 
 def problem(code: str, message: str, status: int) -> HttpResponse:
-    """Return an error answer."""
+    """Return an error response."""
     return HttpResponse(
         orjson.dumps(envelope(code, message)),
         status=status,
@@ -97,7 +97,7 @@ def problem(code: str, message: str, status: int) -> HttpResponse:
 
 
 def _form_files() -> "type[FormFile]":
-    """Return the reader of forms; its first import takes 8 ms, which no other request needs."""
+    """Return the form parser, imported on use, because the import takes 8 ms."""
     from sessions_app.uploads.form_file import FormFile  # noqa: PLC0415 - see above
 
     return FormFile

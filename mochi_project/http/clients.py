@@ -9,9 +9,9 @@ from mochi_project.wiring.services import get_services
 
 
 def client_of(request: HttpRequest) -> str | None:
-    """Return the client whose turns are counted; None where they are not counted.
+    """Return the client for the limit of turns; None if turns are not limited per client.
 
-    It is an address, also with a token: all clients share one token.
+    It is an address even with a token, because all clients share one token.
     """
     settings = get_services().settings
     scope = getattr(request, "scope", None)

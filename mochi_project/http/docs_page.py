@@ -61,7 +61,7 @@ class PackagedSwagger(DocsBase):
             "docExpansion": "list",
             "tryItOutEnabled": True,
             "persistAuthorization": True,
-            "validatorUrl": None,  # else the schema's address is sent to a public service
+            "validatorUrl": None,  # otherwise the schema's URL is sent to a public service
         }
         page = format_html(
             _PAGE,
@@ -76,7 +76,7 @@ class PackagedSwagger(DocsBase):
 
 
 async def asset_view(request: HttpRequest, name: str) -> HttpResponse:
-    """Serve one of the page's files. Its URL names the version, so browsers may keep it."""
+    """Serve one of the page's files, cacheable because its URL includes the version."""
     if request.method not in {"GET", "HEAD"}:
         return not_allowed(request.method, ["GET", "HEAD"])
     if name not in CONTENT_TYPES:

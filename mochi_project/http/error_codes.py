@@ -1,7 +1,7 @@
-"""Documents the error codes of each operation in the OpenAPI document, with an example of each.
+"""Documents the error codes of each operation in the OpenAPI document, with examples.
 
-The statuses are what a route declares; which codes stand behind them follows from what the
-operation is about. Codes of a status that the route does not declare are not said.
+Routes declare statuses; the codes of each status are derived from rules on methods and paths. Codes
+of statuses that a route does not declare are omitted.
 """
 
 import re
@@ -23,8 +23,7 @@ _TURNS_FAIL = (
 )
 _SETTINGS = "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID"
 
-# What an operation is about: a pattern for "METHOD path", and codes. The first one of a status is
-# its example where there is one alone.
+# Patterns for "METHOD path", with their codes. The first code of a status is its single example.
 _RULES: tuple[tuple[str, str], ...] = (
     ("/variant$", "VARIANT_NOT_FOUND"),
     ("GET .*/summary$", "SUMMARY_NOT_FOUND"),
@@ -78,7 +77,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 )
 
 _OF_STATUS = {404: "NOT_FOUND", 409: "SESSION_BUSY", 416: "BAD_REQUEST", 502: "SERVICE_UNAVAILABLE"}
-"""The codes of statuses that a route declares and no rule explains."""
+"""The default codes of statuses that a route declares and no rule covers."""
 
 _MESSAGES: dict[str, str] = {
     "VALIDATION_ERROR": "message: String should have at least 1 character",
@@ -164,11 +163,11 @@ def describe_errors(
 
     Args:
         path: The operation's path.
-        method: Its method.
-        operation: The operation; answers that have an example keep it.
-        common: The codes that it answers as all others do.
+        method: The operation's method.
+        operation: The operation; existing examples are kept.
+        common: The codes common to all operations.
         status_of: Returns the status of a code.
-        body_of: Makes the body of an answer from a code and a message.
+        body_of: Makes the body of a response from a code and a message.
     """
     codes = dict.fromkeys([*codes_of(path, method), *common])
     said = {}
@@ -186,7 +185,7 @@ def describe_errors(
 
 
 def codes_of(path: str, method: str) -> list[str]:
-    """Return the codes that an operation may answer, each once, its own first."""
+    """Return the error codes of an operation without duplicates, specific ones first."""
     operation = f"{method.upper()} {path}"
     found = (codes.split() for pattern, codes in _RULES if re.search(pattern, operation))
     return list(dict.fromkeys(code for codes in found for code in codes))

@@ -1,4 +1,4 @@
-"""Reports the health of the server and of what it works with."""
+"""Reports the health of the server and its dependencies."""
 
 import asyncio
 import os

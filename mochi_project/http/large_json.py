@@ -1,4 +1,4 @@
-"""Encodes answers of unknown size in a thread and sends large ones piece by piece."""
+"""Encodes responses of unknown size in a thread, and sends large ones in pieces."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from sessions_app.format.json_pieces import PIECE_BYTES, json_pieces
 
 WHOLE_BYTES = 256 * 1024
 TRIM_BYTES = 4 * 1024 * 1024
-"""From this size on, what the encoding of an answer took is worth giving back at once."""
+"""The response size from which on memory is returned to the system after encoding."""
 CONTENT_TYPE = "application/json; charset=utf-8"
 
 Work = Callable[[], Mapping[str, Any]]
@@ -25,10 +25,9 @@ ANY_NUMBER = nullcontext()
 
 
 async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
-    """Do the work and encode its result, both in a thread.
+    """Call ``work`` and encode its result, both in a thread.
 
-    Lists that may be long are ``Many``. The apps' ``payloads`` make the shapes; tests compare them
-    with what the routes declare.
+    Long lists are ``Many``. Tests compare the values with the schemas declared by routes.
     """
     encoding = await asyncio.to_thread(_Encoding, work, None)
     return _response(encoding, status)
@@ -37,14 +36,14 @@ async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
 async def answer_by_reading(
     read: Work, places: AbstractAsyncContextManager[object] = ANY_NUMBER
 ) -> HttpResponseBase:
-    """Answer like ``answer``, but make and send few answers over 8 MiB at a time.
+    """Answer like ``answer``, but limit concurrent responses over 8 MiB.
 
     Args:
-        read: The work, which changes nothing: it is done again where it was done in vain.
-        places: Entered while it is done. Who waits for a large answer's turn is in none.
+        read: The work, which must have no side effects, as a large response may call it twice.
+        places: Entered during the work, but not while waiting for a place among large responses.
 
     Raises:
-        TooManyLargeAnswers: There were too many for too long.
+        TooManyLargeAnswers: No place became free in time.
     """
     async with places:
         encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
@@ -53,7 +52,7 @@ async def answer_by_reading(
     large = get_services().large_answers
     waits = large.is_full
     if waits:
-        del encoding  # a request that waits holds no memory
+        del encoding  # free the memory while waiting
     place = await large.enter()
     try:
         if waits:
@@ -67,9 +66,9 @@ async def answer_by_reading(
 
 
 class _Encoding:
-    """Encodes an answer in a thread, up to a limit at first.
+    """Encodes a response in a thread, at first up to a limit.
 
-    Only its pieces stay in memory once it is complete.
+    Once complete, only the encoded pieces stay in memory.
     """
 
     def __init__(self, work: Work, limit: int | None) -> None:
@@ -82,7 +81,7 @@ class _Encoding:
         self._make(limit)
 
     def complete(self) -> None:
-        """Make the rest."""
+        """Encode the rest."""
         self._make(None)
 
     def _make(self, limit: int | None) -> None:
@@ -97,7 +96,7 @@ class _Encoding:
 
 
 def _cut(piece: bytes) -> Iterator[bytes]:
-    """Yield a piece in parts of which a connection that is slow can hold one."""
+    """Split a piece into parts that are small enough to buffer for a slow connection."""
     if len(piece) <= PIECE_BYTES:
         yield piece
         return
@@ -121,4 +120,4 @@ def _streamed(pieces: AsyncIterator[bytes], length: int, status: int = 200) -> H
 async def _send(pieces: deque[bytes]) -> AsyncIterator[bytes]:
     while pieces:
         yield pieces.popleft()
-        await asyncio.sleep(0)  # a client that reads fast keeps the loop from no other
+        await asyncio.sleep(0)  # so that a fast client does not starve others

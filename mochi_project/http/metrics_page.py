@@ -1,4 +1,4 @@
-"""Serves ``/metrics`` for Prometheus, where metrics are switched on."""
+"""Serves ``/metrics`` for Prometheus, if enabled."""
 
 import asyncio
 

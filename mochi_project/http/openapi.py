@@ -33,7 +33,7 @@ TAGS = {
     "AI SDK": "Streams and messages for `useChat` of the AI SDK.",
     "AG-UI": "AG-UI 1.0, for `HttpAgent` and CopilotKit.",
 }
-"""Each tag, and what its operations are about."""
+"""The tags with their descriptions."""
 
 # component name: (code, description, example of a message)
 _COMMON: dict[str, tuple[str, str, str]] = {
@@ -88,8 +88,8 @@ _OF_ROUTES_WITH_BODY = (
     "UnsupportedMediaType",
 )
 
-# Of parameters, by the first part of their path where a name means several things. The services
-# refuse what does not fit, in a path mostly as something that is not there.
+# Rules of parameters, by the first part of the path if a name is ambiguous. The services check
+# them; in a path, an invalid value is mostly reported as not found.
 _PARAMETER_RULES: dict[str, dict[str, dict[str, Any]]] = {
     "session_id": {"": {"pattern": SESSION_ID_PATTERN}},
     "after": {"": {"pattern": EVENT_ID_PATTERN}, "events": {"pattern": POSITION_PATTERN}},
@@ -109,7 +109,7 @@ _ERROR = {"$ref": _REF.format(model="ErrorResponse")}
 
 
 def describe_common_answers(schema: dict[str, Any]) -> None:
-    """Add to a schema, in place, what every route answers and how a token is sent."""
+    """Add the common responses and the authentication to a schema, in place."""
     components = schema["components"]
     error_schema = ErrorResponse.model_json_schema(ref_template=_REF)
     components["schemas"].update(error_schema.pop("$defs"))
@@ -139,12 +139,12 @@ def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
     contents = operation.get("requestBody", {}).get("content", {})
     if method == "post" and (content := contents.get("application/json")) is not None:
         body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
-        # The middleware takes no body for {}, which may be enough.
+        # The middleware treats a missing body as {}, which may be valid.
         operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
 
 
 def describe_parameters(path: str, operation: dict[str, Any]) -> None:
-    """Add to an operation's parameters, in place, what the code checks of them."""
+    """Add the constraints checked in code to an operation's parameters, in place."""
     first = path.removeprefix("/api").split("/")[2]
     for parameter in operation["parameters"]:
         rules = _PARAMETER_RULES.get(parameter["name"], {})
@@ -153,7 +153,7 @@ def describe_parameters(path: str, operation: dict[str, Any]) -> None:
 
 
 def _without_null(parameter: dict[str, Any]) -> None:
-    """Take null out of a parameter's schema: it would be sent as the text "null"."""
+    """Remove null from a parameter's schema, as it would be sent as the text "null"."""
     kinds = [kind for kind in parameter.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
         del parameter["anyOf"]
@@ -162,7 +162,7 @@ def _without_null(parameter: dict[str, Any]) -> None:
 
 def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     names = list(_OF_ALL_ROUTES)
-    if path.endswith(tuple(TOKEN_FREE_PATHS)):  # it may be offered below another path
+    if path.endswith(tuple(TOKEN_FREE_PATHS)):  # there may be a path prefix
         operation["security"] = []
     else:
         names += _OF_TOKEN_ROUTES
@@ -185,7 +185,7 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
 
 
 def _describe_sentences(operation: dict[str, Any]) -> None:
-    """Add to an operation's errors, in place, that they may be plain text."""
+    """Document, in place, that an operation's errors may be plain text."""
     sentence = {"schema": {"type": "string"}, "example": "A sentence that says what to change."}
     answers = operation["responses"]
     for status, answer in answers.items():

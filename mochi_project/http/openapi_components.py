@@ -5,19 +5,19 @@ from typing import Any
 
 
 def shape_components(schema: dict[str, Any]) -> None:
-    """Entitle components as they are named, and settle their defaults, in place."""
+    """Set the titles of components to their names, and adapt their defaults, in place."""
     for name, component in schema["components"]["schemas"].items():
-        component["title"] = name  # the name of the class that some generators make
+        component["title"] = name  # the class name used by some generators
         _settle_defaults(component, is_sent=name.endswith("Out"))
         _keep_one_type(component)
 
 
 def _settle_defaults(component: dict[str, Any], *, is_sent: bool) -> None:
-    """Say defaults in words: generators take a field with a default for one that is always there.
+    """Move defaults to descriptions: generators treat a field with a default as always present.
 
     Args:
         component: The component.
-        is_sent: Whether the server sends it; then a constant is always there.
+        is_sent: Whether the server sends it; then constants are always present.
     """
     for name, field in component.get("properties", {}).items():
         if "default" not in field or name in component.get("required", ()):
@@ -31,7 +31,7 @@ def _settle_defaults(component: dict[str, Any], *, is_sent: bool) -> None:
 
 
 def _keep_one_type(component: dict[str, Any]) -> None:
-    """Write what fields need each other as a condition: generators make an ``anyOf`` many types."""
+    """Express dependent fields as a condition: for an ``anyOf``, generators make several types."""
     if "properties" not in component:
         return
     rules = {name: component.pop(name) for name in ("anyOf", "allOf") if name in component}

@@ -1,4 +1,4 @@
-"""Serves the chat page at ``/``, where it is switched on; else ``/`` leads to the docs."""
+"""Serves the chat page at ``/``, if enabled; otherwise ``/`` redirects to the docs."""
 
 import asyncio
 
@@ -14,11 +14,11 @@ CONTENT_SECURITY_POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Nothing runs but the page's own files, and no text can become markup (Trusted Types)."""
+"""Allows only the page's own files to run, and no text to become markup (Trusted Types)."""
 
 
 async def index_view(request: HttpRequest) -> HttpResponse:
-    """Serve the chat page, or lead to the docs."""
+    """Serve the chat page, or redirect to the docs."""
     if request.method not in {"GET", "HEAD"}:
         return not_allowed(request.method, ["GET", "HEAD"])
     if not settings.MOCHI.serves_playground:
@@ -41,6 +41,6 @@ async def _file(name: str) -> HttpResponse:
         content_type=chat_page.CONTENT_TYPES[name],
         headers={
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "Cache-Control": "no-cache",  # a new release brings new files under the same names
+            "Cache-Control": "no-cache",  # file names stay the same in new releases
         },
     )

@@ -1,4 +1,4 @@
-"""Parses request bodies as strict JSON: ambiguous texts mean something else to other parsers."""
+"""Parses request bodies as strict JSON, refusing texts on which parsers disagree."""
 
 import json
 from typing import Any
@@ -23,14 +23,14 @@ class StrictJsonParser(Parser):
     """Parses bodies for Ninja with :func:`parse_json`."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
-        """Return the body's object, ``{}`` when there is no body.
+        """Return the body's object, or ``{}`` without a body.
 
-        Anything but an object is refused here: Ninja reads a schema's fields from any value, so
-        that a list would be a request with nothing but defaults.
+        Other values are refused here: Ninja reads a schema's fields from any value, so a list would
+        count as a request with defaults only.
 
         Raises:
             MalformedBodyError: The message says what is wrong, and where.
-            ValidationFailed: The body is JSON and no object.
+            ValidationFailed: The body is valid JSON but not an object.
         """
         if not request.body:
             return {}
@@ -46,7 +46,7 @@ class StrictJsonParser(Parser):
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text in UTF-8.
+    """Parse a JSON text in UTF-8.
 
     Stricter than :func:`json.loads`: no ``NaN`` or ``Infinity``, no number beyond a float, no key
     twice in an object, no lone surrogate, at most ``MAX_NESTING`` levels.
@@ -64,7 +64,7 @@ def parse_json(data: bytes) -> Any:
         ) from error
     except RecursionError as error:
         raise _too_deep() from error
-    except ValueError as error:  # int() refuses to read thousands of digits
+    except ValueError as error:  # int() refuses thousands of digits
         raise MalformedBodyError("The body has a number with too many digits.") from error
     if data.count(b"[") + data.count(b"{") > MAX_NESTING and _is_deeper(value, MAX_NESTING):
         raise _too_deep()

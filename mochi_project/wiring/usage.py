@@ -1,4 +1,4 @@
-"""Builds the ledger of usage, and the prices of models."""
+"""Builds the usage ledger and the price list of models."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,13 @@ from usage_app.reports import UsageReports
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Holds what is known of usage in this process.
+    """Holds the usage services of this process.
 
     Attributes:
         ledger: The records of all processes of the data directory.
-        prices: What models cost.
+        prices: The prices of models.
         recorder: Records the model calls of this process.
-        reports: Sums up the ledger.
+        reports: Summarizes the ledger.
     """
 
     ledger: Ledger
@@ -29,12 +29,12 @@ class Usage:
 
 
 def usage_dir(settings: MochiSettings) -> Path:
-    """Return where the ledger is."""
+    """Return the directory of the ledger."""
     return settings.resolved_state_dir / "usage"
 
 
 def prices_path(settings: MochiSettings) -> Path:
-    """Return where the user's prices are."""
+    """Return the path of the user's price list."""
     return settings.resolved_data_dir / NAME
 
 
@@ -49,6 +49,6 @@ def build_prices(settings: MochiSettings) -> PriceList:
 
 
 def build_usage(settings: MochiSettings) -> Usage:
-    """Build all; opens nothing, and starts no thread."""
+    """Build the usage services; opens nothing and starts no thread."""
     ledger, prices = build_ledger(settings), build_prices(settings)
     return Usage(ledger, prices, UsageRecorder(ledger, prices), UsageReports(ledger))
