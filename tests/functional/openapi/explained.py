@@ -109,7 +109,8 @@ REFUSALS = [
 ]
 _OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
 _OF_BODIES = {"ITEM_NOT_FOUND", "ATTACHMENT_NOT_FOUND"}
-_EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
+# Messages quote what was sent, newlines too.
+_EXPLAINED = [(code, re.compile(words, re.DOTALL)) for code, words, _ in REFUSALS]
 
 
 def _error_of(response: Any) -> tuple[str, str]:
