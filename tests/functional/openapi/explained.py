@@ -29,7 +29,7 @@ REFUSALS = [
         r"Invalid value for '(model|think|selectedTools)",
         "forwardedProps may be anything, but for the few that mean something",
     ),
-    ("INVALID_MESSAGE_INDEX", r"message", "whether the session has that message, and who wrote it"),
+    ("INVALID_MESSAGE_INDEX", r"", "whether the session has that message, and who wrote it"),
     (
         "VALIDATION_ERROR",
         r"'to' is before 'from'|is not a day",
