@@ -21,6 +21,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mochi_project.memory.release import map_large_buffers
+
 if TYPE_CHECKING:
     from mochi_project.background.cluster import WholeCluster
 
@@ -108,6 +110,7 @@ def main() -> None:
     """Run the worker; the arguments are the lifeline's descriptor and ``work``'s seconds."""
     os.umask(0o077)
     os.nice(NICENESS)  # chats have priority
+    map_large_buffers()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
     lifeline = socket.socket(fileno=int(sys.argv[1]))
     lifeline.set_inheritable(False)

@@ -23,6 +23,7 @@ from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
+from mochi_project.memory.release import map_large_buffers
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.loop_watch import watch_loop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
@@ -137,6 +138,7 @@ class MochiApplication:
         async with self._starting:
             if self._loop is loop:
                 return
+            map_large_buffers()
             names = names_at_start(self._settings)
             for sentence in (*variable_warnings(names).values(), *self._settings.trust.notes):
                 logger.warning(sentence)
