@@ -22,7 +22,7 @@ def map_large_buffers() -> bool:
 
     By default glibc raises this threshold to the size of freed buffers, up to 32 MiB, and keeps
     twice as much at the end of the arena of each thread, where not even trimming frees it. Works
-    only on Linux with glibc. Source: mallopt(3), "M_MMAP_THRESHOLD".
+    only on Linux with glibc. Source: mallopt(3), "M_MMAP_THRESHOLD"; docs/decisions/0107.
 
     Returns:
         Whether glibc does so.
