@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.sessions_app.attachments import images
+
 pytestmark = pytest.mark.slow
 
 TURNS = int(os.environ.get("MOCHI_E2E_GROWTH_TURNS", "600"))
@@ -37,6 +39,8 @@ def add(a: int, b: int) -> int:
     return a + b
 '''
 CALL = {"tool_call": [{"name": "add", "args": {"a": 1, "b": 2}}]}
+
+PICTURE = images.png(padding=100_000)
 
 Script = Callable[..., str]
 
@@ -66,6 +70,7 @@ class Visitor:
         self._call_a_tool(calling)
         self._approve(asking)
         self._look_around(plain)
+        self._send_files()
         for session_id in (plain, calling, asking):
             assert self._chat.http.delete(f"/sessions/{session_id}").status_code == 204
 
@@ -131,6 +136,17 @@ class Visitor:
             assert self._chat.http.get(f"/sessions/{session_id}{path}").status_code == 200
         assert self._chat.http.get("/sessions", params={"q": "hello"}).status_code == 200
         assert self._chat.http.get("/sessions/0123456789").status_code == 404
+
+    def _send_files(self) -> None:
+        uploaded = self._chat.http.post("/attachments", content=PICTURE)
+        assert uploaded.status_code in {200, 201}, uploaded.text
+        picture = uploaded.json()["id"]
+        assert self._chat.http.get(f"/attachments/{picture}").content == PICTURE
+        assert self._chat.http.post("/attachments", content=PICTURE[:20]).status_code == 422
+        exported = self._chat.http.get("/export", params={"format": "zip"})
+        assert exported.status_code == 200, exported.text
+        imported = self._chat.http.post("/import", content=b"[]")
+        assert imported.status_code in {200, 503}  # imports run one by one
 
     def _post(self, session_id: str, message: str) -> Any:
         return self._chat.http.post(f"/chat/{session_id}", json={"message": message})
