@@ -1,5 +1,6 @@
 """CI, hooks and editor settings name commands, versions and files that are there."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -127,7 +128,8 @@ def test_ci_waits_for_each_step_that_it_begins_beside_others() -> None:
 
 def test_hooks_are_commands_that_are_there() -> None:
     (local,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    programs = Path(sys.executable).parent
+    # An environment on top of another one finds the programs of both on its path.
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
     assert local["repo"] == "local"
     for hook in local["hooks"]:

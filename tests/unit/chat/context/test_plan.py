@@ -309,7 +309,9 @@ def test_planning_costs_what_is_sent_and_not_what_is_stored():
         messages, name = tuple(conversation(turns, size=40)), f"{turns:010x}"
         state, planned = carried_out(messages, session_id=name)
         asked = UserMessage(content="And now?", message_id="new", timestamp=when(turns))
-        steps.append(steps_of(partial(plan, (*messages, asked), state=state, session_id=name)))
+        planning = partial(plan, (*messages, asked), state=state, session_id=name)
+        steps_of(planning)  # since Python 3.12, the first run counts only a part
+        steps.append(steps_of(planning))
         assert len(planned.messages) < 30
     assert steps[1] < 1.2 * steps[0]
 
