@@ -5,7 +5,7 @@
     {directory}/2026-11.jsonl
 
 Every process of the data directory appends. Lines are not synced: a power cut may take the last
-ones. Readers leave out what is torn, foreign, or of a later version (docs/decisions/0086).
+ones. Readers skip lines that are incomplete, unknown, or of a later version (docs/decisions/0086).
 """
 
 import os
@@ -33,13 +33,13 @@ Cursor = Mapping[str, int]
 class MonthFile:
     """A month's file of the ledger, open for appending.
 
-    What it does goes to the system's cache of pages, which takes microseconds: less than handing it
-    to a thread, so the event loop may do it.
+    Writes go to the page cache in microseconds, less than a switch to a thread takes, so they are
+    allowed on the event loop.
 
     Args:
         month: The month: ``2026-11``.
-        descriptor: The file, opened for appending and reading; closed with this, or when nobody
-            has this any more.
+        descriptor: The file, opened for appending and reading; closed by ``close``, or when this
+            object is collected.
     """
 
     def __init__(self, month: str, descriptor: int) -> None:
@@ -49,14 +49,14 @@ class MonthFile:
 
     @property
     def is_there(self) -> bool:
-        """Return whether others find the file; it may have been deleted meanwhile."""
+        """Return whether the file still exists under its name."""
         return os.fstat(self._descriptor).st_nlink > 0
 
     def append(self, records: Sequence[UsageRecord]) -> None:
-        """Append records, in one write each.
+        """Append records, each in one write.
 
         Raises:
-            OSError: Not all of them are written.
+            OSError: Some records could not be written.
         """
         lines = [line for line in map(line_of, records) if len(line) < LINE_BYTES]
         if lines and _is_torn(self._descriptor):
@@ -74,17 +74,17 @@ class Ledger:
     """The ledger of a data directory. Blocks.
 
     Args:
-        directory: Where its files are; made with the first line.
+        directory: The directory of its files; created with the first line.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def append(self, records: Sequence[UsageRecord]) -> None:
-        """Append records, each to the file of its month, in one write each.
+        """Append records, each in one write to the file of its month.
 
         Raises:
-            OSError: Not all of them are written.
+            OSError: Some records could not be written.
         """
         by_month: dict[str, list[UsageRecord]] = {}
         for record in records:
@@ -94,7 +94,7 @@ class Ledger:
                 file.append(of_month)
 
     def open(self, month: str) -> MonthFile:
-        """Open the file of a month for appending; it is made if it is not there.
+        """Open the file of a month for appending, and create it if necessary.
 
         Raises:
             OSError: It can't be opened.
@@ -107,7 +107,7 @@ class Ledger:
         return MonthFile(month, descriptor)
 
     def months(self) -> list[str]:
-        """Return the months of which there are files, the oldest first."""
+        """Return the months that have files, the oldest first."""
         try:
             names = os.listdir(self.directory)  # noqa: PTH208
         except FileNotFoundError:
@@ -115,11 +115,11 @@ class Ledger:
         return sorted(found[1] for name in names if (found := _NAME.fullmatch(name)))
 
     def size(self, month: str) -> int:
-        """Return how many bytes the file of a month has."""
+        """Return the size of a month's file in bytes."""
         return self.identity(month)[1]
 
     def identity(self, month: str) -> tuple[int, int]:
-        """Return which file a month has, and its size; zeros for none."""
+        """Return inode and size of a month's file; zeros without a file."""
         try:
             found = self._path(month).lstat()
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class Ledger:
         return found.st_ino, found.st_size
 
     def read(self, first: str = "", last: str = "9999-12") -> Iterator[UsageRecord]:
-        """Yield the records of some months, the oldest month first, a line at a time.
+        """Yield the records of a range of months, the oldest month first.
 
         Args:
             first: The first month: ``2026-11``.
@@ -144,7 +144,7 @@ class Ledger:
                 yield record
 
     def follow_month(self, month: str, start: int) -> Iterator[tuple[UsageRecord | None, int]]:
-        """Yield what each line of a month holds, if anything, and where it ends.
+        """Yield the record of each line of a month (None if unreadable) and the offset of its end.
 
         Args:
             month: The month: ``2026-11``.
@@ -156,14 +156,14 @@ class Ledger:
     def read_since(
         self, cursor: Cursor, most: int | None = None
     ) -> tuple[list[UsageRecord], Cursor]:
-        """Return the records behind a place, and the place behind them.
+        """Return the records after a position, and the position after them.
 
-        Lines that another process still writes come with a later call. Months before the newest two
-        of the cursor are not looked at again.
+        Incomplete lines are returned by a later call. Months before the newest two of the cursor
+        are not checked again.
 
         Args:
-            cursor: The place.
-            most: The most lines to read; None for all.
+            cursor: The position.
+            most: The maximum number of lines; None for all.
         """
         places = dict(cursor)
         oldest = min(sorted(places)[-2:], default="")
@@ -182,7 +182,7 @@ class Ledger:
         return records, places
 
     def end(self, month: str) -> Cursor:
-        """Return the place behind what is there of a month and those before."""
+        """Return the position after the current end of a month and those before."""
         return {each: self._end(each) for each in self.months() if each <= month}
 
     def _path(self, month: str) -> Path:
@@ -192,7 +192,7 @@ class Ledger:
         return max((end for _, end in self._lines(month, 0)), default=0)
 
     def _lines(self, month: str, start: int) -> Iterator[tuple[bytes, int]]:
-        """Yield the whole lines of a month from a byte on, and where each ends."""
+        """Yield the complete lines of a month from an offset on, and the offset of each end."""
         try:
             descriptor = os.open(self._path(month), _READ)
         except FileNotFoundError:
@@ -211,6 +211,6 @@ class Ledger:
 
 
 def _is_torn(descriptor: int) -> bool:
-    """Return whether the file's last line has no end: a disk was full, or the power failed."""
+    """Return whether the last line is incomplete, after a full disk or a power failure."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

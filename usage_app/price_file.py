@@ -45,7 +45,7 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cache_write_per_million: Decimal | None = None
 
     def cost_of(self, tokens: Finished) -> Decimal | None:
-        """Return what a call costs; None where its tokens are not known."""
+        """Return the cost of a call; None if its tokens are unknown."""
         sent, answered = tokens.prompt_eval_count, tokens.eval_count
         if sent is None or answered is None:
             return None
@@ -78,11 +78,11 @@ class PriceTable:
         self._patterns = [(_literal(name), prices[name]) for name in patterns]
 
     def __len__(self) -> int:
-        """Return how many models and patterns have prices."""
+        """Return the number of models and patterns with prices."""
         return len(self._exact) + len(self._patterns)
 
     def find(self, name: str) -> ModelPrices | None:
-        """Return the prices of the model with this name, its provider in front."""
+        """Return the prices of a model, named with its provider."""
         found = self._exact.get(name)
         if found is not None:
             return found

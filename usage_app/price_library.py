@@ -1,4 +1,4 @@
-"""Looks up prices in ``genai-prices``; importing this module loads 1.7 MB of data, in 0.3 s."""
+"""Looks up prices in ``genai-prices``. Importing this module loads 1.7 MB of data in 0.3 s."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ _Found = tuple[Provider, ModelInfo] | None
 
 
 class PriceLibrary:
-    """The prices of the library; making it loads them."""
+    """The prices of the library, loaded by the constructor."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], _Found] = {}
@@ -22,11 +22,11 @@ class PriceLibrary:
         self.cost_of("openai", "gpt-5.1", Finished("stop", 1, 1))
 
     def knows(self, provider: str, model: str) -> bool:
-        """Return whether a model was looked up already, which takes milliseconds."""
+        """Return whether a model was looked up before; a lookup takes milliseconds."""
         return (provider, model) in self._found
 
     def look_up(self, provider: str, model: str) -> _Found:
-        """Return the facts of a model; None if the library has none."""
+        """Return a model's entry; None if the library does not have it."""
         key = provider, model
         if key in self._found:
             return self._found[key]
@@ -40,12 +40,12 @@ class PriceLibrary:
         return found
 
     def cost_of(self, provider: str, model: str, tokens: Finished) -> Decimal | None:
-        """Return what a call costs now; None where the model or the tokens are not known.
+        """Return the cost of a call now; None if the model or its tokens are unknown.
 
         Args:
             provider: A vendor, by the library's name.
             model: The model's name.
-            tokens: The tokens as the vendor counted them.
+            tokens: The tokens, as counted by the vendor.
         """
         sent, answered = tokens.prompt_eval_count, tokens.eval_count
         found = self.look_up(provider, model)

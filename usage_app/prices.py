@@ -1,7 +1,7 @@
 """Computes the cost of model calls, by ``prices.json``, else by the library ``genai-prices``.
 
-The library is imported with the first call of a vendor that it knows, in a thread; it never asks
-the network. Models of Ollama cost nothing; what neither knows is unknown, and never 0.
+The library is imported in a thread with the first call of a vendor that it knows; it never uses the
+network. Ollama's models are free; the cost of a model that neither knows is unknown, never 0.
 """
 
 import logging
@@ -37,10 +37,10 @@ class PriceList:
     """The prices of one process; implements ``models_app.prices.Prices``. Thread-safe.
 
     Args:
-        path: ``prices.json``; changes of it hold from the next ``refresh`` on.
+        path: ``prices.json``; changes apply from the next ``refresh`` on.
 
     Attributes:
-        problem: Why the file can't be used; None if it can, or is not there.
+        problem: Why the file is invalid; None if it is valid or missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,16 +54,16 @@ class PriceList:
 
     @property
     def own(self) -> int:
-        """The number of models and patterns that have prices in the file."""
+        """The number of models and patterns with prices in the file."""
         return len(self._table)
 
     def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
-        """Return what a call costs in US dollars; None where that is not known, or not yet."""
+        """Return the cost of a call in US dollars; None if it is unknown or not loaded yet."""
         price = self.price_of(provider, model, tokens)
         return None if price is None else price.amount
 
     def price_of(self, provider: str, model: str, tokens: Finished) -> Price | None:
-        """Return what a call costs, as far as the prices are loaded; None where it is not known."""
+        """Return the price of a call from the loaded prices; None if it is unknown."""
         own = self._table.find(f"{provider}:{model}")
         if own is not None:
             cost = own.cost_of(tokens)
@@ -76,11 +76,11 @@ class PriceList:
         return None if cost is None else Price(cost, "genai-prices")
 
     def are_due(self, provider: str, model: str) -> bool:
-        """Return whether those of a model are to be loaded, or looked at again after a while."""
+        """Return whether the prices of a model should be loaded or refreshed."""
         return time.monotonic() >= self._due or self._needs_library(provider, model)
 
     def load(self, provider: str, model: str) -> None:
-        """Load what knows the prices of a model: the file, and the library if need be. Blocks."""
+        """Load the prices of a model from the file, and import the library if necessary. Blocks."""
         self.refresh()
         if self._needs_library(provider, model):
             with self._lock:
@@ -91,7 +91,7 @@ class PriceList:
     def refresh(self) -> None:
         """Read ``prices.json`` again if it has changed. Blocks for moments.
 
-        If it can't be used there are no prices of the user's; ``problem`` says why, and the log.
+        If the file is invalid its prices are ignored; ``problem`` and the log say why.
         """
         self._due = time.monotonic() + FRESH_SECONDS
         stamp = self._look()
@@ -106,7 +106,7 @@ class PriceList:
             self._stamp = stamp
 
     def _needs_library(self, provider: str, model: str) -> bool:
-        """Return whether the library alone can know a model, and has not looked it up yet."""
+        """Return whether only the library can know a model, and it was not looked up yet."""
         return (
             provider in VENDORS
             and (self._library is None or not self._library.knows(provider, model))
@@ -132,7 +132,7 @@ def _load_library() -> "PriceLibrary | _NoLibrary":
 
 
 class _NoLibrary:
-    """Stands for a library that can't be used: it knows no price."""
+    """Replaces a library that can't be imported; has no prices."""
 
     def knows(self, provider: str, model: str) -> bool:  # noqa: ARG002 - as the library's
         return True

@@ -1,7 +1,7 @@
-"""Defines the record that is kept of a model call: a line of the ledger. Pure.
+"""Defines the record of a model call, which is a line of the ledger. Pure.
 
-A line is a JSON object. ``v`` is the version of its form: readers skip lines of later versions, and
-of this one leave out the fields that they do not know.
+A line is a JSON object. ``v`` is the version of the format: readers skip lines of later versions,
+and ignore unknown fields of this one.
 """
 
 from datetime import UTC, datetime
@@ -26,28 +26,28 @@ _DAY = len("2026-11-22")
 
 
 class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A model call that has ended, as the ledger keeps it. What is not known is left out.
+    """The record of a model call that has ended. Unknown values are left out.
 
     Attributes:
-        v: The version of the form.
+        v: The version of the format.
         t: When it ended: UTC, ISO 8601 with milliseconds and ``Z``.
         provider: The provider: ``ollama``, or a vendor's name.
-        model: The model's name, without a provider in front.
-        purpose: What it was asked for.
+        model: The model's name, without its provider.
+        purpose: The purpose of the call.
         status: ``ok``, ``cancelled``, or the code of the error that ended it.
-        ms: How long it took, in milliseconds.
-        call_id: The call's id, which no other line has.
+        ms: The duration in milliseconds.
+        call_id: The unique id of the call.
         ttft_ms: The time to its first output; None if there was none.
         session_id: The session that it was made for.
         turn_id: The turn that it was made for.
-        input: Tokens of the request, the cached ones and those of ``cache_write`` included.
-        output: Tokens of the answer, reasoning included.
-        cached: Tokens of the request that the provider had cached.
-        cache_write: Tokens of the request that the provider put into its cache.
-        reasoning: Tokens of the answer that were reasoning.
-        images: How many images the request had.
-        cost_usd: What it cost in US dollars: a decimal number.
-        price_source: What said so.
+        input: Prompt tokens, including ``cached`` and ``cache_write``.
+        output: Completion tokens, including reasoning.
+        cached: Prompt tokens read from the provider's cache.
+        cache_write: Prompt tokens written to the provider's cache.
+        reasoning: Reasoning tokens.
+        images: The number of images in the request.
+        cost_usd: The cost in US dollars: a decimal number.
+        price_source: The source of the price.
     """
 
     v: Literal[1]
@@ -82,19 +82,19 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def full_name(self) -> str:
-        """The model's name with its provider in front, as requests name it; Ollama's plain."""
+        """The model's name as in requests: with its provider, except Ollama."""
         return full_name(self.provider, self.model)
 
     @property
     def cost(self) -> Decimal | None:
-        """The cost in US dollars, if it is known."""
+        """The cost in US dollars; None if it is unknown."""
         return None if self.cost_usd is None else read_money(self.cost_usd)
 
     @property
     def is_unpriced(self) -> bool:
-        """Return whether the call may have a cost that is not known.
+        """Return whether the call may have an unknown cost.
 
-        A call that failed before the model said anything cost nothing.
+        A call that failed before the model produced output cost nothing.
         """
         if self.cost is not None:
             return False
@@ -102,7 +102,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 def full_name(provider: str, model: str) -> str:
-    """Return a model's name with its provider in front, as requests name it; Ollama's plain."""
+    """Return a model's name as in requests: with its provider, except Ollama."""
     return model if provider == "ollama" else f"{provider}:{model}"
 
 
@@ -111,7 +111,7 @@ def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
 
     Args:
         call: The call.
-        price: What it cost; None if that is not known.
+        price: Its price; None if it is unknown.
     """
     start, tokens = call.start, call.tokens
     caller = start.caller
@@ -155,12 +155,12 @@ _decoder = decoder_of(UsageRecord)
 
 
 def line_of(record: UsageRecord) -> bytes:
-    """Return a record as a line, with its end."""
+    """Return a record as a line, including the newline."""
     return _encoder.encode(record) + b"\n"
 
 
 def read_line(line: bytes) -> UsageRecord | None:
-    """Return the record of a line; None if it is torn, foreign, or of a later version."""
+    """Return the record of a line; None if it is incomplete, unknown, or of a later version."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Records model calls in the ledger as they end; what takes longer is left to a thread."""
+"""Records model calls in the ledger when they end; slow work is done in a thread."""
 
 import asyncio
 import atexit
@@ -20,9 +20,9 @@ _CLOSE_SECONDS = 5.0
 class UsageRecorder:
     """Appends a record of each model call to the ledger; a ``ModelCallObserver``.
 
-    A record is written before anybody is told that the call has ended, so what a client saw is in
-    the ledger. A thread loads prices and opens files; it starts with the first call. With a disk
-    that is full or read-only records are lost and counted, and calls go on.
+    A record is written before the end of the call is reported, so every answer that a client saw is
+    in the ledger. A thread loads prices and opens files; it starts with the first call. If the disk
+    is full or read-only, records are lost and counted, and calls continue.
 
     Args:
         ledger: Where the records go.
@@ -30,7 +30,7 @@ class UsageRecorder:
             it ends.
 
     Attributes:
-        lost: How many records could not be written.
+        lost: The number of records that could not be written.
     """
 
     def __init__(self, ledger: Ledger, prices: PriceList) -> None:
@@ -47,14 +47,14 @@ class UsageRecorder:
         self._is_failing = False
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
-        """Have the prices of the model loaded meanwhile."""
+        """Start loading the prices of the model."""
         if not self._is_running():
             await asyncio.to_thread(self._begin)
         if self._prices.are_due(start.provider, start.model):
             self._queue.put(start)
 
     def model_called(self, call: ModelCall, /) -> None:
-        """Record the call, in the thread where its price or the file is not there yet."""
+        """Record the call; in the thread if its price or the file is not loaded yet."""
         start, file = call.start, self._file
         if file is None or self._prices.are_due(start.provider, start.model):
             self._queue.put(call)
@@ -71,14 +71,14 @@ class UsageRecorder:
             self._note_success()
 
     def flush(self) -> None:
-        """Wait until all calls that have ended are recorded, or lost. Blocks."""
+        """Wait until all calls that have ended are recorded or lost. Blocks."""
         if self._is_running():
             done = threading.Event()
             self._queue.put(done)
             done.wait(_CLOSE_SECONDS)
 
     def close(self) -> None:
-        """Record what is left, and end the thread; a later call starts it anew. Blocks."""
+        """Record what is left and stop the thread; a later call restarts it. Blocks."""
         with self._starting:
             thread = self._thread
             if thread is not None and self._is_running():
@@ -141,7 +141,7 @@ class UsageRecorder:
             self._note_success()
 
     def _keep_open(self, month: str) -> None:
-        """Open the file of the month in which calls end now, for those that come."""
+        """Open the file of the current month, for the next calls."""
         file = self._file
         if file is None or file.month != month or not file.is_there:
             self._file = self._ledger.open(month)

@@ -15,7 +15,7 @@ MOST_GROUPS = 10_000
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The days that are summed up, both included, and how they are grouped."""
+    """The first and last day of a report (inclusive), and its grouping."""
 
     first: str
     last: str
@@ -28,20 +28,20 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Sums(msgspec.Struct, kw_only=True, gc=False):
-    """The sums of several calls; what is not known of a call adds nothing.
+    """The sums of several calls; unknown values count as nothing.
 
     Attributes:
-        requests: How many calls there were.
-        failed: How many of them ended with an error, or were cancelled.
-        input: Tokens of the requests.
-        output: Tokens of the answers.
-        cached: Tokens of the requests that providers had cached.
-        cache_write: Tokens of the requests that providers put into their caches.
-        reasoning: Tokens of the answers that were reasoning.
-        images: Images of the requests.
+        requests: The number of calls.
+        failed: The number of calls that failed or were cancelled.
+        input: Prompt tokens.
+        output: Completion tokens.
+        cached: Prompt tokens read from providers' caches.
+        cache_write: Prompt tokens written to providers' caches.
+        reasoning: Reasoning tokens.
+        images: Images in the requests.
         cost: The known costs in US dollars.
-        priced: How many calls have a known cost.
-        unpriced: How many may have cost something that nobody knows.
+        priced: The number of calls of known cost.
+        unpriced: The number of calls of unknown cost.
     """
 
     requests: int = 0
@@ -80,7 +80,7 @@ class Sums(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """Says which calls are one entry of a table."""
+    """The key of an entry of a table, which calls share."""
 
     day: str
     provider: str
@@ -110,7 +110,7 @@ def add_to(table: Table, record: UsageRecord, *, with_session: bool) -> None:
     Args:
         table: The table.
         record: The call.
-        with_session: Whether calls of different sessions are different entries.
+        with_session: Whether entries are kept by session.
     """
     session_id = record.session_id if with_session else None
     key = Key(record.day, record.provider, record.model, record.purpose, session_id)
@@ -132,7 +132,7 @@ class Reporter:
     """Gathers a report from tables.
 
     Args:
-        wanted: What it is about.
+        wanted: The days and the grouping.
     """
 
     def __init__(self, wanted: Wanted) -> None:
@@ -140,7 +140,7 @@ class Reporter:
         self._groups: dict[Values, Sums] = {}
 
     def add(self, entries: Iterable[tuple[Key, Sums]]) -> None:
-        """Add the entries of a table that are wanted.
+        """Add the entries of a table that belong to the report.
 
         Raises:
             ValidationFailed: There are too many groups.

@@ -1,7 +1,7 @@
-"""Reads the ledger for reports, line by line, and each line once where it can.
+"""Reads the ledger for reports, and caches sums so that most lines are read once.
 
-A month's table without sessions is small, so tables are kept, and go on where their file went on.
-Reports by session read their months anew.
+A month's table without sessions is small, so it is cached and updated with new lines.
+Reports by session read their months again.
 """
 
 import threading
@@ -17,7 +17,7 @@ _PIECE = 5_000
 
 @dataclass(slots=True)
 class _Month:
-    """The table of a month as far as its file was read."""
+    """The table of a month, up to the offset that was read."""
 
     file: int
     place: int = 0

@@ -1,4 +1,4 @@
-"""Declares the parameters and the answer of the usage report."""
+"""Declares the parameters and the response of the usage report."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -41,7 +41,7 @@ class UsageParams(Schema):
     )
 
     def wanted(self) -> Wanted:
-        """Return what the report is about.
+        """Return the days and the grouping of a report.
 
         Raises:
             ValidationFailed: There is no such day, or the last one is before the first one.
@@ -87,7 +87,7 @@ class UsageSumsOut(BaseModel):
 
 
 class UsageGroupOut(UsageSumsOut):
-    """The sums of a group; it has the fields that `group_by` names."""
+    """The sums of a group; has the fields named by `group_by`."""
 
     day: str | None = None
     model: str | None = Field(None, description="With its provider in front, unless that is Ollama")

@@ -21,10 +21,10 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     """Something that counts against budgets: a call, or the sum of several.
 
     Attributes:
-        requests: Calls of models.
-        tokens: Of requests and answers.
-        cost_usd: What they cost, as far as that is known.
-        unpriced: Calls whose price is not known.
+        requests: Model calls.
+        tokens: Prompt and completion tokens.
+        cost_usd: Their known costs in US dollars.
+        unpriced: Calls of unknown price.
     """
 
     requests: int = 0
@@ -42,7 +42,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_free(self) -> bool:
-        """Return whether it is known to cost nothing."""
+        """Return whether the use is known to be free."""
         return not self.unpriced and not self.cost_usd
 
 
@@ -63,7 +63,7 @@ class Scope(
     provider: str | None = None
 
     def covers(self, provider: str, model: str) -> bool:
-        """Return whether it covers the calls of a model, which bears no provider in front."""
+        """Return whether the scope covers calls of a model, named without its provider."""
         if self.provider is not None:
             return self.provider == provider
         if self.model is None:
@@ -72,12 +72,12 @@ class Scope(
         return any(fnmatchcase(name, pattern) for name in _names_of(provider, model))
 
     def __str__(self) -> str:
-        """Return the scope in words."""
+        """Return a description of the scope."""
         return self.model or self.provider or "all models"
 
 
 def _names_of(provider: str, model: str) -> list[str]:
-    """Return the names by which requests may call a model; Ollama's need no provider, nor a tag."""
+    """Return all names that requests may use for a model; Ollama's need no provider or tag."""
     if provider != "ollama":
         return [f"{provider}:{model}"]
     bare = model.removesuffix(_LATEST)
@@ -85,15 +85,15 @@ def _names_of(provider: str, model: str) -> list[str]:
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A limit of what models may be used for; it has one of ``cost_usd``, ``tokens``, ``requests``.
+    """A limit on the use of models; sets one of ``cost_usd``, ``tokens`` and ``requests``.
 
     Attributes:
-        period: The time after which it starts anew.
+        period: The period after which the sum is reset.
         scope: The calls that it covers.
         cost_usd: The limit in US dollars.
-        tokens: The limit of tokens, of requests and answers together.
+        tokens: The limit of prompt and completion tokens together.
         requests: The limit of model calls.
-        action: Whether calls are refused that exceed it, or it is only said.
+        action: Whether calls that exceed it are refused or only logged as warnings.
     """
 
     period: Period
@@ -117,34 +117,34 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return next(Decimal(each) for each in given if each is not None)
 
     def part_of(self, use: Use) -> Decimal:
-        """Return what counts of some use, in its unit."""
+        """Return the part of a use that counts, in the unit of the limit."""
         return Decimal(getattr(use, self.unit))
 
     def shown(self, amount: Decimal) -> Any:
-        """Return an amount of its unit as JSON has it: money as a decimal string."""
+        """Return an amount as in JSON: money is a decimal string."""
         return money(amount) if self.unit == "cost_usd" else int(amount)
 
     def in_words(self, amount: Decimal) -> str:
-        """Return an amount of its unit for people."""
+        """Return an amount with its unit, for messages."""
         if self.unit == "cost_usd":
             return f"${amount:.2f}" if amount == round(amount, 2) else f"${money(amount)}"
         return f"{int(amount):,} {self.unit.removesuffix('s') if amount == 1 else self.unit}"
 
     def __str__(self) -> str:
-        """Return the budget in words: ``$5.00 a day for openai:*``."""
+        """Return a description of the budget: ``$5.00 a day for openai:*``."""
         per = "in total" if self.period == "total" else f"a {self.period}"
         return f"{self.in_words(self.limit)} {per} for {self.scope}"
 
 
 def key_of(period: Period, time: str) -> str:
-    """Return what is the same for all times (UTC, ISO 8601) of a day, of a month, or for ever."""
+    """Return the part of a time (UTC, ISO 8601) that identifies its period; empty for all time."""
     if period == "total":
         return ""
     return time[: _DAY if period == "day" else _MONTH]
 
 
 def reset_after(period: Period, now: datetime) -> str | None:
-    """Return when a period ends (UTC, ISO 8601); None for one that never does."""
+    """Return the end of a period (UTC, ISO 8601); None if it never ends."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if period == "total":
         return None

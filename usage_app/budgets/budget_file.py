@@ -29,11 +29,11 @@ class InvalidBudgetsError(ValueError):
 
 
 def read_budgets(path: Path) -> Sequence[Budget]:
-    """Read the file; blocks. One that makes no sense is read twice: it may just be written.
+    """Read the file. Blocks. An invalid file is read twice, as it may just be being written.
 
     Raises:
-        FileNotFoundError: There is none.
-        InvalidBudgetsError: It can't be used.
+        FileNotFoundError: The file does not exist.
+        InvalidBudgetsError: The file is invalid.
     """
     try:
         return _read(path)

@@ -20,11 +20,11 @@ USUAL_ANSWER = 500
 
 
 class Counters:
-    """The sums of some budgets as far as the ledger was read. Not thread-safe.
+    """The sums of budgets, up to the last record read from the ledger. Not thread-safe.
 
     Args:
         budgets: The budgets.
-        ledger: What is followed: from the month on whose beginning is needed.
+        ledger: The ledger, read from the first month that a period covers.
         now: The time.
     """
 
@@ -40,11 +40,11 @@ class Counters:
         self._recorded: OrderedDict[str, None] = OrderedDict()
 
     def reach(self, now: datetime) -> bool:
-        """Return whether the present periods are counted: not after the clock was put back."""
+        """Return whether the current periods are counted: not if the clock was set back."""
         return key_of("month", now.isoformat()) >= self._since
 
     def follow(self) -> None:
-        """Count what the ledger has got since.
+        """Count the records added to the ledger since the last call.
 
         Raises:
             OSError: It can't be read.
@@ -58,7 +58,7 @@ class Counters:
                 self._count(record)
 
     def covering(self, provider: str, model: str) -> Sequence[int]:
-        """Return which of the budgets cover the calls of a model."""
+        """Return the budgets that cover calls of a model."""
         found = self._covering.get((provider, model))
         if found is None:
             if len(self._covering) >= _MOST_MODELS:
@@ -71,15 +71,15 @@ class Counters:
         return found
 
     def spent(self, index: int, now: datetime) -> Use:
-        """Return what was used of a budget in its present period."""
+        """Return the use of a budget in its current period."""
         return self._sums[index].get(key_of(self.budgets[index].period, now.isoformat()), NOTHING)
 
     def has_recorded(self, call_id: str) -> bool:
-        """Return whether a call is among those counted last."""
+        """Return whether a call was counted recently."""
         return call_id in self._recorded
 
     def usual_answer(self, provider: str, model: str) -> int:
-        """Return how many tokens an answer of a model has on average."""
+        """Return the average number of completion tokens of a model."""
         count, tokens = self._answers.get((provider, model), (0, 0))
         return tokens // count if count else USUAL_ANSWER
 
@@ -105,7 +105,7 @@ class Counters:
 
 
 def use_of(record: UsageRecord) -> Use:
-    """Return what a call counts against budgets; one whose price is not known costs nothing."""
+    """Return the use that a call counts for; a call of unknown price costs nothing."""
     return Use(
         requests=1,
         tokens=(record.input or 0) + (record.output or 0),
@@ -115,6 +115,6 @@ def use_of(record: UsageRecord) -> Use:
 
 
 def _was_answered(record: UsageRecord) -> bool:
-    """Return whether the provider did anything; a call that failed before counts for nothing."""
+    """Return whether the provider processed the request; otherwise the call does not count."""
     known = record.ttft_ms is not None or record.input is not None
     return known or record.status in (OK, "cancelled")

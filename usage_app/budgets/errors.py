@@ -18,7 +18,7 @@ class BudgetExceeded(CallRefused):
 
 
 class BudgetsInvalid(CallRefused):
-    """``budgets.json`` can't be used, so no model is asked before it is mended or removed."""
+    """``budgets.json`` is invalid, so no model is called until it is fixed or removed."""
 
     code = "BUDGETS_INVALID"
 

@@ -38,25 +38,25 @@ _Stamp = tuple[int, int, int] | None
 
 
 class Prices(Protocol):
-    """Knows what models cost (a ``PriceList``)."""
+    """Provides the prices of models (a ``PriceList``)."""
 
     def load(self, provider: str, model: str) -> None:
-        """Load what knows the prices of a model. Blocks."""
+        """Load the prices of a model. Blocks."""
         ...
 
     def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
-        """Return what a call costs in US dollars; None where that is not known."""
+        """Return the cost of a call in US dollars; None if it is unknown."""
         ...
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget, and what is used of it in its present period.
+    """A budget and its use in the current period.
 
     Attributes:
         budget: The budget.
-        spent: By calls that have ended.
-        running: By calls that run, as far as that can be foreseen.
-        resets_at: When it starts anew (UTC, ISO 8601); None: never.
+        spent: The use by calls that have ended.
+        running: The estimated use by running calls.
+        resets_at: When the sum is reset (UTC, ISO 8601); None for never.
     """
 
     budget: Budget
@@ -66,15 +66,15 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether nothing is left."""
+        """Return whether the budget is used up."""
         return self.budget.part_of(self.spent) >= self.budget.limit
 
     def is_exceeded_by(self, least: Use, likely: Use) -> bool:
-        """Return whether a call would exceed it; one that costs nothing exceeds no costs.
+        """Return whether a call would exceed the budget; free calls never exceed a cost limit.
 
         Args:
-            least: What the call uses at least: its request.
-            likely: What it uses with a usual answer.
+            least: The minimum use: that of the request.
+            likely: The use with an answer of average length.
         """
         budget = self.budget
         if budget.unit == "cost_usd" and likely.is_free:
@@ -84,7 +84,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """A sentence that says how it stands, and what to change."""
+        """A sentence with the state of the budget and what to change."""
         budget = self.budget
         spent = budget.in_words(budget.part_of(self.spent))
         runs = ", and calls that run may use what is left" if not self.is_used_up else ""
@@ -110,15 +110,15 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetGate:
-    """Lets model calls pass while their budgets last. Thread-safe; all calls block.
+    """Admits model calls while their budgets allow it. Thread-safe; all methods block.
 
-    Together, processes decide one by one: with a lock, by what the ledger has and what runs.
+    A lock serializes the decisions of all processes, which count the ledger and running calls.
 
     Args:
-        path: ``budgets.json``; a change of it holds from the next call on.
-        ledger: What was used.
-        prices: What models cost.
-        running: What runs in all processes.
+        path: ``budgets.json``; changes apply from the next call on.
+        ledger: The recorded usage.
+        prices: The prices of models.
+        running: The running calls of all processes.
         now: The clock.
     """
 
@@ -147,15 +147,15 @@ class BudgetGate:
         self._warned: set[tuple[Budget, str | None]] = set()
 
     def admit(self, start: ModelCallStart) -> str | None:
-        """Let a call be made, and count it until the ledger has it; or refuse it.
+        """Admit a call and count it until it is in the ledger, or refuse it.
 
         Returns:
-            What is to be said of budgets that only warn; each says it once in its period.
+            Warnings of budgets that do not refuse, each once per period.
 
         Raises:
             BudgetExceeded: A budget is used up.
-            BudgetsInvalid: ``budgets.json`` can't be used.
-            StorageError: What was used can't be found out.
+            BudgetsInvalid: ``budgets.json`` is invalid.
+            StorageError: The recorded usage can't be read.
         """
         with self._lock:
             counters = self._refreshed()
@@ -167,15 +167,15 @@ class BudgetGate:
                 return self._decide(start, counters, covering)
 
     def ended(self, call_id: str) -> None:
-        """Take note that a call has ended; does not block."""
+        """Note the end of a call. Does not block."""
         self._ending.append((call_id, time.monotonic()))
 
     def standings(self) -> Sequence[Standing]:
-        """Return how all budgets stand.
+        """Return the state of all budgets.
 
         Raises:
-            BudgetsInvalid: ``budgets.json`` can't be used.
-            StorageError: What was used can't be found out.
+            BudgetsInvalid: ``budgets.json`` is invalid.
+            StorageError: The recorded usage can't be read.
         """
         with self._lock, _typed_errors():
             counters = self._refreshed()
@@ -188,11 +188,11 @@ class BudgetGate:
             ]
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open files."""
         self._running.close()
 
     def _refreshed(self) -> Counters | None:
-        """Return the counters of the file as it is now; None if there is none.
+        """Return counters for the current file; None without a file.
 
         Raises:
             BudgetsInvalid: It can't be used.
@@ -268,7 +268,7 @@ class BudgetGate:
     def _still_running(
         self, counters: Counters, found: Sequence[RunningCall]
     ) -> Sequence[RunningCall]:
-        """Return the calls that the ledger does not have yet; those of this process as it knows."""
+        """Return the calls that are not in the ledger yet."""
         never_made = _drained(self._never_made)  # before the ends, which come before them
         for call_id, when in _drained(self._ending):
             if call_id in self._mine:
@@ -293,7 +293,7 @@ class BudgetGate:
     def _estimate(
         self, start: ModelCallStart, counters: Counters, *, is_priced: bool
     ) -> tuple[Use, Use]:
-        """Return what a call will use at least, and what it will probably use."""
+        """Return the minimum and the probable use of a call."""
         request = start.request
         sent = 0
         if request is not None:
@@ -316,7 +316,7 @@ class BudgetGate:
         )
 
     def _is_news(self, standing: Standing) -> bool:
-        """Return whether this process has not said it in this period."""
+        """Return whether this process has not logged the warning in this period."""
         key = standing.budget, standing.resets_at
         if key in self._warned:
             return False

@@ -33,12 +33,12 @@ class Budgets:
         self._gate: BudgetGate | None = None
 
     async def model_calling(self, start: ModelCallStart, /) -> str | None:
-        """Let the call be made, or refuse it; return what budgets warn of.
+        """Admit the call or refuse it; return warnings of budgets.
 
         Raises:
             BudgetExceeded: A budget is used up.
-            BudgetsInvalid: ``budgets.json`` can't be used.
-            StorageError: What was used can't be found out.
+            BudgetsInvalid: ``budgets.json`` is invalid.
+            StorageError: The recorded usage can't be read.
         """
         gate = self._gate
         if gate is None:
@@ -53,30 +53,30 @@ class Budgets:
         return await asyncio.to_thread(gate.admit, start)
 
     def model_called(self, call: ModelCall, /) -> None:
-        """Take note of the end."""
+        """Note the end of the call."""
         if self._gate is not None:
             self._gate.ended(call.start.call_id)
 
     def gate(self) -> "BudgetGate | None":
-        """Return what knows the budgets; None where there never was a file. Blocks."""
+        """Return the gate; None if there never was a file. Blocks."""
         with self._building:
             if self._gate is None and self._is_there():
                 self._gate = self._build()
             return self._gate
 
     def _is_there(self) -> bool:
-        """Return whether there is a file.
+        """Return whether the file exists.
 
-        Inline: to look for one name costs less than a thread hop, which a first token waits for.
+        Runs on the event loop: a lookup takes less time than the switch to a thread would.
         """
         return os.path.lexists(self._path)
 
     def standings(self) -> "Sequence[Standing]":
-        """Return how all budgets stand. Blocks.
+        """Return the state of all budgets. Blocks.
 
         Raises:
-            BudgetsInvalid: ``budgets.json`` can't be used.
-            StorageError: What was used can't be found out.
+            BudgetsInvalid: ``budgets.json`` is invalid.
+            StorageError: The recorded usage can't be read.
         """
         gate = self.gate()
         return gate.standings() if gate is not None else ()

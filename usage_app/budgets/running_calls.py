@@ -1,7 +1,7 @@
-"""Keeps the calls that run, of all processes of a data directory, in one small file. Blocks.
+"""Keeps the running calls of all processes of a data directory in one small file. Blocks.
 
-A call is there from before it is made until the ledger has it; so that together with the ledger
-every process sees what others are about to use. Those of dead processes are left out.
+A call is listed before it is made and until it is in the ledger, so that every process sees the
+use of all others, past and expected. Calls of dead processes are ignored.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ _MOST_BYTES = 16 << 20
 
 
 class RunningCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that runs, with what it will probably use.
+    """A running call with its probable use.
 
     Attributes:
         call_id: The call.
-        owner: The process that makes it.
+        owner: The id of the process that makes it.
         provider: The provider: ``ollama``, or a vendor's name.
-        model: The model's name, without a provider in front.
-        tokens: What it will use.
-        cost_usd: What that will cost, as far as it is known.
+        model: The model's name, without its provider.
+        tokens: The expected number of tokens.
+        cost_usd: The expected cost in US dollars, if it is known.
     """
 
     call_id: str
@@ -43,7 +43,7 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def use(self) -> Use:
-        """The use that counts against budgets meanwhile."""
+        """The use that counts against budgets while the call runs."""
         return Use(requests=1, tokens=self.tokens, cost_usd=self.cost_usd)
 
 
@@ -52,10 +52,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class RunningCalls:
-    """The calls that run, in a directory of their own.
+    """The running calls, in a directory of their own.
 
     Args:
-        directory: Where the file is; made with the first call.
+        directory: The directory of the file; created with the first call.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -72,16 +72,16 @@ class RunningCalls:
         return self._owners.mine()
 
     def locked(self) -> HeldLock:
-        """Keep all other processes and threads out, for a ``with`` block that follows at once.
+        """Lock the file against all other processes and threads, for a ``with`` block.
 
         Raises:
-            TimeoutError: Another process keeps it.
+            TimeoutError: Another process holds the lock.
             OSError: The directory can't be written to.
         """
         return self._locks.held(_LOCK, timeout_seconds=_LOCK_SECONDS)
 
     def read(self) -> Sequence[RunningCall]:
-        """Return the calls of processes that live.
+        """Return the calls of living processes.
 
         Raises:
             OSError: The file can't be read.
@@ -94,7 +94,7 @@ class RunningCalls:
         return [call for call in calls if living[call.owner]]
 
     def write(self, calls: Sequence[RunningCall]) -> None:
-        """Replace what runs. It does not outlive the machine, so nothing is synced.
+        """Replace the list of running calls. Not synced: it need not survive a power failure.
 
         Raises:
             StorageError: The directory can't be written to.
@@ -102,7 +102,7 @@ class RunningCalls:
         write_atomically(self._path, _encoder.encode(calls), durable=False)
 
     def sweep(self) -> None:
-        """Remove what dead processes left."""
+        """Remove the calls of dead processes."""
         self._owners.sweep()
 
     def close(self) -> None:

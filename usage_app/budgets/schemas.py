@@ -26,14 +26,14 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class ScopeOut(BaseModel):
-    """The calls that a budget covers: of a model, of a provider, or all."""
+    """The calls that a budget covers: those of a model, of a provider, or all."""
 
     model: str | None = None
     provider: str | None = None
 
 
 class BudgetOut(BaseModel):
-    """A budget, and what is used of it in its present period."""
+    """A budget and its use in the current period."""
 
     scope: ScopeOut
     period: str = Field(description="`day`, `month` (both UTC) or `total`")
@@ -52,7 +52,7 @@ class BudgetOut(BaseModel):
 
 
 class BudgetsOut(BaseModel):
-    """The budgets in the order of `budgets.json`; none without such a file."""
+    """The budgets in the order of `budgets.json`; empty without that file."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"budgets": [_EXAMPLE]}})
 
@@ -60,7 +60,7 @@ class BudgetsOut(BaseModel):
 
 
 def standings_to_json(standings: "Sequence[Standing]") -> dict[str, Any]:
-    """Return how budgets stand as JSON-compatible values."""
+    """Return the state of budgets as JSON-compatible values."""
     return {"budgets": [_standing_to_json(each) for each in standings]}
 
 

@@ -1,4 +1,4 @@
-"""Serves metrics as JSON, for programs that read no Prometheus text."""
+"""Serves metrics as JSON, for programs that don't parse Prometheus's text format."""
 
 import asyncio
 from typing import Any

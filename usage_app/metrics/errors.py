@@ -4,7 +4,7 @@ from sessions_app.errors import MochiError
 
 
 class MetricsOff(MochiError):
-    """Metrics are not switched on."""
+    """Metrics are disabled."""
 
     code = "NOT_FOUND"
 

@@ -1,4 +1,4 @@
-"""Counts with Prometheus's client; imported only where metrics are switched on."""
+"""Counts with Prometheus's client; imported only if metrics are enabled."""
 
 import asyncio
 import platform
@@ -36,14 +36,14 @@ _Sums = defaultdict[tuple[Counter, tuple[str, ...]], float]
 
 
 class Meters:
-    """Counts the turns, model calls and tool calls of this process, beside those of others.
+    """Counts the turns, model calls and tool calls of this process.
 
-    A ``ModelCallObserver`` and a ``TurnObserver``. Nothing is counted per token, and a turn only
-    leaves a note: Prometheus's client is slow where it is used once in a while, and much faster
-    with the turns of a second one after another (docs/decisions/0048).
+    A ``ModelCallObserver`` and a ``TurnObserver``. Nothing is counted per token, and turns
+    are queued and counted once a second: Prometheus's client is much faster in a loop than when it
+    is called now and then (docs/decisions/0048).
 
     Args:
-        files: Where all processes count.
+        files: The files that all processes count in.
         version: The server's version.
     """
 
@@ -72,39 +72,39 @@ class Meters:
         self._slow_loops = _counter(names.SLOW_LOOPS)
 
     def turn_started(self, _: TurnStart, /) -> None:
-        """Count a turn that runs."""
+        """Count a running turn."""
         self._running += 1
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
-        """Note a turn that has ended."""
+        """Queue a turn that has ended."""
         self._running -= 1
         self._ended_turns.append((turn.state.value, turn.start.dialect, turn.seconds))
         self._write_soon()
 
     def tool_started(self, _: ToolStart, /) -> None:
-        """Do nothing: calls count when they end."""
+        """Do nothing: calls are counted when they end."""
 
     def tool_ended(self, end: ToolEnd, /) -> None:
-        """Note a tool call."""
+        """Queue a tool call."""
         self._ended_tools.append((end.start.name, end.outcome))
         self._write_soon()
 
     async def model_calling(self, _: ModelCallStart, /) -> None:
-        """Do nothing: calls count when they end."""
+        """Do nothing: calls are counted when they end."""
 
     def model_called(self, call: ModelCall, /) -> None:
-        """Note a model call, its tokens and its cost; not its request, which may be large."""
+        """Queue a model call with its tokens and cost, without its request, which may be large."""
         start = call.start
         labels = start.provider, start.model, start.purpose
         self._ended_calls.append((labels, call.outcome, call.seconds_to_first_token, call.tokens))
         self._write_soon()
 
     def sample(self, *, loop_lag: float, streams: int) -> None:
-        """Take in what is looked at four times a second.
+        """Record values that are sampled four times a second.
 
         Args:
-            loop_lag: Seconds that the event loop was late.
-            streams: Listeners of turns of this process.
+            loop_lag: The delay of the event loop in seconds.
+            streams: The listeners to turns of this process.
         """
         self._lag.set(loop_lag)
         if loop_lag >= SLOW_LOOP_SECONDS:
@@ -113,7 +113,7 @@ class Meters:
         self._show()
 
     def write(self) -> None:
-        """Write down what was noted, so that other processes see it."""
+        """Count what was queued, so that other processes see it."""
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
@@ -127,8 +127,8 @@ class Meters:
         """Return the metrics of all processes as text, and its content type. Blocks.
 
         Args:
-            accept: What the client takes, as its header says; OpenMetrics where it asks for that.
-            queue_age: For how many seconds the oldest due summary has waited; None if nobody knows.
+            accept: The client's ``Accept`` header; OpenMetrics is returned if it asks for it.
+            queue_age: How many seconds the oldest due summary has waited; None if unknown.
         """
         encode, content_type = choose_encoder(accept)
         return encode(self._registry(queue_age)), content_type
@@ -137,7 +137,7 @@ class Meters:
         """Return the metrics of all processes by name; histograms without buckets. Blocks.
 
         Args:
-            queue_age: For how many seconds the oldest due summary has waited; None if nobody knows.
+            queue_age: How many seconds the oldest due summary has waited; None if unknown.
         """
         shown: dict[str, list[dict[str, Any]]] = {}
         for family in self._registry(queue_age).collect():
@@ -153,7 +153,7 @@ class Meters:
             self._writing = asyncio.get_running_loop().call_later(WRITE_SECONDS, self.write)
 
     def _show(self) -> None:
-        """Write what runs and who listens, where that has changed."""
+        """Write the numbers of turns and listeners that have changed."""
         now = self._running, self._listeners
         if now != self._shown:
             self._shown = now
@@ -204,14 +204,14 @@ class Meters:
             self._child(counter, *labels).inc(amount)
 
     def _child(self, metric: _M, *labels: str) -> _M:
-        """Return what counts by these labels; to ask the metric takes five times as long."""
+        """Return the child with these labels, from a cache: the metric takes five times as long."""
         child = self._children.get((metric, labels))
         if child is None:
             child = self._children[metric, labels] = metric.labels(*labels)
         return cast("_M", child)
 
     def close(self) -> None:
-        """Write what is left, and let the next process that finds nobody begin anew."""
+        """Write what is queued, and release the files: they are reset once no process uses them."""
         self.write()
         self._files.close()
 
@@ -224,26 +224,26 @@ class Meters:
 
 
 class _Merged(Collector):
-    """Yields what all processes counted."""
+    """Yields the merged counts of all processes."""
 
     def __init__(self, files: SharedFiles) -> None:
         self._files = files
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the sums, without files that a process has just made and not filled."""
+        """Yield the sums, without files that are still empty."""
         paths = [str(path) for path in self._files.filled()]
         yield from MultiProcessCollector.merge(paths, accumulate=True)  # type: ignore[no-untyped-call]
 
 
 class _AtScrape(Collector):
-    """Yields what is looked up when metrics are asked for."""
+    """Yields values that are determined at each scrape."""
 
     def __init__(self, build: tuple[str, str, str], queue_age: float | None) -> None:
         self._build = build
         self._queue_age = queue_age
 
     def collect(self) -> Iterator[Metric]:
-        """Yield them."""
+        """Yield the values."""
         build = GaugeMetricFamily(names.BUILD.name, names.BUILD.help, labels=names.BUILD.labels)
         build.add_metric(self._build, 1)
         yield build
@@ -254,7 +254,7 @@ class _AtScrape(Collector):
 
 
 def counts_in_files() -> bool:
-    """Return whether Prometheus's client counts in files: it decides when it is imported."""
+    """Return whether Prometheus's client counts in files, which it decides when it is imported."""
     return values.ValueClass is not values.MutexValue
 
 

@@ -1,4 +1,4 @@
-"""Names what is measured: the one table of metrics. Pure."""
+"""Defines all metrics in one table. Pure."""
 
 from typing import Literal
 
@@ -18,9 +18,9 @@ class Metric(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Its name, with its unit.
-        kind: Its type in Prometheus.
-        labels: What it is counted by; never by session.
-        help: What it says.
+        kind: Its Prometheus type.
+        labels: Its labels; never a session.
+        help: Its help text.
     """
 
     name: str
@@ -98,10 +98,10 @@ METRICS = (
 
 
 class BoundedNames:
-    """Lets so many names pass, and has the rest be ``other``: each name is a series for ever.
+    """Limits the number of different names, each of which is a time series; more are ``other``.
 
     Args:
-        most: How many.
+        most: The maximum number of names.
     """
 
     def __init__(self, most: int = 200) -> None:

@@ -1,5 +1,5 @@
 """Traces turns, model calls and tool calls as OpenTelemetry spans (docs/traces.md).
 
 Everything but ``names``, ``options`` and ``contents`` imports OpenTelemetry, an extra: it is
-imported where traces are switched on.
+imported if traces are enabled.
 """

@@ -1,7 +1,7 @@
-"""Encodes conversations as JSON, in the form of the GenAI conventions. Pure.
+"""Encodes conversations as JSON, as the GenAI conventions define it. Pure.
 
-Spans go to another server and are kept there, so long conversations are cut: the newest messages
-stay.
+Spans are sent to another server and stored there, so long conversations are cut to their newest
+messages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,13 @@ LONGEST_CONVERSATION = 131_072
 
 
 def instructions_of(messages: Iterable[Message]) -> str | None:
-    """Return the system prompts of a request; None where there are none."""
+    """Return the system prompts of a request; None without any."""
     parts = [_text(each.content) for each in messages if isinstance(each, SystemMessage)]
     return _json(parts) if parts else None
 
 
 def conversation(messages: Sequence[Message]) -> str | None:
-    """Return messages but for system prompts, the newest that fit; None where there are none."""
+    """Return the newest messages that fit, without system prompts; None without any."""
     kept: list[str] = []
     size = 0
     for message in reversed(messages):
@@ -95,7 +95,7 @@ def _text(content: str) -> dict[str, Any]:
 
 
 def _file(attachment: Attachment) -> dict[str, Any]:
-    """Return what is known of a file: its bytes stay here."""
+    """Return a file's metadata, without its content."""
     return {"type": "file", "mime_type": attachment.media_type, "file_id": attachment.id}
 
 

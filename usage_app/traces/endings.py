@@ -1,9 +1,9 @@
-"""Ends spans in a thread, those of a second one after another.
+"""Ends spans in a thread, once a second.
 
-What a span holds is only looked at when it is sent. So the event loop begins spans, because their
-ids are needed at once, and notes what they hold and when they end; naming and checking the
-attributes takes longer than all of that, and many times as long between two tokens of others as
-in a loop of its own (docs/decisions/0089).
+Attributes are only needed when a span is exported. So the event loop starts spans, whose ids are
+needed at once, and queues their values and end times. Naming and checking the attributes takes
+longer than that, and much longer between the tokens of other turns than in a loop of its own
+(docs/decisions/0089).
 """
 
 import asyncio
@@ -30,10 +30,10 @@ class _Ending(NamedTuple):
 
 
 class Endings:
-    """Keeps spans that have ended until they are named, and hands them to what exports them.
+    """Queues spans that have ended, then sets their attributes and passes them to the exporter.
 
     Args:
-        naming: Names their attributes.
+        naming: The names of their attributes.
     """
 
     def __init__(self, naming: Naming) -> None:
@@ -44,18 +44,18 @@ class Endings:
 
     @property
     def waiting(self) -> int:
-        """The number of spans that wait."""
+        """The number of queued spans."""
         return len(self._waiting)
 
     def add(
         self, span: Span, values: Mapping[Attribute, Value | None], *, error: str | None
     ) -> None:
-        """Note that a span ends now; called on the event loop.
+        """Queue a span that ends now. Called on the event loop.
 
         Args:
             span: The span.
-            values: What it holds.
-            error: The code of the error that ended its work, if one did.
+            values: Its values.
+            error: The error code of its operation, if that failed.
         """
         if not span.is_recording():
             return
@@ -65,7 +65,7 @@ class Endings:
             self._timer = loop.call_later(WAIT_SECONDS, self._work_in_thread, loop)
 
     def work_off(self) -> None:
-        """End what waits. Blocks, and may be called in any thread but that of the event loop."""
+        """End the queued spans. Blocks; call it in any thread but that of the event loop."""
         with self._working:  # who comes second returns when all is done
             while self._waiting:
                 span, values, error, at = self._waiting.popleft()

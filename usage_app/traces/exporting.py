@@ -1,7 +1,7 @@
 """Opens the exporter of spans: a provider of our own, configured by the standard variables.
 
-It is not made the global one: the SDKs of MCP and of vendors trace by that one, and would tell of
-every call once more.
+It is not made the global provider, which the SDKs of MCP and of vendors use: they would trace
+every call a second time.
 """
 
 import os
@@ -22,10 +22,10 @@ SERVICE = "mochi-server"
 
 
 def open_provider(version: str) -> TracerProvider:
-    """Return a provider that exports in a thread of its own; call it in the process that traces.
+    """Return a provider that exports in a thread. Call it in the process that traces.
 
     Raises:
-        ValueError: A variable has an unusable value.
+        ValueError: A variable has an invalid value.
     """
     resource = Resource.create(
         {

@@ -1,8 +1,8 @@
 """Names the spans and their attributes, as OpenTelemetry's GenAI conventions do. Pure.
 
-The conventions are still in development and rename attributes, so every name is here and nowhere
-else. Dashboards know the names of version 1.36: these are used unless the newest ones are asked
-for, as the conventions want it (docs/decisions/0089).
+The conventions are still in development and rename attributes, so all names are defined here only.
+Dashboards know the names of version 1.36, which are used unless the newest ones are requested, as
+the conventions demand (docs/decisions/0089).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ class Attribute:
 
     Attributes:
         name: Its name in the newest conventions.
-        meaning: What it says, for people.
+        meaning: Its description.
         spans: The kinds of spans that have it.
-        former: Its names up to version 1.36, where they are others.
-        is_content: Whether it holds what people, models and tools said: left out by default.
+        former: Its names up to version 1.36, if they differ.
+        is_content: Whether it holds content of messages, which is left out by default.
     """
 
     name: str
@@ -127,7 +127,7 @@ _PROVIDERS: Mapping[str, str] = {"google": "gcp.gemini"}
 
 
 def provider_name(provider: str) -> str:
-    """Return the conventions' name of a provider; others keep their own."""
+    """Return the conventions' name of a provider, or its own name."""
     return _PROVIDERS.get(provider, provider)
 
 
@@ -144,9 +144,9 @@ class Naming:
         }
 
     def attributes(self, values: Mapping[Attribute, Value | None]) -> dict[str, Value]:
-        """Return the attributes of a span; those without a value are left out.
+        """Return the attributes of a span, without empty ones.
 
-        One text that is no Unicode, as models and tools may give them, would cost a whole export.
+        Lone surrogates, which models and tools may return, would fail a whole export.
         """
         return {
             name: join_surrogates(value) if isinstance(value, str) else value

@@ -1,9 +1,9 @@
-"""Makes a span of each turn, with those of its model calls and tool calls below it.
+"""Creates a span for each turn, with child spans for its model calls and tool calls.
 
-Turns and tool calls have tasks of their own: each makes its span the current one of its task,
-where what it starts finds its parent, and an agent's turn that of the tool call that asked for it.
-A model call has none: its generator runs in whoever reads it, and may be closed elsewhere. So
-nothing is ever taken back from a context; open spans are known by what stands for their work.
+Turns and tool calls run in tasks of their own. Each makes its span the current one of its task, so
+that it becomes the parent of spans started there; an agent's turn is a child of its tool call. A
+model call has no task: its generator runs in the task that reads it and may be closed in another
+one. So a context is never restored, and open spans are found by the objects of their operations.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ _calling: ContextVar[ModelCallStart | None] = ContextVar("traced_call", default=
 
 
 class _Begun(NamedTuple):
-    """A span that has not ended, and what is known of it."""
+    """An open span with its values."""
 
     span: Span
     values: Mapping[Attribute, Value | None]
@@ -53,11 +53,11 @@ class SpanObserver:
     """Observes turns and model calls as spans (``TurnObserver``, ``ModelCallObserver``).
 
     Args:
-        tracer: Returns what makes the spans.
-        options: What they look like.
+        tracer: Returns the tracer.
+        options: The options of spans.
 
     Attributes:
-        endings: Holds the spans that have ended a moment ago.
+        endings: Queues the spans that have ended.
     """
 
     def __init__(self, tracer: Callable[[], Tracer], options: SpanOptions) -> None:
@@ -70,21 +70,21 @@ class SpanObserver:
 
     @property
     def open_spans(self) -> int:
-        """The number of spans that have begun and not ended."""
+        """The number of open spans."""
         return len(self._turns) + len(self._tools) + len(self._calls)
 
     def call_headers(self) -> Mapping[str, str]:
-        """Return the headers of the requests of the model call that this task makes just now."""
+        """Return the trace headers for requests of this task's current model call."""
         start = _calling.get()
         begun = None if start is None else self._calls.get(start)
         return _NO_HEADERS if begun is None else headers_of(begun.span)
 
     def tool_headers(self) -> Mapping[str, str]:
-        """Return the headers of the requests of the tool call that runs in this task."""
+        """Return the trace headers for requests of this task's tool call."""
         return headers_of(get_current_span())
 
     def turn_started(self, turn: TurnStart, /) -> None:
-        """Begin the span of a turn, and make it the current one of its task."""
+        """Start the span of a turn, and make it the current one of its task."""
         said = contents.conversation(turn.said) if self._contents else None
         self._turns[turn.turn_id] = begun = self._begin(
             f"{names.CHAT} {turn.model}"
@@ -104,7 +104,7 @@ class SpanObserver:
         _make_current(begun.span)
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
-        """End its span."""
+        """End the span."""
         begun = self._turns.pop(turn.start.turn_id, None)
         answer = contents.answer(turn.answer) if self._contents and turn.answer else None
         self._end(
@@ -119,7 +119,7 @@ class SpanObserver:
         )
 
     def tool_started(self, start: ToolStart, /) -> None:
-        """Begin the span of a tool call, and make it the current one of its task."""
+        """Start the span of a tool call, and make it the current one of its task."""
         server = server_of(start.name)
         name = start.name[:LONGEST_NAME]
         self._tools[start] = begun = self._begin(
@@ -138,7 +138,7 @@ class SpanObserver:
         _make_current(begun.span)
 
     def tool_ended(self, end: ToolEnd, /) -> None:
-        """End its span."""
+        """End the span."""
         stopped = end.outcome == INTERRUPTED
         said = end.result.result or end.result.error_message if end.result else None
         self._end(
@@ -152,7 +152,7 @@ class SpanObserver:
         )
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
-        """Begin the span of a model call. Never refuses one."""
+        """Start the span of a model call. Never refuses a call."""
         self._calls[start] = begun = self._begin(
             f"{names.CHAT} {start.model}", SpanKind.CLIENT, self._of_request(start)
         )
@@ -161,7 +161,7 @@ class SpanObserver:
             _name_in_log(begun.span)
 
     def model_called(self, call: ModelCall, /) -> None:
-        """End its span."""
+        """End the span."""
         tokens = call.tokens
         stopped = call.outcome == CANCELLED
         self._end(
@@ -219,7 +219,7 @@ class SpanObserver:
 
 
 def _make_current(span: Span) -> None:
-    """Make a span the parent of what this task does, for good: it ends with the span."""
+    """Make a span the current one of this task, for the rest of the task."""
     attach(set_span_in_context(span, get_current()))
     _name_in_log(span)
 

@@ -1,4 +1,4 @@
-"""Reads the standard variables that say what spans look like, and where they go. Pure."""
+"""Reads OpenTelemetry's environment variables for attributes and exporters. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ PROTOCOL = "http/protobuf"
 
 @dataclass(frozen=True, slots=True)
 class SpanOptions:
-    """The looks of spans.
+    """The options of spans.
 
     Attributes:
         latest_names: Whether attributes have the newest names.
-        contents: Whether spans hold what people, models and tools said.
+        contents: Whether spans include the content of messages.
     """
 
     latest_names: bool = False
@@ -28,17 +28,17 @@ class SpanOptions:
 
 
 def read_options(environ: Mapping[str, str]) -> SpanOptions:
-    """Return what an environment asks for."""
+    """Return the options that an environment sets."""
     chosen = {each.strip() for each in environ.get(OPT_IN, "").split(",")}
     contents = environ.get(CONTENTS, "").strip().lower()
     return SpanOptions(latest_names=LATEST in chosen, contents=contents in _ON_SPANS)
 
 
 def exporter_names(environ: Mapping[str, str]) -> list[str]:
-    """Return the exporters that an environment asks for.
+    """Return the exporters that an environment sets.
 
     Raises:
-        ValueError: There is none of that name, or of that protocol; the message names the variable.
+        ValueError: The exporter or the protocol is unknown; the message names the variable.
     """
     found = [each.strip() for each in environ.get(EXPORTERS, "").split(",") if each.strip()]
     unknown = [each for each in found if each not in {"otlp", "console", "none"}]

@@ -1,6 +1,6 @@
-"""Carries trace contexts in and out, as W3C Trace Context has it.
+"""Reads and writes the headers of W3C Trace Context.
 
-What is malformed is ignored, as the specification wants it: a new trace begins.
+Malformed headers are ignored, as the specification demands, and a new trace begins.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def headers_of(span: Span) -> Mapping[str, str]:
-    """Return the headers that make a span the parent of what another server does."""
+    """Return headers that make a span the parent of another server's spans."""
     if not span.get_span_context().is_valid:
         return _NO_HEADERS
     headers: dict[str, str] = {}
@@ -32,10 +32,10 @@ def headers_of(span: Span) -> Mapping[str, str]:
 
 
 def context_of(headers: Iterable[tuple[bytes, bytes]]) -> Context | None:
-    """Return the context that a request came with; None without one, or with more than one.
+    """Return the trace context of a request; None without exactly one.
 
     Args:
-        headers: As ASGI has them, names in lower case.
+        headers: The headers in ASGI's form, with lower-case names.
     """
     parents: list[str] = []
     states: list[str] = []
@@ -53,10 +53,10 @@ def context_of(headers: Iterable[tuple[bytes, bytes]]) -> Context | None:
 
 
 class IncomingTraces:
-    """Makes the turns that a request starts children of the span that it names.
+    """Makes the turns of a request children of the span in its ``traceparent`` header.
 
-    A turn runs in a task that its request starts, and tasks inherit the context. Where the program
-    around this one has a span of its own for the request, that one is the parent.
+    A turn runs in a task started by its request, and tasks inherit the context. If the surrounding
+    program has a span for the request, that one is the parent.
 
     Args:
         app: The ASGI application.

@@ -1,4 +1,4 @@
-"""Traces what one process does: spans, their export, and the headers that carry them on."""
+"""Provides tracing for one process: spans, their export, and trace headers."""
 
 import asyncio
 import os
@@ -30,14 +30,14 @@ def _open_provider(version: str) -> "TracerProvider":
 
 
 class TraceService:
-    """Traces one process; it is opened with the first span, or before.
+    """Traces one process; opened with the first span at the latest.
 
     Args:
         version: The server's version.
-        open_provider: Opens what exports spans.
+        open_provider: Opens the tracer provider.
 
     Attributes:
-        observer: Sees turns and model calls.
+        observer: Observes turns and model calls.
     """
 
     def __init__(self, version: str, open_provider: OpenProvider = _open_provider) -> None:
@@ -49,14 +49,14 @@ class TraceService:
         self.observer = SpanObserver(self.tracer, read_options(os.environ))
 
     def tracer(self) -> Tracer:
-        """Return what makes spans."""
+        """Return the tracer."""
         return (self._opened or self.open())[1]
 
     def open(self) -> "tuple[TracerProvider, Tracer]":
-        """Open the export of spans. Imports for half a second, so call it in a thread.
+        """Open the exporter. Importing it takes half a second, so call it in a thread.
 
         Raises:
-            ValueError: A variable has an unusable value.
+            ValueError: A variable has an invalid value.
         """
         with self._opening:
             if self._opened is None:
@@ -65,19 +65,19 @@ class TraceService:
             return self._opened
 
     async def flush(self) -> None:
-        """Export what has ended, as far as that takes no longer than ``EXPORT_SECONDS``."""
+        """Export spans that have ended, for at most ``EXPORT_SECONDS``."""
         if self._opened is not None and not self._closed:
             await _bounded(self.observer.endings.work_off, self._opened[0].force_flush)
 
     async def aclose(self) -> None:
-        """Export what has ended, likewise, and stop; spans that end later are lost."""
+        """Export spans that have ended, like ``flush``, and stop; spans that end later are lost."""
         if self._opened is not None and not self._closed:
             self._closed = True
             await _bounded(self.observer.endings.work_off, self._opened[0].shutdown)
 
 
 async def _bounded(*steps: Callable[[], Any]) -> None:
-    """Wait a while for an export, in a thread that does not keep the process from its end."""
+    """Wait a limited time for an export, in a daemon thread."""
 
     def export() -> None:
         for step in steps:
