@@ -1,4 +1,4 @@
-"""Holds a turn's events back until its first output, so that a failure can be a plain error."""
+"""Holds back a turn's events until its first output, so that a failure can be an HTTP error."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ COMMIT_SECONDS = 1.5
 
 
 class CommitPoint:
-    """Buffers a turn's events until its first output or for 1.5 s; the message is saved by then.
+    """Buffers a turn's events until its first output, for up to 1.5 s.
 
-    Until then nothing is sent, and a failure of the turn is an HTTP error for its caller.
+    The message is saved by then. Until then nothing is sent, and a failure is an HTTP error.
 
     Attributes:
         committed: Done once the first event was sent; fails with the turn's error otherwise.
@@ -33,9 +33,9 @@ class CommitPoint:
         self.committed.add_done_callback(_mark_retrieved)
 
     def commit(self, events: Sequence[Event] = ()) -> None:
-        """Send the first event, the held ones and these; does nothing the second time.
+        """Send the first event, the held ones and these. Idempotent.
 
-        Where the journal takes none of it, the turn stays one without events.
+        If the journal can't keep them, the turn stays without events.
         """
         if self.is_committed or self._withdrawn:
             return
@@ -44,7 +44,7 @@ class CommitPoint:
             self._commit()
 
     async def finish(self, events: Sequence[Event]) -> None:
-        """Send the last events, after the first one if that was not shown yet; end the stream."""
+        """Send the last events, preceded by the first one if necessary, and end the stream."""
         await self._stream.flushed()  # where the journal failed, what was sent may never be shown
         first = () if self._stream.last_number else (self.first_event, *self._held)
         await self._stream.finish([*first, *events])
@@ -52,14 +52,14 @@ class CommitPoint:
             self._commit()
 
     def send_or_hold(self, events: Sequence[Event]) -> None:
-        """Send events, or hold them back where nothing was sent yet."""
+        """Send events, or hold them back if nothing was sent yet."""
         if not self.is_committed:
             self._held.extend(events)
         elif events:
             self._stream.emit(events)
 
     def withdraw(self) -> None:
-        """Send nothing any more: the turn ends without a single event."""
+        """Send nothing: the turn ends without any event."""
         self._timer.cancel()
         self._withdrawn = True
 
@@ -77,6 +77,6 @@ class CommitPoint:
 
 
 def _mark_retrieved(future: asyncio.Future[None]) -> None:
-    """Retrieve an error that is reported elsewhere, so that asyncio does not warn of it."""
+    """Retrieve an error that is reported elsewhere, so that asyncio does not warn about it."""
     if not future.cancelled():
         future.exception()

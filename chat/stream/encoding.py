@@ -1,7 +1,7 @@
-"""Encodes events as one line of ASCII JSON: the form that is journalled, sent and spliced.
+"""Encodes events as one line of ASCII JSON, for the journal, the stream and other protocols.
 
-The hot path. With no raw CR, LF or non-ASCII in it, no text of a model can forge an event of a
-stream (WHATWG HTML section 9.2.6).
+The hot path. Without raw CR, LF and non-ASCII characters, no text of a model can forge an event of
+a stream (WHATWG HTML section 9.2.6).
 """
 
 import json
@@ -36,7 +36,7 @@ _TAIL_OF_CONTENT = ',"role":"assistant"}'
 def text_literal(data: str) -> str:
     """Return the text of a ``content_delta`` or ``thinking_delta`` as a JSON string literal.
 
-    With its quotes, in ASCII, to be spliced into the JSON of another protocol: nothing is decoded.
+    Includes the quotes, to be inserted into the JSON of another protocol without decoding.
 
     Args:
         data: The payload, as ``encode_event`` made it.
@@ -47,7 +47,7 @@ def text_literal(data: str) -> str:
 
 
 def without_leading_space(literal: str) -> str | None:
-    """Return a JSON string without white space at its beginning; None where nothing is left."""
+    """Return a JSON string without leading white space; None if nothing is left."""
     if literal[1] not in " \\":
         return literal if literal != '""' else None
     text = str(json.loads(literal)).lstrip()
@@ -66,5 +66,5 @@ def ascii_json(value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape what is not ASCII; valid because JSON has such characters inside strings only."""
+    """Escape non-ASCII characters, which JSON has inside strings only."""
     return _NOT_ASCII.sub(lambda found: _quote(found[0])[1:-1], text)

@@ -31,7 +31,7 @@ class AttachedFile(Attachment, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @staticmethod
     def of(attachments: Sequence[Attachment]) -> "tuple[AttachedFile, ...]":
-        """Return a message's attachments as events have them."""
+        """Return a message's attachments in the form of events."""
         return tuple(AttachedFile(**msgspec.structs.asdict(each)) for each in attachments)
 
 
@@ -55,7 +55,7 @@ class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first_message_id(self) -> str | None:
-        """The user message that the turn answers, or else its first answer."""
+        """The id of the user message that the turn answers, or of its first answer."""
         known = self.message_id if self.user_message_id is UNSET else self.user_message_id
         return None if known is UNSET else known
 
@@ -181,13 +181,13 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         was_announced: bool = True,
         confirmation_id: str | None = None,
     ) -> ToolResultReceived:
-        """Return the event that tells of it.
+        """Return the event of this call.
 
         Args:
-            error_code: The code of what went wrong, if it did.
-            server: The MCP server that ran it, if one did.
-            was_announced: Whether an event told its arguments when it began.
-            confirmation_id: The question that was answered about it, if one was.
+            error_code: The error code, if the call failed.
+            server: The MCP server that ran the call, if any.
+            was_announced: Whether an earlier event had the arguments.
+            confirmation_id: The id of its approval, if any.
         """
         text = (self.error_message or "") if self.result is None else self.result
         return ToolResultReceived(
@@ -208,7 +208,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @staticmethod
     def of(event: ToolResultReceived, arguments: Mapping[str, Any]) -> "FinishedCall":
-        """Return the call of which an event tells."""
+        """Return the call that an event describes."""
         return FinishedCall(
             tool_name=event.tool_name,
             tool_call_id=event.tool_call_id,

@@ -1,4 +1,4 @@
-"""Times heartbeats: one is due when a listener was sent nothing for 15 s."""
+"""Times heartbeats, which are due after 15 s without an event."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ class Heartbeat:
     """Calls ``beat`` whenever nothing was sent for ``HEARTBEAT_SECONDS``.
 
     Attributes:
-        last_sent: When something was last sent, by the loop's clock; set by the listener. Setting
-            it costs nothing, where moving a timer for every token would.
+        last_sent: The time of the last event, on the loop's clock; set by the listener, which costs
+            less than moving a timer for every token.
     """
 
     __slots__ = ("_beat", "_loop", "_timer", "last_sent")
@@ -24,7 +24,7 @@ class Heartbeat:
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._check)
 
     def stop(self) -> None:
-        """Call ``beat`` no more; doing it twice is harmless."""
+        """Stop calling ``beat``. Idempotent."""
         self._timer.cancel()
         self._beat = _nothing  # the listener, which holds this
 
@@ -37,4 +37,4 @@ class Heartbeat:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody listens any more."""
+    """Do nothing, after ``stop``."""

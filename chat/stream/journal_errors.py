@@ -1,4 +1,4 @@
-"""Defines how a turn ends whose journal failed, and a stream whose journal has a gap."""
+"""Converts errors of journals to errors of turns, and ends streams at a gap in a journal."""
 
 from chat.errors import JournalUnavailable, TurnInterrupted, TurnLost
 from chat.storage.journal import Fenced, JournalAway
@@ -10,7 +10,7 @@ from sessions_app.store.atomic import raise_if_unwritable
 
 
 def error_of(failure: OSError) -> MochiError:
-    """Return the error of a turn for that of its journal."""
+    """Return the error of a turn whose journal failed."""
     if isinstance(failure, JournalAway):
         return JournalUnavailable()
     if isinstance(failure, Fenced):
@@ -23,7 +23,7 @@ def error_of(failure: OSError) -> MochiError:
 
 
 def broken_off(session_id: str, *, after: int) -> list[NumberedEvent]:
-    """Return the end of a stream whose journal lacks what comes after an event."""
+    """Return the last events of a stream whose journal has a gap after an event."""
     error = TurnInterrupted()
     details = {"retryable": error.retryable}
     words: tuple[Event, ...] = (

@@ -1,4 +1,4 @@
-"""Declares the notes that a turn journals beside its events: for other processes, never sent."""
+"""Declares the notes that a turn journals for other processes, which are never sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,9 +10,9 @@ from chat.stream.events import FinishedCall
 
 
 class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
-    """A model is about to be asked; its answer is saved under this id, and may replace another.
+    """A model call begins; its answer is saved under this id, and may replace another one.
 
-    The first call that it asks for has the number ``first_call_index`` within the turn.
+    Its first tool call has the number ``first_call_index`` within the turn.
     """
 
     event: ClassVar[str] = "round"
@@ -23,7 +23,7 @@ class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn was cancelled while these were running."""
+    """The turn was cancelled while these operations were running."""
 
     event: ClassVar[str] = "stopped"
     upstream: bool

@@ -13,16 +13,16 @@ _DECODERS = {event.event: decoder_of(event) for event in EVENTS}
 
 
 class NumberedEvent(msgspec.Struct, gc=False):
-    """An event of a turn: the same for live and late listeners, in any process, at any time.
+    """An event of a turn, identical for live and late listeners in any process.
 
-    A stream of another protocol is a pure function of these values. It may splice ``data`` into
-    its own JSON without decoding it (docs/decisions/0042).
+    Streams of other protocols are pure functions of these values. They may insert ``data`` into
+    their own JSON without decoding it (docs/decisions/0042).
 
     Attributes:
         number: The event's number within its turn, from 1 without gaps.
         name: The event's name, ``Event.event``.
         data: The payload as one line of ASCII JSON.
-        frame: The event as server-sent event, once a listener needed it; all others share it.
+        frame: The encoded server-sent event, cached once a listener needed it.
     """
 
     number: int
@@ -50,21 +50,21 @@ class Listener(Protocol):
     turn_id: str
 
     async def next(self) -> Sequence[NumberedEvent] | None:
-        """Wait for the next events, all that are there; none after 15 s of silence.
+        """Wait for the next events and return all; return none after 15 s without any.
 
         Returns:
             The events; None after the last one.
         """
 
     def push_to(self, sink: Push) -> None:
-        """Allow that events are handed to ``sink`` while ``next`` waits; it may refuse them."""
+        """Allow passing events to ``sink`` while ``next`` waits; it may refuse them."""
 
     def close(self) -> None:
         """Stop listening."""
 
 
 def numbered_events(entries: Iterable[Entry], *, after: int) -> list[NumberedEvent]:
-    """Return the events of a journal after an event number; notes are left out."""
+    """Return the events of a journal after an event number, without notes."""
     return [
         NumberedEvent(entry.n, entry.event, bytes(entry.data).decode("ascii"))
         for entry in entries

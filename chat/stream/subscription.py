@@ -1,4 +1,4 @@
-"""Subscribes to a running turn: to new events, or from a given event on, at the listener's pace."""
+"""Subscribes to a running turn's events, from now or from a given event on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,16 +27,16 @@ class Subscribable(Protocol):
     ended: bool
 
     def unsubscribe(self, subscription: "Subscription") -> None:
-        """Stop sending to a listener; doing it twice is harmless."""
+        """Stop sending to a listener. Idempotent."""
 
 
 class Subscription:
     """Listens to a running turn.
 
-    What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
-    behind reads the rest from the journal, in passages of that size: a slow client costs no more
-    memory and misses nothing. Where the journal lacks some of it, the listener gets an end.
-    After 15 s of silence it gets no events, so that a heartbeat can be sent.
+    Up to 256 KiB of events wait in memory. A listener that falls further behind reads the rest from
+    the journal, in chunks of that size, so a slow client needs no more memory and misses nothing.
+    If the journal has a gap, the stream ends there. After 15 s without events ``next`` returns
+    none, so that a heartbeat can be sent.
     """
 
     __slots__ = (
@@ -77,15 +77,15 @@ class Subscription:
         self._heartbeat = Heartbeat(self._beat)
 
     def push_to(self, sink: Push) -> None:
-        """Hand events to ``sink`` as they come, while ``next`` waits for them.
+        """Pass new events to ``sink`` while ``next`` waits for them.
 
-        That spares waking a task for every token (docs/decisions/0019). ``sink`` returns whether it
-        took the events; those that it did not take, ``next`` returns.
+        This avoids waking a task for every token (docs/decisions/0019). ``sink`` returns whether it
+        accepted the events; ``next`` returns those that it refused.
         """
         self._sink = sink
 
     def push(self, events: Sequence[NumberedEvent]) -> None:
-        """Take in events; called by the stream."""
+        """Add events; called by the stream."""
         last_number = self._stream.last_number
         # While ``next`` waits, nothing is on its way before what comes now.
         if self._is_waiting and self._sink is not None and self._sink(events):
@@ -113,10 +113,10 @@ class Subscription:
             self._waiter.set_result(None)
 
     async def next(self) -> Sequence[NumberedEvent] | None:
-        """Wait for the next events and return all that wait; none after 15 s of silence.
+        """Wait for the next events and return all; return none after 15 s without any.
 
         Returns:
-            The events; None when the stream has ended and everything was fetched.
+            The events; None after the last ones.
         """
         if self._is_broken_off:
             return None
@@ -144,7 +144,7 @@ class Subscription:
         return pending
 
     def close(self) -> None:
-        """Stop listening; doing it twice is harmless."""
+        """Stop listening. Idempotent."""
         self._heartbeat.stop()
         self._sink = None  # a stream's body, which holds this
         self._stream.unsubscribe(self)
@@ -155,7 +155,7 @@ class Subscription:
             self.wake()
 
     async def _catch_up(self) -> Sequence[NumberedEvent]:
-        """Return the next passage of what was missed; there may be more."""
+        """Return the next chunk of missed events; there may be more."""
         missed: list[NumberedEvent] = []
         while not missed:
             try:

@@ -28,20 +28,20 @@ Unkept = tuple[list[NumberedEvent], Sequence[Event], int]
 class TurnStream:
     """Numbers and journals the events of one turn, and delivers them.
 
-    An event is shown to listeners once the journal has kept it: at once where the journal is a
-    file, later and in the same order where it is not. A turn whose journal was lost goes on for
-    those who listen to it here.
+    An event is sent to listeners once it is in the journal: immediately if the journal is a file,
+    otherwise later, in order. A turn that lost its journal continues for the listeners of this
+    process.
 
     Attributes:
         turn_id: The turn.
         session_id: Its session.
-        last_number: The number of the newest event that was shown.
-        journalled: The number of the newest event that can be read again.
-        written: How many bytes of journal there are.
-        failure: Why the journal could not be written, if so. Nothing is sent from then on but the
-            last events: what a client sees must be found again.
-        has_room: Whether more can be journalled now: the model need not wait, nor the turn end.
-        has_kept_end: Whether the journal has kept the last event, so that nobody has to end it.
+        last_number: The number of the newest event that was sent.
+        journalled: The number of the newest event in the journal.
+        written: The size of the journal in bytes.
+        failure: The error of the journal, if it failed. From then on only the last events are sent,
+            because clients must be able to get every event again.
+        has_room: Whether more can be journalled now; else the model waits or the turn ends.
+        has_kept_end: Whether the last event is in the journal, so that it need not be sealed.
     """
 
     __slots__ = (
@@ -106,30 +106,30 @@ class TurnStream:
 
     @property
     def subscriber_count(self) -> int:
-        """The number of listeners, those included that read on after the end."""
+        """The number of listeners, including those still reading after the end."""
         return len(self._subscriptions)
 
     def observe(self, observer: Observe) -> None:
-        """Call ``observer`` with the events and notes that the journal has kept, but the last ones.
+        """Call ``observer`` with journalled events and notes, except the last events.
 
-        An agent's turn is narrated to the turn that called the agent in this way.
+        An agent's turn is reported to the calling turn in this way.
         """
         self._observer = observer
 
     def when_failed(self, call: Callable[[MochiError], object]) -> None:
-        """Have ``call`` called when the journal fails while nothing is sent to it."""
+        """Register a callback for a failure of the journal between writes."""
         self._failed = call
 
     def emit(self, events: Sequence[Event]) -> bool:
-        """Journal events and send them, in order: one write and one delivery to every listener.
+        """Journal events and send them in order, in one write and one delivery per listener.
 
-        Nothing is sent that can't be journalled; ``require_room`` then raises.
+        Events that can't be journalled are not sent; ``require_room`` then raises.
 
         Args:
             events: At least one.
 
         Returns:
-            False where the journal takes none of it.
+            False if the journal can't keep any of them.
         """
         if self.failure is not None or self._is_left:
             return False
@@ -145,10 +145,10 @@ class TurnStream:
     async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, journalled or not, and close the stream.
 
-        Those of a turn that was left are not journalled: its journal is ended when it is sealed.
+        After ``leave`` they are not journalled: the journal is ended when it is sealed.
 
         Raises:
-            TurnLost: The journal was taken over: others say how the turn ends.
+            TurnLost: Another process took the journal over and ends the turn.
         """
         await self.flushed()
         self._require_own()
@@ -163,14 +163,14 @@ class TurnStream:
         self.close()
 
     def break_off(self) -> None:
-        """End the stream where it is, without another event: others end the turn."""
+        """End the stream without another event, because another process ends the turn."""
         self._is_left = True
         self._observer = None
         self._unkept.clear()
         self.close()
 
     async def flushed(self) -> bool:
-        """Wait until everything is kept, and so was shown; False when the journal failed."""
+        """Wait until all events are journalled and sent; return False if the journal failed."""
         if self.failure is None:
             try:
                 await self._writer.flushed()
@@ -179,11 +179,11 @@ class TurnStream:
         return self.failure is None
 
     def leave(self) -> None:
-        """Journal nothing more: what the turn left could not be saved, and the journal has it."""
+        """Stop journalling a turn that could not be saved; its journal is sealed later."""
         self._is_left = True
 
     def _number(self, events: Sequence[Event]) -> tuple[list[NumberedEvent], str]:
-        """Give events their numbers; return them as they are sent, and as they are journalled."""
+        """Number events; return them in the forms for listeners and for the journal."""
         number = self._numbered
         numbered: list[NumberedEvent] = []
         lines = ""
@@ -197,7 +197,7 @@ class TurnStream:
         return numbered, lines
 
     def _show_next(self) -> None:
-        """Show the oldest events that were not shown yet: the journal has them now."""
+        """Send the oldest unsent events, which are in the journal now."""
         if not self._unkept:  # it was broken off
             return
         numbered, events, _ = self._unkept.popleft()
@@ -217,13 +217,13 @@ class TurnStream:
             self._observer(events)
 
     def note(self, note: Note | Event) -> None:
-        """Journal something for other processes that clients are not sent."""
+        """Journal a note for other processes, which is not sent to clients."""
         if self.failure is None and not self._is_left:
             kept = do_nothing if self._observer is None else partial(self._observer, [note])
             self._write(line(0, note.event, ascii_json(note)), kept)
 
     def take_no_more(self) -> None:
-        """Have the model's answer go to its turn, which is to end: ``has_room`` stays False."""
+        """Pass the model's output to the turn, which is stopping: ``has_room`` stays False."""
         self._takes_no_more = True
         self.has_room = False
 
@@ -233,17 +233,17 @@ class TurnStream:
 
     @property
     def is_congested(self) -> bool:
-        """Return whether the model's answer has to wait for the journal: ``flushed``."""
+        """Return whether the model's output must wait for the journal, with ``flushed``."""
         return bool(self._unkept) and self.written - self._unkept[0][2] > MAX_PENDING_BYTES
 
     def require_room(self) -> None:
-        """Make sure that more can be journalled.
+        """Check that more can be journalled.
 
         Raises:
-            TurnLost: Other processes end the turn.
+            TurnLost: Another process ends the turn.
             StorageError: The journal could not be written.
-            JournalUnavailable: Its store was away for too long.
-            TurnLimitReached: It is as large as a turn's may be.
+            JournalUnavailable: The journal's store was unavailable for too long.
+            TurnLimitReached: The journal has reached its maximum size.
         """
         if self.failure is not None:
             raise error_of(self.failure) from self.failure
@@ -253,16 +253,16 @@ class TurnStream:
             )
 
     def _require_own(self) -> None:
-        """Make sure that the journal is not another process's by now; nothing else is told."""
+        """Check that no other process has taken the journal over."""
         if isinstance(self.failure, Fenced) and not self._is_left:
             raise TurnLost from self.failure
 
     def sync(self) -> None:
-        """Put what was journalled on disk. Blocks."""
+        """Sync the journal to disk. Blocks."""
         self._writer.sync()
 
     async def abandon(self) -> None:
-        """End a stream that never had an event, as if it had never been."""
+        """End a stream without events, and remove its traces."""
         self.close()
         if self._is_left:  # the journal shows that the turn is over
             return
@@ -283,7 +283,7 @@ class TurnStream:
         return True
 
     def _take_trouble(self, error: OSError) -> None:
-        """Learn that the journal keeps nothing more, while nothing may be sent to it."""
+        """Handle a failure of the journal between writes."""
         if isinstance(error, JournalLost):
             self._is_lost = True  # nobody can read again what comes
             return
@@ -293,7 +293,7 @@ class TurnStream:
             self._failed(error_of(error))
 
     def _fail(self, error: OSError) -> None:
-        """Send nothing more, and give the numbers of what will never be kept to the last events."""
+        """Stop sending; the last events get the numbers of those that were not journalled."""
         if error is not self._noted and not isinstance(error, Fenced):  # the turn says that
             logger.error("the journal could not be written", exc_info=error)
         self.failure = self._noted = error
@@ -302,18 +302,18 @@ class TurnStream:
         self._numbered = self.last_number
 
     def subscribe(self, after: int | None = None) -> Subscription:
-        """Listen to what comes, or to everything after event number ``after``."""
+        """Subscribe to new events, or to all events after number ``after``."""
         subscription = Subscription(self, self._read_journal, after)
         self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Stop sending to a listener; doing it twice is harmless."""
+        """Stop sending to a listener. Idempotent."""
         self._subscriptions = tuple(it for it in self._subscriptions if it is not subscription)
         self._notice_left()
 
     def when_left(self, call: Callable[[], None]) -> None:
-        """Call back once, when the stream has ended and its last listener has closed."""
+        """Register a callback for when the stream has ended and its last listener has closed."""
         self._left = call
         self._notice_left()
 
@@ -323,7 +323,7 @@ class TurnStream:
             left()
 
     def close(self) -> None:
-        """End the stream after its last event; listeners get what is left, then the end."""
+        """End the stream after its last event; listeners get the remaining events first."""
         self.ended = True
         self._failed = None  # its turn, which holds the stream
         try:

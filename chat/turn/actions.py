@@ -90,7 +90,7 @@ class TurnActions:
         )
 
     def perform(self, action: Action) -> Awaitable[Input | None]:
-        """Perform an action; what it returns happens to the turn next."""
+        """Perform an action; the returned input is the next one of the state machine."""
         return PERFORMED[action](self)
 
     # The model
@@ -114,7 +114,7 @@ class TurnActions:
         return Input.ANSWERED_EMPTY if answer.is_empty else Input.ANSWERED
 
     async def drop_calls(self) -> None:
-        """Forget the calls of an answer to which no tools were offered."""
+        """Discard the calls of an answer to a request without tools."""
         self._current_answer().calls.clear()
 
     # Tools
@@ -132,13 +132,13 @@ class TurnActions:
         self._answer, self.outcome.message, self._has_saved = None, saved, True
 
     def _number(self, answer: ModelAnswer) -> None:
-        """Number the calls of an answer, and tell those of the client's tools apart."""
+        """Number the calls of an answer, and mark those of the client's tools."""
         calls = self._tools.number(answer.calls)
         self._open_calls = [item for item in calls if not item.call.client_side]
         self._client_calls = [item for item in calls if item.call.client_side]
 
     async def ask_approval(self) -> Input:
-        """Have the calls decided, by the session's policy or a person."""
+        """Get decisions on the calls, from the session's policy or a person."""
         self.commit_point.commit()
         self._stream.require_room()
         if self._job.follows_settings:  # they may have changed while the model answered
@@ -179,7 +179,7 @@ class TurnActions:
         return Input.LEFT_TO_CLIENT if self._client_calls else Input.TOOLS_RETURNED
 
     async def report_continuation(self) -> None:
-        """Send the event that results go back to the model."""
+        """Send the event that announces the next request to the model."""
         self._stream.emit([ToolContinuationStarted(message_id=self._next_id)])
 
     def _named(self, calls: Sequence[ToolCall]) -> Sequence[str]:
@@ -210,11 +210,11 @@ class TurnActions:
     # The end
 
     async def blame_empty_answer(self) -> None:
-        """Set the error of a turn whose model said nothing."""
+        """Set the error for an empty answer."""
         self.outcome.error = EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
 
     async def blame_round_limit(self) -> None:
-        """Set the error of a turn whose model asked for tools too often."""
+        """Set the error for too many rounds of tool calls."""
         self.outcome.error = TurnLimitReached(
             f"The model asked for tools in {self._machine.rounds} rounds; that is the limit.",
             limit=self._job.max_rounds,
@@ -228,7 +228,7 @@ class TurnActions:
         await self.finish(self.outcome.message if answer is None else self._message(answer))
 
     async def save_cancelled(self) -> None:
-        """Save what there is of a turn that was cancelled."""
+        """Save the partial answer of a cancelled turn."""
         self.commit_point.commit()
         if self._open_calls:  # their message was being saved, which a cancellation waits for
             self._answer = None
@@ -239,7 +239,7 @@ class TurnActions:
         await self.finish(self._message(answer, cancelled=True))
 
     async def save_interrupted(self) -> None:
-        """Save what there is of a turn that broke off."""
+        """Save the partial answer of an interrupted turn."""
         answer = self._answer
         untold = [item.call for item in self._client_calls] if answer is None else []
         await self.recorder.append(*self._tools.unanswered(INTERRUPTED_RESULT, *untold))
@@ -247,16 +247,16 @@ class TurnActions:
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 
     async def leave(self) -> None:
-        """Leave claim and journal to be sealed by others, see docs/decisions/0028.
+        """Leave the claim and the journal to be sealed by other processes (docs/decisions/0028).
 
-        With its writer gone, the journal shows everybody that the turn is over, whatever its claim
-        says; it holds what clients saw, and which calls had started.
+        Without a writer, the journal shows that the turn is over, regardless of its claim. It holds
+        the events that clients saw, and which calls had started.
         """
         logger.error("what the turn left could not be saved; it is sealed as soon as it can be")
         self._stream.leave()
 
     async def finish(self, message: AssistantMessage | None) -> None:
-        """Save the last message and let go of the session: the next turn may start."""
+        """Save the last message and release the session for the next turn."""
         self.outcome.context_window = {
             "current_window": self._caller.window.window,
             "usage_tokens": tokens_of(message) if message else 0,
@@ -268,7 +268,7 @@ class TurnActions:
         self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:
-        """Send the answer, which is on disk, as the last event."""
+        """Send the saved answer as the last event."""
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
@@ -285,7 +285,7 @@ class TurnActions:
         )
 
     async def report_cancelled(self) -> None:
-        """Send that the turn was cancelled, with what there was of its answer."""
+        """Send the event of a cancelled turn, with its partial answer."""
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
@@ -302,10 +302,10 @@ class TurnActions:
         )
 
     async def report_error(self) -> None:
-        """Send the error: as an event, or before the first one as a plain HTTP error.
+        """Send the error as an event, or before the first event as an HTTP error.
 
-        A turn that saved what a model said has begun, also where its journal took no event: who is
-        refused sends the same request again, which would then be said twice.
+        A turn that saved an answer counts as begun even if its journal has no event: a refused
+        client would send the request again, and the message would be saved twice.
         """
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         if not (self.commit_point.is_committed or self._has_saved):
@@ -316,7 +316,7 @@ class TurnActions:
         await self.close(failed(error, self.count()))
 
     async def report_loss(self) -> None:
-        """End the stream where it is: how the turn ends is told by those who took it."""
+        """End the stream without an event: the process that took the turn over reports its end."""
         error = self.outcome.error = self.outcome.error or TurnLost()
         self.commit_point.withdraw()
         self._stream.break_off()
@@ -324,7 +324,7 @@ class TurnActions:
             self._refuse(error)
 
     def _refuse(self, error: MochiError) -> None:
-        """Make an error the answer to the request that began the turn."""
+        """Make an error the response to the request that started the turn."""
         if self._job.is_saved:
             # How else would a client know of a session that was made for this turn?
             error.details.setdefault("session_id", self._job.session.session_id)
@@ -332,13 +332,13 @@ class TurnActions:
         self.commit_point.refuse(error)
 
     async def report_suspended(self) -> None:
-        """Note what the turn waits for, and end its stream."""
+        """Record the pending approvals, and end the stream."""
         self._stream.note(self.outcome.suspension())
         await self.recorder.finish(None, self._caller.window)
         await self.close(*map(_left_to_client, self._client_calls))
 
     def count(self) -> TurnUsage | None:
-        """Return what the turn has cost so far, and note it in the outcome."""
+        """Return the usage of the turn so far, and store it in the outcome."""
         self.outcome.usage = usage_of_turn(answer.usage for answer in self._answers)
         return self.outcome.usage
 

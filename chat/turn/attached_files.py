@@ -21,21 +21,21 @@ def have_attachments(messages: Sequence[Message]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AttachedFiles:
-    """Reads what messages refer to, as far as a model takes it.
+    """Reads the attachments of messages that a model accepts.
 
     Attributes:
-        read: Returns a file's bytes; blocks. ``AttachmentNotFound`` where it is gone.
-        takes: Says whether the model takes files of a type.
+        read: Returns a file's bytes; blocks. Raises ``AttachmentNotFound`` if it was deleted.
+        takes: Returns whether the model accepts files of a type.
     """
 
     read: Callable[[str], bytes]
     takes: Callable[[str], bool]
 
     def load(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Mapping[str, bytes]]:
-        """Return the messages with texts in them, and the bytes of other attachments. Blocks.
+        """Return the messages including text files, and the bytes of other attachments. Blocks.
 
-        What the model does not take, and what is gone or cut off, is only mentioned: a conversation
-        goes on after its model has changed.
+        Files that the model does not accept, or that were deleted or cut, are only mentioned, so
+        that a conversation can continue with another model.
         """
         files: dict[str, bytes] = {}
         return [self._loaded(message, files) for message in messages], files
@@ -48,7 +48,7 @@ class AttachedFiles:
         return msgspec.structs.replace(message, content="\n\n".join(parts))
 
     def _text(self, attachment: Attachment, files: dict[str, bytes]) -> str:
-        """Return what stands in the message for an attachment; nothing where its bytes are sent."""
+        """Return the text for an attachment; empty if its bytes are sent."""
         if attachment.id in files:
             return ""
         if not self.takes(attachment.media_type):
@@ -66,5 +66,5 @@ class AttachedFiles:
 
 
 def named_block(name: str, text: str) -> str:
-    """Return a text file as a block of code under its name, whatever fences are in it."""
+    """Return a text file as a fenced code block under its name."""
     return f"{name}:\n{fenced(text.rstrip())}"

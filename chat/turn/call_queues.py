@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, nullcontext
 
 
 class CallQueues:
-    """The queues of one turn. The agents that it calls share them.
+    """The queues of one turn, shared with the agents that it calls.
 
-    Each queue lets one call run at a time, in the order in which calls came to it.
+    Each queue runs one call at a time, in order of arrival.
     """
 
     def __init__(self) -> None:
@@ -17,10 +17,10 @@ class CallQueues:
 
     @asynccontextmanager
     async def turn(self, queue: str | None) -> AsyncIterator[None]:
-        """Wait for the calls that came before to end, and hold up those that come later.
+        """Wait for earlier calls to end, and make later ones wait.
 
         Args:
-            queue: The queue's name; None does not wait.
+            queue: The queue's name; with None, do not wait.
 
         Raises:
             CancelledError: The queues were closed before it was this call's turn.
@@ -32,8 +32,8 @@ class CallQueues:
             yield
 
     def close(self) -> None:
-        """Let no more calls begin: the turn was stopped.
+        """Let no more calls start: the turn was stopped.
 
-        Its cancellation may take a while to get here, since a write to a file is waited for.
+        Its cancellation may arrive later, after a write to a file that it waits for.
         """
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""Declares the port to tools that are turns themselves, as agents are (docs/decisions/0012)."""
+"""Declares the port to tools that run turns, as agents do (docs/decisions/0012)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Running(Protocol):
     """Reports what a running turn does."""
 
     def running_now(self) -> dict[str, Any]:
-        """Return what would be stopped: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
+        """Return what is running: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
         ...
 
 
@@ -29,17 +29,17 @@ class CallingTurn:
     """The turn on whose behalf a delegated call runs.
 
     Attributes:
-        session: The calling session: its model and its policies hold for the call too.
-        approver: Who decides which calls may run, and asks.
+        session: The calling session, whose model and policies apply to the call, too.
+        approver: Decides which calls may run, and asks for approval.
         emit: Sends events to the listeners of the calling turn.
-        queues: Where its tool calls wait for each other; the call's own tool calls join them.
-        children: The turns that run for it; each is added while it runs.
+        queues: The queues of its tool calls, which the call's own tool calls join.
+        children: The turns that currently run on its behalf.
         why_stopped: Returns the error that stopped the turn; None after a request to cancel.
-        attachments: What the user's message has that the turn answers; the call is shown it, too.
+        attachments: The attachments of the user's message, which the call gets, too.
         options: The sampling options of the turn, by Ollama's names; an agent that is the session's
             model runs with them.
-        require_hold: Asked before each call: raises ``TurnInterrupted`` where others may have taken
-            this process for dead, and a call might run twice.
+        require_hold: Called before each call; raises ``TurnInterrupted`` if other processes may
+            consider this one dead, so that a call might run twice.
     """
 
     session: Session
@@ -54,7 +54,7 @@ class CallingTurn:
 
 
 def asked_with(messages: Sequence[Message]) -> tuple[Attachment, ...]:
-    """Return the images and files of what the user said last, in one message or several."""
+    """Return the images and files of the user's last messages."""
     end = len(messages)
     while end and not isinstance(messages[end - 1], UserMessage):
         end -= 1
@@ -70,20 +70,20 @@ class Delegate(Protocol):
     """Runs tool calls as turns of their own."""
 
     async def listing(self, agents: Sequence[str]) -> ToolListing:
-        """Return the tools through which these agents are called."""
+        """Return the tools that call these agents."""
         ...
 
     async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
-        """Run a call; when the caller is cancelled, everything has ended and is saved first.
+        """Run a call. If the caller is cancelled, the call is stopped and saved first.
 
-        A call that was suspended goes on where it was when it is run again.
+        A suspended call resumes when it is run again.
 
         Raises:
-            MochiError: It can't be run; no event was sent.
-            NobodyToAsk: A call of the call waits for an approval, and nobody listens.
+            MochiError: The call can't be run; no event was sent.
+            NobodyToAsk: An inner call needs an approval, and no client listens.
         """
         ...
 
     def describe(self, arguments: Mapping[str, Any]) -> str:
-        """Return the name of the agent that a call is delegated to, for people."""
+        """Return the display name of the agent that a call is delegated to."""
         ...

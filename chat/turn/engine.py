@@ -28,11 +28,11 @@ INSIST_SECONDS = 5.0
 class TurnEngine:
     """Runs one turn, from the claimed session to the last event.
 
-    It does what the table says and reports to it what came of it; what stops the turn comes first.
+    Performs the actions of the table and feeds their results back; stop requests have priority.
 
     Attributes:
         outcome: How the turn ends; fills as it goes.
-        actions: What it does.
+        actions: The actions of the turn.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TurnEngine:
 
     @property
     def state(self) -> State:
-        """Return the state that the turn is in."""
+        """Return the state of the turn."""
         return self._machine.state
 
     @property
@@ -87,7 +87,7 @@ class TurnEngine:
 
     @property
     def first_message_id(self) -> str | None:
-        """The user message that the turn answers, or else its first answer."""
+        """The id of the user message that the turn answers, or of its first answer."""
         return self.actions.commit_point.first_event.first_message_id
 
     @property
@@ -98,13 +98,13 @@ class TurnEngine:
         return self._task
 
     def start(self) -> asyncio.Task[Outcome]:
-        """Run the turn in a task of its own and return that task; it never raises."""
+        """Start the turn in a task and return the task, which never raises."""
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run(), name=f"turn-{self._job.turn_id}")
         return self._task
 
     def stop(self, reason: Input, error: MochiError | None = None) -> bool:
-        """End the turn before its time; False when it is ending already."""
+        """Stop the turn; return False if it is ending already."""
         if self.state.is_final or self._stop.reason is not None or self._task is None:
             return False
         self._stop.reason = reason
@@ -120,7 +120,7 @@ class TurnEngine:
         self.stop(Input.LOST if isinstance(error, TurnLost) else Input.ERROR, error)
 
     def running_now(self) -> dict[str, Any]:
-        """Return what is running, agents' turns included: model, tools, agents."""
+        """Return the running operations, including those of agents' turns: model, tools, agents."""
         tools, agents = self._tools.names_of_running()
         running = {"upstream": self.state.asks_model, "tools": tools, "agents": agents}
         for child in self.actions.children:
@@ -130,7 +130,7 @@ class TurnEngine:
         return running
 
     def notice_decision(self) -> None:
-        """Look for new answers to the questions of the turn."""
+        """Check for new decisions on the turn's approvals."""
         self.actions.approver.notice()
 
     async def _run(self) -> Outcome:
@@ -173,7 +173,7 @@ class TurnEngine:
         return Input.HISTORY_READY if self._job.phases is None else Input.PLAN_WANTED
 
     async def _do(self, actions: Sequence[Action]) -> Input | None:
-        """Perform actions and return the input that follows; a request to stop comes first."""
+        """Perform actions and return the next input; a stop request has priority."""
         given: Input | None = None
         try:
             for action in actions:
@@ -197,13 +197,13 @@ class TurnEngine:
         return self._stop.pending or given
 
     def _fail(self, error: MochiError) -> Input:
-        """Keep the error that ended the turn, not those that followed from ending it."""
+        """Keep the error that ended the turn, but not errors that follow from it."""
         if self._stop.pending is None and self.outcome.error is None:
             self.outcome.error = error
         return Input.ERROR
 
     async def _end_at_once(self) -> None:
-        """End a turn after a defect of the table or of reporting, so that no listener waits on."""
+        """End a turn after an unexpected error, so that no listener waits forever."""
         self._machine.give_up()
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         self._stream.leave()
@@ -216,14 +216,13 @@ class TurnEngine:
 
 
 class StopRequest:
-    """Holds why a turn shall end before its time.
+    """Holds the reason to stop a turn early.
 
-    It knows the turn's place in the table and nothing else of it: what asks it, and is held by the
-    turn itself, would else keep the turn in memory until a collection of garbage
-    (docs/decisions/0095).
+    It refers to the turn's state only: objects that ask it are held by the turn itself, and a
+    reference cycle would keep the turn in memory until a garbage collection (docs/decisions/0095).
 
     Attributes:
-        reason: What was asked for; None: nothing.
+        reason: The reason; None without a request to stop.
     """
 
     __slots__ = ("_machine", "reason")
@@ -234,25 +233,26 @@ class StopRequest:
 
     @property
     def pending(self) -> Input | None:
-        """Return the input that stops the turn, while it can: a cancellation may be swallowed.
+        """Return the input that stops the turn, if the turn can still be stopped.
 
-        Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
+        Asked in addition to the cancellation, which libraries may swallow: on Python 3.11 even
+        ``asyncio.wait_for`` does.
         """
         return None if self.reason is None or self._machine.state.is_final else self.reason
 
     def is_pending(self) -> bool:
-        """Return whether the turn is to be stopped."""
+        """Return whether a stop was requested."""
         return self.reason is not None and self.pending is not None
 
 
 class Cancellation:
-    """Cancels a task at once and every few seconds from then on, until it is done or ``end``.
+    """Cancels a task now and every few seconds, until it is done or ``end`` is called.
 
-    Even ``asyncio.wait_for`` swallows a cancellation on Python 3.11, when what it waits for is done
-    just then.
+    On Python 3.11, even ``asyncio.wait_for`` swallows a cancellation that arrives just when its
+    awaitable is done.
 
     Args:
-        task: What is cancelled.
+        task: The task.
     """
 
     def __init__(self, task: "asyncio.Task[object]") -> None:
@@ -261,7 +261,7 @@ class Cancellation:
         self._insist()
 
     def end(self) -> None:
-        """Do not cancel it again; doing it twice is harmless."""
+        """Stop cancelling. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -29,27 +29,26 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         turn_id: The turn.
         session: The claimed session as it was when the turn began.
-        continuation: What happens to the history first.
+        continuation: The change of the history before the turn.
         messages: The messages to append, if any.
-        language_model: Who answers.
-        model: The model's name as the provider knows it.
-        purpose: What the model is asked for.
-        agent: The agent whose turn it is; None for a person's.
-        dialect: The protocol that it was asked for by.
+        language_model: The model that answers.
+        model: The model's name at its provider.
+        purpose: The purpose of the model calls.
+        agent: The agent that runs the turn; None for a user's turn.
+        dialect: The protocol of the request.
         options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
-        answer_schema: A JSON schema that its answers have to fit.
-        first_call: Whether the first answer has to call a tool, and how the model learns of it.
+        answer_schema: A JSON schema that the answers must match.
+        first_call: Whether the first answer must call a tool, and how the model is told.
         window: The context window to ask for.
         available_tools: The tools that the model may call.
-        max_rounds: How many times the model is asked at most.
+        max_rounds: The maximum number of model calls.
         phases: The prompts of a turn that plans first; None in a conversation.
-        follows_settings: Whether the session's own policies hold, as they are by then; an agent's
-            session has none.
-        rules: How its requests are made to fit.
-        plan: What the first of them sends; made while the session is claimed, in that thread.
-        attached: What reads images and files for the model; None where none are sent.
-        is_saved: Whether the session stays when the turn has ended.
+        follows_settings: Whether the session's current policies apply; an agent's session has none.
+        rules: The rules for fitting requests into the context window.
+        plan: The plan of the first request; made in the thread that claims the session.
+        attached: Reads images and files for the model; None without any.
+        is_saved: Whether the session is kept after the turn.
     """
 
     turn_id: str
@@ -92,7 +91,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _answered(self) -> tuple[str | UnsetType, int | UnsetType]:
-        """The id and the index of the user message that it answers, as far as there are any."""
+        """Return id and index of the user message that the turn answers; None for missing ones."""
         history, keep = self.session.messages, self.continuation.keep
         if not self.messages:
             last = history[keep - 1] if 0 < keep <= len(history) else None
@@ -106,7 +105,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         return said.message_id, UNSET
 
     def compactor(self, now: Callable[[], str]) -> RequestCompactor:
-        """Return what makes this turn's requests fit."""
+        """Return the compactor of this turn's requests."""
         return RequestCompactor(
             self.rules,
             language_model=self.language_model,

@@ -1,4 +1,4 @@
-"""Collects a model's answer as it arrives: deltas come in, events go out. Pure."""
+"""Collects a model's answer from its deltas and makes the events. Pure."""
 
 from collections import defaultdict
 from collections.abc import Container, Sequence
@@ -40,18 +40,18 @@ class ModelAnswer:
 
     Args:
         message_id: The id that the answer is saved under, fixed before the model is asked.
-        first_call_index: The number within the turn of the first call it asks for.
+        first_call_index: The number within the turn of its first tool call.
 
     Attributes:
         message_id: The id that the answer is saved under.
         first_call_index: The number within the turn of the first call.
         calls: The tool calls so far, in order.
-        finished: The last delta, once it is there.
+        finished: The last delta, once it has arrived.
         context_window: The window that the provider grew to, if it did.
         answered_by: The model that the session's profile names, if it has one.
-        asked_at: When the model was asked, by a clock that only runs forward; None before.
-        first_output_at: When the first output came.
-        ended_at: When the last request ended.
+        asked_at: The time of the request, on a monotonic clock; None before it.
+        first_output_at: The time of the first output.
+        ended_at: The end of the last request.
     """
 
     __slots__ = (
@@ -93,27 +93,27 @@ class ModelAnswer:
 
     @property
     def raw_text(self) -> str:
-        """The clean text so far as it came, which a model can go on from."""
+        """The cleaned text so far, including white space, which a model can continue."""
         return self._text.getvalue()
 
     @property
     def text(self) -> str:
-        """The clean text so far, without white space at its edges."""
+        """The cleaned text so far, without leading and trailing white space."""
         return self._text.getvalue().strip()
 
     @property
     def thinking(self) -> str | None:
-        """The clean reasoning so far, or None where there is none."""
+        """The cleaned reasoning so far; None without any."""
         return self._thinking.getvalue().strip() or None
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the model stopped by itself without text or calls, but for reasoning."""
+        """Return whether the model stopped by itself without text or calls."""
         by_itself = self.finished is not None and self.finished.done_reason != "length"
         return by_itself and not self.calls and not self.text
 
     def leave_to_client(self, names: Container[str]) -> None:
-        """Mark the calls of these tools as those that the client runs."""
+        """Mark the calls of these tools as run by the client."""
         self.calls = [
             msgspec.structs.replace(call, client_side=True) if call.name in names else call
             for call in self.calls
@@ -121,12 +121,12 @@ class ModelAnswer:
 
     @property
     def is_left_to_client(self) -> bool:
-        """Return whether there are calls, and the client runs them all."""
+        """Return whether there are calls and the client runs all of them."""
         return bool(self.calls) and all(call.client_side for call in self.calls)
 
     @property
     def usage(self) -> Usage | None:
-        """Return what the answer cost so far; None before the model was asked."""
+        """Return the usage of the answer so far; None before the request."""
         asked_at = self.asked_at
         if asked_at is None:
             return None
@@ -138,14 +138,14 @@ class ModelAnswer:
         )
 
     def go_on(self) -> None:
-        """Take what a further request says for the rest of this answer.
+        """Continue this answer with the output of another request.
 
-        Reasoning that led to no text is begun anew: no model goes on from the middle of it.
+        Reasoning without text is discarded: no model continues from the middle of its reasoning.
         """
         self._before = self.finished if self.text else None
 
     def absorb(self, batch: Sequence[Delta]) -> list[Event]:
-        """Take in what one read brought and return the events that it makes."""
+        """Add a batch of deltas and return their events."""
         events: list[Event] = []
         for delta in batch:
             if type(delta) is TextDelta:
@@ -180,7 +180,7 @@ class ModelAnswer:
         return events
 
     def absorb_text(self, batch: Sequence[Delta]) -> list[Event] | None:
-        """Like ``absorb``, but None, and nothing taken in, if there is anything but text."""
+        """Like ``absorb``, but return None and add nothing if a delta is not text."""
         for delta in batch:
             if type(delta) is not TextDelta and type(delta) is not ThinkingDelta:
                 return None
@@ -195,7 +195,7 @@ class ModelAnswer:
         cancelled: bool = False,
         interrupted: bool = False,
     ) -> AssistantMessage:
-        """Return the answer as it is saved. A cancelled one loses its calls: nothing ran."""
+        """Return the message to save. A cancelled one loses its calls, which did not run."""
         finished = self.finished or Finished()
         calls = () if cancelled or interrupted else tuple(self.calls)
         done_reason = finished.done_reason and join_surrogates(finished.done_reason)
@@ -238,9 +238,9 @@ class ModelAnswer:
 
 
 def _together(before: Finished | None, last: Finished) -> Finished:
-    """Return the end of an answer that came in two parts, the second request repeating the first.
+    """Return the combined end of an answer that took two requests, the second continuing the first.
 
-    Its request is the first part's, its tokens are those of both.
+    Prompt tokens are those of the first request, completion tokens those of both.
     """
     if before is None:
         return last

@@ -34,10 +34,10 @@ EMPTY = "The model gave an empty answer; it is asked again."
 
 
 class AnswerSink:
-    """Passes text on from where it arrived; what may decide anything goes through the loop.
+    """Passes text straight to the stream; everything else goes through the turn's loop.
 
-    Slots, and no callback of the engine (``TurnStream.take_no_more``): with a thousand streams
-    what a token touches in memory costs more than what it does (docs/decisions/0091).
+    Has slots, and no callback to the engine (``TurnStream.take_no_more``): with a thousand streams
+    the memory that a token touches costs more than the code (docs/decisions/0091).
     """
 
     __slots__ = ("_answer", "_commit_point", "_has_begun", "_stream")
@@ -49,7 +49,7 @@ class AnswerSink:
         self._has_begun = False
 
     def take(self, batch: Sequence[Delta]) -> bool:
-        """Take in a batch of text and pass its events on; False where it is to be yielded."""
+        """Add a batch of text and send its events; return False if the turn must handle it."""
         if not self._has_begun:
             self._has_begun = self._commit_point.is_committed and self._answer.has_output
             if not self._has_begun:
@@ -63,15 +63,15 @@ class AnswerSink:
 
 
 class ModelCaller:
-    """Asks the model of one turn, once a round.
+    """Calls the model of one turn, once per round.
 
     Args:
         job: The turn: its model, its tools, its phases.
-        stream: Where the answer's events go.
-        commit_point: When the first of them may go out.
+        stream: Receives the answer's events.
+        commit_point: When the first event may be sent.
         recorder: The session as the turn wrote it.
-        is_stopped: Whether the turn shall end: asked with every batch, because a library between
-            here and the model may have swallowed the cancellation.
+        is_stopped: Whether a stop was requested; asked with every batch, because a library may have
+            swallowed the cancellation.
 
     Attributes:
         window: The context window of the next request.
@@ -96,16 +96,16 @@ class ModelCaller:
         self._first_call = job.first_call
 
     async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
-        """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
+        """Request an answer, which is filled as it arrives; ask again once if it is empty.
 
         Args:
             answer: The answer.
             planning: Whether the turn is in the first of its two phases.
 
         Raises:
-            ModelError: By the model.
-            TurnLimitReached: It asks for too many tools at once, or says too much.
-            StorageError: What it says can't be journalled.
+            ModelError: The model call failed.
+            TurnLimitReached: The answer has too many tool calls, or is too long.
+            StorageError: The answer can't be journalled.
         """
         self._stream.require_room()
         replaced_id = self._job.continuation.replaced_id
@@ -126,9 +126,9 @@ class ModelCaller:
             self._note_growth(answer)
 
     async def _go_on_in_larger_windows(self, answer: ModelAnswer, request: ModelRequest) -> None:
-        """Go on with an answer that came to the end of the window, where the model can hold more.
+        """Continue an answer that reached the end of the window, in a larger one if possible.
 
-        The model goes on from its own last message. If it can't be asked, the answer ends there.
+        The model continues its own last message. If the call fails, the answer ends there.
         """
         self._note_growth(answer)
         while (larger := self._larger_window(answer)) is not None:
@@ -149,7 +149,7 @@ class ModelCaller:
             self._note_growth(answer)
 
     def _larger_window(self, answer: ModelAnswer) -> WindowChoice | None:
-        """Return the next window if this one was filled by the answer, and may grow."""
+        """Return the next larger window if the answer filled this one and it may grow."""
         done, window = answer.finished, self.window.window
         if done is None or done.done_reason != "length" or answer.calls:
             return None
@@ -163,7 +163,7 @@ class ModelCaller:
         return larger if (larger.window or 0) > (window or 0) else None
 
     def _note_growth(self, answer: ModelAnswer) -> None:
-        """Keep the window that the provider grew to, if it did."""
+        """Remember the window that the provider grew to, if it did."""
         grown, answer.context_window = answer.context_window, None
         if grown is not None:
             self.window = WindowChoice(window=grown, reason="usage_threshold")
@@ -225,7 +225,7 @@ class ModelCaller:
         return asked_for_call(request) if first_call == "asked_for" else request
 
     def _take(self, answer: ModelAnswer, batch: Sequence[Delta]) -> bool:
-        """Take in a batch and pass its events on; return whether the answer has any output."""
+        """Add a batch and send its events; return whether the answer has any output."""
         events = answer.absorb(batch)
         if len(answer.calls) > MAX_CALLS_AT_ONCE:
             raise TurnLimitReached(
@@ -246,10 +246,7 @@ class ModelCaller:
 
 
 def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
-    """Return the batch that an answer begins with, in two where its first text is not all of it.
-
-    Each is taken in by itself: clients need not wait for what came with the first token.
-    """
+    """Split the first batch of an answer after its first text, so that it is sent without delay."""
     for end, delta in enumerate(batch, start=1):
         if isinstance(delta, TextDelta | ThinkingDelta) and end < len(batch):
             return batch[:end], batch[end:]
@@ -257,14 +254,14 @@ def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
 
 
 def _without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options for a plan: what stops an answer is no reason to stop reasoning about it."""
+    """Return options without stop sequences, for a plan."""
     return {name: value for name, value in options.items() if name != "stop"}
 
 
 def rest_of(
     request: ModelRequest, answer: ModelAnswer, larger: WindowChoice
 ) -> ModelRequest | None:
-    """Return the request for the rest of an answer; None if the session's limit is used up."""
+    """Return the request for the rest of an answer; None if the token limit is reached."""
     options = dict(request.options)
     said = answer.finished.eval_count if answer.finished else None
     for name in LIMITS:
@@ -283,9 +280,9 @@ def rest_of(
 
 
 def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
-    """Return the request with a note that its answer was empty, and which tools there are.
+    """Return the request with a note that the answer was empty, and the names of the tools.
 
-    A call of any other tool is dropped by Ollama, and the model would make it again.
+    Ollama drops calls of unknown tools, which leaves an empty answer; the model would repeat it.
     """
     names = ", ".join(tool.name for tool in request.tools)
     note = (
@@ -302,7 +299,7 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
 
 
 def asked_for_call(request: ModelRequest) -> ModelRequest:
-    """Return the request with a note that it wants a call, for providers that can't force one."""
+    """Return the request with a note asking for a tool call, for providers that can't force one."""
     names = ", ".join(tool.name for tool in request.tools)
     note = f"(Call one of these tools now, before you say anything: {names}.)"
     return msgspec.structs.replace(request, messages=_with_note(request.messages, note))

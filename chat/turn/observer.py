@@ -21,16 +21,16 @@ Dialect = Literal["native", "chat_completions", "responses", "ai_sdk", "ag_ui", 
 
 
 class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that starts to run.
+    """A turn that starts.
 
     Attributes:
         session_id: Its session.
         turn_id: The turn.
         model: The session's model.
         purpose: ``chat``, or ``agent`` for a turn that another one called.
-        agent: The agent whose turn it is; None for a person's.
-        dialect: The protocol that it was asked for by.
-        said: The messages that it begins with, as far as they are new.
+        agent: The agent that runs the turn; None for a user's turn.
+        dialect: The protocol of the request.
+        said: The new messages that it begins with.
     """
 
     session_id: str
