@@ -1,6 +1,6 @@
 """Serves the ``/v1`` routes of OpenAI's protocols: parses, calls, encodes.
 
-They are an API beside the server's own one (docs/decisions/0059).
+They are a separate API of the server (docs/decisions/0059).
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,10 @@ CONTENT_TYPE = "application/json; charset=utf-8"
     operation_id="openai_list_models",
 )
 async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpResponse:
-    """List the models that can chat, `profile:<name>` and `agent:<name>`, or one kind of them.
+    """List chat models, `profile:<name>` and `agent:<name>`, or one kind of them.
 
-    A provider that fails or is silent for two seconds is left out; `x-mochi-warning` says which.
+    A provider that fails, or does not respond within two seconds, is left out; `x-mochi-warning`
+    names it.
     """
     listed = await models_list.list_models(get_services().models, kind)
     return _json(ModelListOut(data=listed.models), warning_headers(listed.left_out))

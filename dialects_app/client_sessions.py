@@ -1,7 +1,7 @@
-"""Finds the sessions of clients that name their conversations themselves.
+"""Finds the sessions of clients that choose their own names for conversations.
 
-The id of such a session is made from the client's name, so that any worker of any node finds it
-without a list, and two requests that begin it at once meet at the same id.
+The session id is derived from the client's name, so that any worker of any node finds it without a
+table, and two concurrent first requests use the same id.
 """
 
 import hashlib
@@ -23,13 +23,12 @@ _is_name = re.compile(NAME_PATTERN, re.ASCII).fullmatch
 
 
 class ClientSession(NamedTuple):
-    """The session that a client's name means.
+    """The session of a client's name.
 
     Attributes:
-        session_id: Its id, also of one that is yet to be made.
-        session: The session; None where there is none.
-        client_id: The name, for the metadata of a session that is made; None for one that was
-            named by its own id.
+        session_id: Its id, even if it does not exist yet.
+        session: The session; None if it does not exist.
+        client_id: The name, for the metadata of a new session; None if the name is a session id.
     """
 
     session_id: str
@@ -38,17 +37,17 @@ class ClientSession(NamedTuple):
 
 
 def find_session(sessions: SessionManager, name: str, *, field: str) -> ClientSession:
-    """Return what a client's name means: a session by its own id, or one made for that name.
+    """Return the session of a client's name, which may be a session id.
 
     Blocks.
 
     Args:
         sessions: The sessions.
         name: The client's name.
-        field: What errors call it.
+        field: The field name for errors.
 
     Raises:
-        ValidationFailed: It can't be a name.
+        ValidationFailed: The name is invalid.
         SessionCorrupt, StorageError: The session can't be read.
     """
     if not _is_name(name):
@@ -72,7 +71,7 @@ def session_id_of(name: str, place: int = 0) -> str:
 
     Args:
         name: The name.
-        place: How many ids before it are taken by other sessions.
+        place: The number of preceding ids that other sessions use.
     """
     text = name if not place else f"{name}\n{place}"
     return hashlib.sha256(f"client\n{text}".encode()).hexdigest()[:ID_LENGTH]

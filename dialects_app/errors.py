@@ -1,4 +1,4 @@
-"""Declares the error of protocols whose clients send the conversation as they have it.
+"""Declares the error of protocols whose clients send the whole conversation.
 
 The tree::
 
@@ -10,7 +10,7 @@ from sessions_app.errors import MochiError
 
 
 class ChatDiffers(MochiError):
-    """The client's messages are not those of the session: load them anew."""
+    """The client's messages differ from the session: reload them."""
 
     code = "CHAT_DIFFERS"
 

@@ -1,7 +1,7 @@
 """Lists the models of all providers, the profiles and the agents as OpenAI's ``/v1/models`` does.
 
-Beyond OpenAI's four fields there are those that front ends miss: the name, the longest context, the
-capabilities and the modalities.
+In addition to OpenAI's four fields there are those that front ends need: the display name, the
+context length, the capabilities and the modalities.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ logger = logging.getLogger(__name__)
 
 
 class ModelOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, as clients of OpenAI's protocol see it.
+    """A model in OpenAI's format.
 
     Attributes:
-        id: The name to ask for.
+        id: The name for requests.
         object: Always ``model``.
         created: When it was last changed, in seconds since 1970; a constant if that is unknown.
         owned_by: Its provider, ``profile`` or ``agent``.
-        name: The name to show.
+        name: The display name.
         context_length: The longest context, in tokens; null if unknown.
         capabilities: ``completion``, ``tools``, ``thinking``, ``vision``, ...
-        architecture: The kinds of input that it takes.
+        architecture: The kinds of input that it accepts.
     """
 
     id: str
@@ -65,7 +65,7 @@ class ModelListOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """The entries of the list, and a sentence for each part that is left out."""
+    """The entries of the list, and a warning for each missing part."""
 
     models: Sequence[ModelOut]
     left_out: Sequence[str] = ()
@@ -75,8 +75,8 @@ def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
     """Return a model's entry.
 
     Args:
-        info: Its facts.
-        name: The name that was asked for, if it is another than in its facts.
+        info: The model's metadata.
+        name: The requested name, if it differs from that in the metadata.
     """
     shown = name or info.name
     kind, colon, _ = shown.partition(":")
@@ -92,16 +92,16 @@ def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
 
 
 async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Listed:
-    """List what can be asked for as a model: models, then profiles, then agents.
+    """List everything that can be used as a model: models, then profiles, then agents.
 
-    Nothing delays the list for longer than two seconds: what is silent so long is left out.
+    Providers that don't respond within two seconds are left out.
 
     Args:
         models: All models.
         kind: The kind to list; None lists all.
 
     Raises:
-        ModelError: There is nothing to list, because the providers can't be asked.
+        ModelError: The list is empty because all providers failed.
     """
     listing, profiles, agents = await asyncio.gather(
         _providers(models) if kind != "agent" else _nothing(),
@@ -130,7 +130,7 @@ def _architecture(capabilities: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _profile_out(profile: Profile, known: Mapping[str, ModelInfo]) -> ModelOut:
-    """Return the entry of a profile, with the facts of its model if that is listed now."""
+    """Return the entry of a profile, with the metadata of its model if that is listed."""
     own = profile.model if profile.provider == OLLAMA else f"{profile.provider}:{profile.model}"
     name = f"profile:{profile.name}"
     info = known.get(own) or ModelInfo(name=own, size_mb=0, capabilities=("completion",))

@@ -1,7 +1,7 @@
 """Describes the ``/v1`` routes in the OpenAPI document.
 
-Nothing here runs before somebody asks for the document: a route names its operation, and
-``DESCRIBED`` says which structs its body and its answer are, with an example of each.
+Nothing here runs until the document is requested: a route has an operation id, and ``DESCRIBED``
+names the structs of its body and its response, with examples.
 """
 
 import json
@@ -244,7 +244,7 @@ _MODULE = re.compile(r"dialects_app\.(\w+)\.\w+\.(\w+)")
 
 
 def _components(kinds: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
-    """Return the schemas of structs, ``ResponsesToolIn`` being that of a name in two modules."""
+    """Return the schemas of structs; a struct name in two modules becomes ``ResponsesToolIn``."""
     _, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
     named = _MODULE.sub(
         lambda found: found[1].title().replace("_", "") + found[2], json.dumps(components)

@@ -35,7 +35,7 @@ _NAMES = {
 
 
 class AgUiStoppedOut(Schema):
-    """Says whether anything was stopped."""
+    """Whether a run was stopped."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"stopped": True}]})
 
@@ -50,12 +50,12 @@ class AgUiStoppedOut(Schema):
     openapi_extra=RUN,
 )
 async def run(request: HttpRequest) -> HttpResponseBase:
-    """Answer what is new in a thread, as events of AG-UI 1.0: for `HttpAgent` and CopilotKit.
+    """Run a thread's new messages and stream AG-UI 1.0 events, for `HttpAgent` and CopilotKit.
 
-    A thread is a session: `threadId` is its id, or a name of the client's own, by which it is made.
-    `forwardedProps.model` names the model of a new thread. The session is the truth: what the
-    client sends of the history is not read. The run goes on when the client leaves; `POST
-    /agui/{thread_id}/stop` ends it.
+    A thread is a session: `threadId` is its id, or a name chosen by the client, under which it is
+    created. `forwardedProps.model` sets the model of a new thread. The session is authoritative:
+    the history in the request is not read. The run continues if the client disconnects; `POST
+    /agui/{thread_id}/stop` stops it.
     """
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.openai.body import read_body  # noqa: PLC0415
@@ -78,10 +78,10 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     openapi_extra=THREAD,
 )
 async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
-    """Send the messages of a thread, then its running turn from its beginning, live to its end.
+    """Stream the messages of a thread, then its running turn from the beginning to its end.
 
-    From any worker, and after a crash. If nothing runs, the stream ends after the messages; its
-    `RUN_FINISHED` has the interrupts that the thread waits for.
+    Works on any worker, and after a crash. Without a running turn the stream ends after the
+    messages; its `RUN_FINISHED` has the pending interrupts of the thread.
     """
     followed = await _runs().follow(thread_id)
     if followed.listener is None:
@@ -97,16 +97,16 @@ async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
     response={200: AgUiStoppedOut, (404, 500, 503): ENVELOPE},
 )
 async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
-    """Stop the run of a thread, from any connection and any worker; its stream ends `cancelled`.
+    """Stop the run of a thread, from any connection and worker; its stream ends as `cancelled`.
 
-    A client that only closes its connection stops nothing. `stopped` is false where nothing ran.
+    Closing the connection does not stop a run. `stopped` is false if nothing was running.
     """
     return AgUiStoppedOut(stopped=await _runs().stop(thread_id))
 
 
 @contextmanager
 def _fields_named() -> Iterator[None]:
-    """Let errors name fields of the request, as all routes here do: ``messages.2.content``."""
+    """Rename the fields in errors to those of the request: ``messages.2.content``."""
     try:
         yield
     except MochiError as error:

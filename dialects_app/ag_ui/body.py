@@ -18,7 +18,7 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the application tells the model for this run."""
+    """Context that the application gives the model for this run."""
 
     description: str
     value: str
@@ -27,8 +27,8 @@ class ContextIn(msgspec.Struct, frozen=True, kw_only=True):
 class ResumeIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An answer to an interrupt.
 
-    It approves with ``status`` ``resolved`` and a ``payload`` whose ``approved`` is ``true``; all
-    else denies. With ``editedArgs`` in the payload the tool runs with these arguments.
+    Approves with ``status`` ``resolved`` and a ``payload`` whose ``approved`` is ``true``; anything
+    else denies. With ``editedArgs`` in the payload the tool runs with those arguments.
     """
 
     interrupt_id: str
@@ -37,24 +37,24 @@ class ResumeIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def approves(self) -> bool:
-        """Return whether it says yes: ``true``, and nothing that is like it."""
+        """Return whether it approves: only with ``true``, not with other truthy values."""
         if self.status != "resolved" or not isinstance(self.payload, Mapping):
             return False
         return self.payload.get("approved") is True
 
     @property
     def edited_arguments(self) -> Any:
-        """Return the arguments to run the tool with, if not those of the model."""
+        """Return the edited arguments, if there are any."""
         return self.payload.get("editedArgs") if self.approves else None
 
 
 class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The keys of ``forwardedProps`` that mean something here; all others are ignored.
+    """The supported keys of ``forwardedProps``; others are ignored.
 
     Attributes:
         model: The model of the thread, from this run on.
         think: Whether and how hard to reason, as in ``POST /chat``.
-        selected_tools: The server's tools of this run, as in ``POST /chat``.
+        selected_tools: The server's tools for this run, as in ``POST /chat``.
     """
 
     model: str | None = None
@@ -66,16 +66,16 @@ class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The input of a run: AG-UI's ``RunAgentInput``.
 
     Attributes:
-        thread_id: The session: its id, or a name of the client's own.
-        run_id: The client's name of the run.
-        messages: The conversation as the client has it. What the session does not have yet is
-            taken from its end, and nothing else.
+        thread_id: The session: its id, or a name chosen by the client.
+        run_id: The client's id of the run.
+        messages: The client's copy of the conversation. Only the messages at its end that the
+            session does not have yet are read.
         tools: Tools that the client runs.
-        context: What the application tells the model for this run.
+        context: Context for the model in this run.
         forwarded_props: See ``PropsIn``.
-        resume: Answers to the interrupts that the thread waits for.
+        resume: Answers to the pending interrupts of the thread.
         state: Not used.
-        protocol_version: The version of AG-UI that the client speaks; 1.0 is spoken here.
+        protocol_version: The client's AG-UI version; this server implements 1.0.
         parent_run_id: Not used.
     """
 

@@ -1,4 +1,4 @@
-"""Converts tool calls and their results to AG-UI events, each once. Pure."""
+"""Converts tool calls and their results to AG-UI events. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ _NO_CALLS: Mapping[str, ToolCall] = {}
 
 
 class ResumedCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls that an earlier turn of the session asked for, and that this one runs.
+    """Calls that an earlier turn of the session requested and that this turn runs.
 
     Attributes:
-        asking_id: The message that asked for them.
+        asking_id: The message with the calls.
         calls: The calls, by their ids.
-        known: The ids of those that the client has.
+        known: The ids of calls that the client has already.
     """
 
     asking_id: str = ""
@@ -34,12 +34,12 @@ class ResumedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownCalls:
-    """Shows the calls of a turn, or those of an agent in it.
+    """Makes the events of the calls of a turn, or of an agent in it.
 
     Args:
-        frames: Takes the events.
+        frames: Receives the events.
         resumed: The calls that the turn resumes.
-        subagent_run_id: The agent's run, if they are an agent's.
+        subagent_run_id: The agent's run, for calls of an agent.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class ShownCalls:
         self._open: set[str] = set()
 
     def begin_round(self) -> None:
-        """Take ids for those of new calls: some providers begin to count again in each answer."""
+        """Treat ids as new: some providers restart their numbering with each answer."""
         self.end()
         self._shown.clear()
         self._resumed = ResumedCalls()
 
     def begin(self, call_id: str, name: str, *, parent_id: str) -> str:
-        """Show that a call begins, whose arguments come in pieces, unless the client has it.
+        """Start a call whose arguments are streamed, unless the client has it already.
 
         Returns:
-            The message that asks for it; empty if the client has the call.
+            The id of the message with the call; empty if the client has it already.
         """
         if call_id in self._shown:
             return ""
@@ -75,13 +75,13 @@ class ShownCalls:
         return parent_id
 
     def add_arguments(self, call_id: str, piece: str) -> None:
-        """Show the next piece of the arguments of a call that was begun, and of no other."""
+        """Send the next piece of the arguments of a started call; ignore other calls."""
         if call_id in self._open:
             who = self._subagent
             self._frames.add("TOOL_CALL_ARGS", toolCallId=call_id, delta=piece, subagentRunId=who)
 
     def end(self) -> None:
-        """End the calls that were begun, and of which nothing more was heard."""
+        """End the calls that were started and not completed."""
         for call_id in sorted(self._open):
             self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=self._subagent)
         self._open.clear()
@@ -94,16 +94,16 @@ class ShownCalls:
         *,
         parent_id: str = "",
     ) -> str:
-        """Show a call, or what it lacks, unless the client has it.
+        """Send a call, or its missing part, unless the client has it already.
 
         Args:
             call_id: The call.
             name: Its tool, or its agent.
-            arguments: Its arguments; None where they are not known.
-            parent_id: The message that asks for it, unless it is resumed.
+            arguments: Its arguments; None if unknown.
+            parent_id: The message with the call, unless it is resumed.
 
         Returns:
-            The message that asks for it; empty if the client has the call.
+            The id of the message with the call; empty if the client has it already.
         """
         if call_id in self._open:
             self._open.discard(call_id)
@@ -136,7 +136,7 @@ class ShownCalls:
     def show_result(
         self, call_id: str, content: str, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Show the result of a call."""
+        """Send the result of a call."""
         count = self._results[call_id] = self._results.get(call_id, 0) + 1
         self._shown.discard(call_id)  # another call may come to have its id
         self._frames.add(
@@ -151,12 +151,12 @@ class ShownCalls:
 
 
 def result_id(call_id: str, count: int = 1) -> str:
-    """Return the id of the message with a call's result; of the ``count``th call with its id."""
+    """Return the id of the message with a call's result; ``count`` numbers calls of the same id."""
     return f"result-{call_id}" if count == 1 else f"result-{call_id}-{count}"
 
 
 def shown_call(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-    """Return the name and the arguments with which a call is shown: of an agent, its own."""
+    """Return the displayed name and arguments of a call; for an agent, its own name."""
     agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
     if call.name != AGENT_TOOL or not isinstance(agent, str):
         return call.name, call.arguments
@@ -164,12 +164,12 @@ def shown_call(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
 
 
 def agent_arguments(instruction: str) -> Mapping[str, Any]:
-    """Return the arguments with which the call of an agent is shown."""
+    """Return the displayed arguments of a call of an agent."""
     return {"instruction": instruction}
 
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:
-    """Return arguments as JSON; as the model wrote them where they are none."""
+    """Return arguments as JSON, or the model's text if that is not JSON."""
     if arguments.keys() == {INVALID_JSON}:
         return str(arguments[INVALID_JSON])
     # Through ASCII, which mends halves of characters; then as people read it.
@@ -177,14 +177,14 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
 
 
 def result_text(result: ToolResultReceived | AgentToolResult) -> str:
-    """Return what a call returned, as the model and the session have it."""
+    """Return the result of a call as text, as in the session."""
     if result.result is None:
         return f"{FAILED}{result.error_message or ''}"
     return result.result
 
 
 def result_metadata(result: ToolResultReceived | AgentToolResult) -> dict[str, Any]:
-    """Return what else is known of a result."""
+    """Return the metadata of a result."""
     found: dict[str, Any] = {"success": result.success}
     if isinstance(result.error_code, str):
         found["errorCode"] = result.error_code
@@ -194,5 +194,5 @@ def result_metadata(result: ToolResultReceived | AgentToolResult) -> dict[str, A
 
 
 def attachments_of(attachments: tuple[Attachment, ...]) -> Any:
-    """Return images and files as metadata have them: ``GET /attachments/{id}`` has their bytes."""
+    """Return references to images and files: ``GET /attachments/{id}`` has their bytes."""
     return msgspec.to_builtins(attachments)

@@ -1,4 +1,4 @@
-"""Reads the content of messages: texts, and parts that are images or files. Pure."""
+"""Parses the content of messages: text, images and files. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -14,10 +14,10 @@ def read_content(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
 
     Args:
         content: A text, or a list of parts.
-        path: Where it stands in the request.
+        path: Its path in the request.
 
     Raises:
-        ValidationFailed: It makes no sense; ``field`` is its path.
+        ValidationFailed: The content is invalid; ``field`` is its path.
     """
     if isinstance(content, str):
         return content, ()
@@ -56,7 +56,7 @@ def _media(part: Mapping[str, Any], path: str, *, is_image: bool) -> GivenFile:
 
 
 def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
-    """Read a part of AG-UI before 1.0, as many clients still send it."""
+    """Parse a part in the format before AG-UI 1.0, which many clients still send."""
     is_image = str(part.get("mimeType", "")).startswith("image/")
     name = part.get("filename")
     named = name if isinstance(name, str) else None
@@ -70,7 +70,7 @@ def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
 
 
 def _by_url(url: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
-    """Read a URL, which may hold the file itself."""
+    """Parse a URL, which may be a data URL."""
     try:
         read = given_file({"type": "input_file", "file_url": url}, path)
     except ValidationFailed as error:
@@ -95,7 +95,7 @@ def _text(part: Mapping[str, Any], name: str, path: str) -> str:
 
 
 def refuse(path: str, message: str) -> NoReturn:
-    """Refuse a request for what stands at a path.
+    """Refuse a request because of the value at a path.
 
     Raises:
         ValidationFailed: Always.

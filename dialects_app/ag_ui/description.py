@@ -56,7 +56,7 @@ RUN: dict[str, Any] = {
 
 
 def body_schemas() -> dict[str, Any]:
-    """Return the components that describe the body of a run, as far as it is read."""
+    """Return the schemas of the fields that are read from the body of a run."""
     import msgspec  # noqa: PLC0415 - only for the document
 
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415

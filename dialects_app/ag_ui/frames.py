@@ -6,13 +6,13 @@ from chat.stream.encoding import ascii_json
 
 
 def frame(kind: str, **fields: Any) -> str:
-    """Return one event; a field that is None is left out, for clients refuse a null."""
+    """Return an encoded event without fields that are None, because clients reject null."""
     given = {name: value for name, value in fields.items() if value is not None}
     return f"data: {ascii_json({'type': kind, **given})}\n\n"
 
 
 def delta_head(kind: str, message_id: str, subagent_run_id: str | None = None) -> str:
-    """Return the event of a piece of text up to its text, a JSON string; ``TAIL`` follows that."""
+    """Return the beginning of a text event; its text, a JSON string, and ``TAIL`` follow."""
     head = frame(kind, messageId=message_id, subagentRunId=subagent_run_id)
     return f'{head[: -len(TAIL)]},"delta":'
 
@@ -21,18 +21,18 @@ TAIL = "}\n\n"
 
 
 class Frames:
-    """Collects events until they are taken."""
+    """Collects encoded events until ``take``."""
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
         self.add_encoded = self._chunks.append
 
     def add(self, kind: str, **fields: Any) -> None:
-        """Add an event; a field that is None is left out."""
+        """Add an event without fields that are None."""
         self.add_encoded(frame(kind, **fields))
 
     def take(self) -> bytes:
-        """Return the events since the last time."""
+        """Return the events since the last call."""
         taken = "".join(self._chunks).encode("ascii")
         self._chunks.clear()
         return taken

@@ -22,12 +22,12 @@ RESPONSE_SCHEMA: Mapping[str, Any] = {
 def interrupt_of(
     asked: ToolConfirmationRequired, *, tool_call_id: str, subagent_run_id: str | None = None
 ) -> dict[str, Any]:
-    """Return the interrupt for a question of a turn's stream.
+    """Return the interrupt for a request for approval in a stream.
 
     Args:
-        asked: The question.
-        tool_call_id: The call that is asked about, as it is shown.
-        subagent_run_id: The run of the agent that asks, if it is one.
+        asked: The request for approval.
+        tool_call_id: The displayed id of the call.
+        subagent_run_id: The agent's run, if an agent made the call.
     """
     return _interrupt(
         asked.confirmation_id,
@@ -42,7 +42,7 @@ def interrupt_of(
 
 
 def interrupt_of_pending(asked: Confirmation) -> dict[str, Any]:
-    """Return the interrupt for a question that a session waits for."""
+    """Return the interrupt for a pending approval of a session."""
     return _interrupt(
         asked.confirmation_id,
         tool_call_id=asked.tool_call_id if asked.agent_name is None else None,

@@ -49,15 +49,15 @@ PROTOCOL_VERSION = "1.0"
 
 
 class RunProjector:
-    """Shows the events of a turn as those of a run.
+    """Converts the events of a turn to those of a run.
 
-    The first event makes ``RUN_STARTED``, ``done`` makes ``RUN_FINISHED`` or ``RUN_ERROR``, and at
-    that nothing is open. What it shows follows from the events and the arguments alone.
+    The first event makes ``RUN_STARTED``, and ``done`` makes ``RUN_FINISHED`` or ``RUN_ERROR``,
+    after everything open was closed. The output depends on the events and the arguments only.
 
     Args:
-        thread_id: What the client calls the session.
-        run_id: What the client calls the turn; None for who did not begin it: then the turn's id.
-        resumed: The calls of an earlier turn that this one runs.
+        thread_id: The client's name of the session.
+        run_id: The client's id of the turn; None for other clients, which get the turn's id.
+        resumed: Calls of an earlier turn that this turn runs.
         messages: The messages before the turn, for a client that does not have them.
     """
 
@@ -108,7 +108,7 @@ class RunProjector:
         }
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
-        """Return the events of the run that these events make. The hot path."""
+        """Return the run's events for these events. The hot path."""
         for event in events:
             name = event.name
             if name == "content_delta":
@@ -150,7 +150,7 @@ class RunProjector:
         self._name_answer(going_on.message_id)
 
     def _name_answer(self, message_id: str | UnsetType) -> None:
-        """Note the id of the next answer, which journals of older servers do not tell."""
+        """Remember the id of the next answer, which is missing in journals of older servers."""
         made_up = f"{self._turn_id}{self._round}"
         self._texts.begin_answer(made_up if message_id is UNSET else message_id)
 
@@ -195,16 +195,16 @@ class RunProjector:
     # Calls
 
     def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> str:
-        """Show a call, unless the client has it; return the message that asks for it, if so."""
+        """Send a call unless the client has it; return the id of the message with the call."""
         self._texts.end()
         parent = self._calls.show(call_id, name, arguments, parent_id=self._texts.message_id)
         self._texts.note(parent)
         return parent
 
     def _stream_arguments(self, delta: ToolCallDelta) -> None:
-        """Show a piece of a call; agents' calls are shown by other names, and whole.
+        """Send a piece of a call's arguments; calls of agents are renamed and sent whole.
 
-        A text stays open: the model may go on with it after the call.
+        An open text stays open, because the model may continue it after the call.
         """
         call_id, name = delta.tool_call_id, delta.tool_name
         if name is not UNSET and name != AGENT_TOOL:
@@ -257,7 +257,7 @@ class RunProjector:
         )
 
     def _of_agent(self, event: AgentPlanning | AgentExecution | AgentToolCall) -> Subagent:
-        """Return the agent that an event is of."""
+        """Return the agent of an event."""
         if event.tool_call_id not in self._agents:  # the beginning is not in the journal
             self._begin_agent(
                 AgentStarted(
@@ -291,7 +291,7 @@ _STATUS = 'data: {"type":"CUSTOM","name":"status","value":'
 
 
 def usage_of(used: Usage | UnsetType, model: str) -> Sequence[Mapping[str, Any]] | None:
-    """Return what a turn used; None where that is not known."""
+    """Return the usage of a turn; None if unknown."""
     if used is UNSET:
         return None
     counts: dict[str, int | str | None] = {

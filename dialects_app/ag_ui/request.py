@@ -1,7 +1,7 @@
-"""Finds what is new in a run's input: what its session does not have yet. Pure.
+"""Finds the new messages in a run's input, which its session does not have yet. Pure.
 
-The session is the truth: of the client's history nothing is taken but the ids of its answers, by
-which it shows that it knows the session as it is.
+The session is authoritative: of the client's history only the ids of answers are read, to check
+that the client knows the current session.
 """
 
 import re
@@ -37,13 +37,13 @@ _INSTRUCTING = frozenset({"system", "developer"})
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds what a client says in a run.
+    """The new input of a client in a run.
 
     Attributes:
-        messages: What is new: what a person said, and results of the client's tools.
-        files: The images and files of these messages, which are to be kept first.
-        paths: Where these messages stand in the request.
-        again: Whether the last answer is to be made again.
+        messages: The new messages: those of the user, and results of the client's tools.
+        files: The images and files of these messages, which must be stored first.
+        paths: The paths of these messages in the request.
+        again: Whether the last answer is to be regenerated.
     """
 
     messages: Sequence[Message] = ()
@@ -53,20 +53,20 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_user_message(self) -> bool:
-        """Return whether a person said something."""
+        """Return whether there is a user message."""
         return any(isinstance(message, UserMessage) for message in self.messages)
 
 
 def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message]) -> Said:
-    """Return what a client says that its session does not have.
+    """Return the client's input that its session does not have.
 
     Args:
-        messages: The conversation as the client has it.
+        messages: The client's copy of the conversation.
         history: The messages of the session.
 
     Raises:
         ChatDiffers: The client has answers that the session does not have, or lacks some.
-        ValidationFailed: A message makes no sense, or a result is of no call that waits for it.
+        ValidationFailed: A message is invalid, or a result belongs to no open call.
     """
     for index, message in enumerate(messages):
         if message.get("role") not in _ROLES:
@@ -100,9 +100,9 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
 
 
 def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:
-    """Return what is said, with a result for each call of the client's that it never ran.
+    """Return the input with a result for each client call that was not run.
 
-    A person who says something else, instead of letting a tool run, is not kept from it.
+    So a user can send a message instead of letting a tool run.
     """
     answered = {each.tool_call_id for each in said if isinstance(each, ToolMessage)}
     lost = [
@@ -121,12 +121,12 @@ def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequen
 
 
 def name_message(error: MochiError, messages: Sequence[Message], said: Said) -> None:
-    """Let an error of a turn name the message of the request that it is about, if it is one.
+    """Rename the field of a turn's error to the path of the message in the request.
 
     Args:
-        error: The error, which may name one of the turn's messages.
+        error: The error, whose field may be one of the turn's messages.
         messages: The turn's messages.
-        said: What the client says, with the places of its messages.
+        said: The input, with the paths of its messages.
     """
     named = _MESSAGE.match(str(error.details.get("field")))
     if named is None:
@@ -137,10 +137,10 @@ def name_message(error: MochiError, messages: Sequence[Message], said: Said) -> 
 
 
 def read_props(body: RunIn) -> PropsIn:
-    """Return what the client's properties say.
+    """Return the client's properties.
 
     Raises:
-        ValidationFailed: One of those that mean something has a wrong value.
+        ValidationFailed: A supported key has an invalid value.
     """
     if not isinstance(body.forwarded_props, dict):
         return PropsIn()
@@ -152,7 +152,7 @@ def read_props(body: RunIn) -> PropsIn:
 
 
 def read_turn(body: RunIn, props: PropsIn) -> TurnRequest:
-    """Return the turn that a run asks for, but for what is said in it."""
+    """Return the request for a turn, without its messages."""
     return TurnRequest(
         dialect="ag_ui",
         think=props.think,
@@ -171,7 +171,7 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 def _last_known(
     answers: Sequence[Mapping[str, Any]], history: Sequence[Message], known: Mapping[str, int]
 ) -> int:
-    """Return where the last answer stands that the client has; -1 if it has none."""
+    """Return the index of the last answer that the client has; -1 without any."""
     last = -1
     for answer in answers:
         place = known.get(str(answer.get("id")), -1)
@@ -182,20 +182,20 @@ def _last_known(
 
 
 def _require_seen(later: Sequence[Message]) -> None:
-    """Raise ``ChatDiffers`` if there are whole answers that the client does not have."""
+    """Raise ``ChatDiffers`` if the client lacks complete answers."""
     if any(isinstance(message, AssistantMessage) and message.is_complete for message in later):
         raise ChatDiffers(_DIFFERS)
 
 
 def _said_again(place: int, history: Sequence[Message]) -> Said:
-    """Return that the answer to a message is made again, which must be the last one."""
+    """Return input that regenerates the answer to a message, which must be the last one."""
     if any(isinstance(message, UserMessage) for message in history[place + 1 :]):
         raise ChatDiffers(_DIFFERS)
     return Said(again=True)
 
 
 def _user_message(name: Any, text: str, files: Sequence[GivenFile]) -> UserMessage:
-    """Return a message under the client's own id, by which the client will know it again."""
+    """Return a message with the client's id, by which the client recognizes it later."""
     is_id = isinstance(name, str) and _IS_ID(name) is not None
     return UserMessage(
         content=text,
@@ -206,7 +206,7 @@ def _user_message(name: Any, text: str, files: Sequence[GivenFile]) -> UserMessa
 
 
 class _Calls:
-    """The calls of a session: those that wait for a result, and those that have one."""
+    """The calls of a session, open and completed."""
 
     def __init__(self, history: Sequence[Message]) -> None:
         self.waiting = {call.id: call for call in open_calls(history)}
@@ -214,7 +214,7 @@ class _Calls:
 
 
 def _result(message: Mapping[str, Any], calls: _Calls, path: str) -> ToolMessage | None:
-    """Return the result of a call that the client ran; None for one that the session has."""
+    """Return the result of a client call; None if the session has it."""
     call_id = message.get("toolCallId")
     if not isinstance(call_id, str):
         refuse(f"{path}.toolCallId", "A text is wanted here.")
@@ -238,7 +238,7 @@ def _result(message: Mapping[str, Any], calls: _Calls, path: str) -> ToolMessage
 
 
 def _instructions(body: RunIn) -> str | None:
-    """Return what the application tells the model: its system messages, and the context."""
+    """Return the instructions of the application: its system messages and the context."""
     texts = [
         str(message["content"])
         for message in body.messages

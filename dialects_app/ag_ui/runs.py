@@ -47,7 +47,7 @@ _THREAD = "threadId"
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose turn has started: the turn, and what shows its events."""
+    """A started run: its turn and the projector of its events."""
 
     turn: OpenTurn
     projector: RunProjector
@@ -57,9 +57,9 @@ class FollowedThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread's current state.
 
     Attributes:
-        frames: All there is to show, where nothing runs.
-        listener: Receives the events of the turn that runs.
-        projector: Shows them, the messages before them first.
+        frames: The whole stream, if nothing is running.
+        listener: Receives the events of the running turn.
+        projector: Converts them, preceded by the earlier messages.
     """
 
     frames: bytes = b""
@@ -68,13 +68,13 @@ class FollowedThread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runs:
-    """Runs agents as AG-UI has them: a thread is a session, a run is a turn.
+    """Implements AG-UI's runs: a thread is a session, a run is a turn.
 
     Args:
         chat: Runs the turns.
         sessions: The sessions.
-        files: Keeps images and files.
-        default_model: The model of a thread for which none is named.
+        files: Stores images and files.
+        default_model: The model of threads that name none.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class Runs:
         self._default_model = default_model
 
     async def start(self, body: RunIn, *, client: str | None = None) -> StartedRun:
-        """Start a run. Nothing is saved of one that is refused.
+        """Start a run. Nothing is saved if it is refused.
 
         Args:
             body: The request.
-            client: The client, where the turns of clients are counted.
+            client: The client, if turns are limited per client.
 
         Raises:
-            MochiError: It is refused.
+            MochiError: The run is refused.
         """
         try:
             return await self._start(body, client)
@@ -106,7 +106,7 @@ class Runs:
             return await self._start(body, client)
 
     async def follow(self, thread_id: str) -> FollowedThread:
-        """Return a thread as it is: its messages, and what runs in it.
+        """Return a thread's messages and its running turn.
 
         Raises:
             SessionNotFound: There is no such thread.
@@ -129,7 +129,7 @@ class Runs:
         return FollowedThread(frames=frames)
 
     async def stop(self, thread_id: str) -> bool:
-        """Stop what runs in a thread, whoever listens to it; return whether anything did.
+        """Stop the running turn of a thread; return whether there was one.
 
         Raises:
             SessionNotFound: There is no such thread.
@@ -157,7 +157,7 @@ class Runs:
     async def _followed(
         self, thread_id: str, session_id: str, listener: Listener
     ) -> FollowedThread:
-        """Return a turn that runs, with the messages before it."""
+        """Return a running turn with the messages before it."""
         try:
             session = await asyncio.to_thread(self._sessions.get, session_id)
         except BaseException:
@@ -202,7 +202,7 @@ class Runs:
     async def _turn(
         self, body: RunIn, turn: TurnRequest, said: Said, history: Sequence[Message]
     ) -> TurnRequest:
-        """Return the turn that is asked for, with what is said in it, its files kept."""
+        """Return the requested turn with its messages, after storing their files."""
         if not said.messages:
             if not (said.again or body.resume or _awaits_answer(history)):
                 refuse("messages", "There is nothing new to answer.")
@@ -228,10 +228,10 @@ class Runs:
     async def _answer(
         self, answers: Sequence[ResumeIn] | None, said: Said, place: ClientSession
     ) -> None:
-        """Decide the questions of a thread.
+        """Decide the pending approvals of a thread.
 
         Raises:
-            MochiError: One is not asked any more, or others are left out.
+            MochiError: An approval is not pending any more, or some are missing.
         """
         if place.session is None:
             if answers:
@@ -258,7 +258,7 @@ class Runs:
             await self._decide(session_id, answer)
 
     async def _decide(self, session_id: str, answer: ResumeIn) -> None:
-        """Decide a question. A yes that comes late, or after a no, is refused."""
+        """Decide an approval. Approving too late, or after a denial, is refused."""
         confirmations = self._conversations.confirmations
         arguments = answer.edited_arguments
         if arguments is not None and not isinstance(arguments, Mapping):
@@ -280,18 +280,18 @@ class Runs:
 def _read(
     body: RunIn, props: PropsIn, history: Sequence[Message]
 ) -> tuple[Said, TurnRequest, frozenset[str]]:
-    """Return what is said, the turn that is asked for, and the calls that the client has."""
+    """Return the input, the requested turn, and the calls that the client has."""
     said = read_said(body.messages, history)
     return said, read_turn(body, props), _known_calls(body.messages)
 
 
 def _awaits_answer(history: Sequence[Message]) -> bool:
-    """Return whether a model has yet to answer what the session ends with."""
+    """Return whether the last message of the session has no answer yet."""
     return isinstance(history[-1], ToolMessage) if history else False
 
 
 def _changes(session: Session, props: PropsIn) -> Mapping[str, Any]:
-    """Return the settings that a run changes."""
+    """Return the settings changed by a run."""
     if props.model is None or props.model == session.metadata.model:
         return {}
     return {"model": props.model}
@@ -309,7 +309,7 @@ def _known_calls(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def _at_rest(thread_id: str, session: Session, pending: Sequence[Confirmation]) -> bytes:
-    """Return a thread in which nothing runs, as a run that shows its messages."""
+    """Return an idle thread as a run that sends its messages."""
     said_in = [message.turn_id for message in session.messages if message.turn_id is not None]
     run_id = said_in[-1] if said_in else session.session_id
     about = {"sessionId": session.session_id, "model": session.metadata.model}

@@ -34,9 +34,9 @@ _IMAGE = "image/"
 
 
 def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages as AG-UI has them, under the ids that they are streamed with.
+    """Return messages in AG-UI's form, with the ids used in streams.
 
-    System prompts are the server's and are left out.
+    System prompts belong to the server and are left out.
     """
     shown: list[dict[str, Any]] = []
     results: dict[str, int] = {}
@@ -60,9 +60,9 @@ def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
-    """Return what was said before a turn that runs, and what its client said to begin it.
+    """Return the messages before a running turn, including those that started it.
 
-    An answer that the turn makes again is left out, and so is all that the turn has said itself.
+    An answer that the turn regenerates is left out, as is the output of the turn itself.
     """
     before = _without_answer(messages, turn_id)
     last = before[-1] if before else None
@@ -77,12 +77,12 @@ def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
 def resumed_by(
     messages: Sequence[Message], turn_id: str, *, known: frozenset[str] | None = None
 ) -> ResumedCalls:
-    """Return the calls of earlier turns that a turn runs.
+    """Return calls of earlier turns that a turn runs.
 
     Args:
         messages: The messages of the session, during the turn or before it.
         turn_id: The turn; empty before it.
-        known: The calls that the client has; None for all.
+        known: The calls that the client has; None for all of them.
     """
     before = _without_answer(messages, turn_id)
     calls: Mapping[str, ToolCall] = {
@@ -99,7 +99,7 @@ def resumed_by(
 
 
 def _without_answer(messages: Sequence[Message], turn_id: str) -> list[Message]:
-    """Return messages without what the server and its models said in a turn."""
+    """Return messages without the output of a turn."""
     of_clients = {
         call.id
         for message in messages

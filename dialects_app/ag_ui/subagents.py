@@ -17,11 +17,11 @@ class Subagent:
     """An agent that runs as part of a turn.
 
     Args:
-        frames: Takes the events.
-        run_id: The id of the agent's run, used once in a run of its caller.
+        frames: Receives the events.
+        run_id: The id of the agent's run, unique within the caller's run.
         call_id: The call of the agent.
         name: The agent.
-        parent_id: The message that asked for it.
+        parent_id: The message with the call.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Subagent:
         )
 
     def say(self, step: Step, text: str) -> None:
-        """Show the next piece of what the agent says in a step."""
+        """Send the next piece of the agent's text in a step."""
         if step != self._step:
             self._end_step()
             self._step = step
@@ -62,12 +62,12 @@ class Subagent:
         self._frames.add_encoded(f"{self._head}{ascii_json(text)}{TAIL}")
 
     def call(self, call: AgentToolCall) -> None:
-        """Show that the agent calls a tool."""
+        """Send a tool call of the agent."""
         self._end_text()
         self._calls.show(self._inner(call.inner_tool_call_id), call.tool_name, call.arguments)
 
     def ask(self, asked: ToolConfirmationRequired) -> dict[str, Any]:
-        """Show a call that waits for an approval, and return its interrupt."""
+        """Send a call that needs approval, and return its interrupt."""
         self._end_text()
         inner = (
             asked.tool_call_id if asked.inner_tool_call_id is UNSET else asked.inner_tool_call_id
@@ -78,7 +78,7 @@ class Subagent:
         return interrupt_of(asked, tool_call_id=call_id, subagent_run_id=self._run_id)
 
     def result(self, result: AgentToolResult) -> str | None:
-        """Show the result of a call; return the question about it, if there was one."""
+        """Send the result of a call; return the id of its approval, if any."""
         self._end_text()
         call_id = self._inner(result.inner_tool_call_id)
         self._calls.show(call_id, result.tool_name, None)
@@ -86,16 +86,16 @@ class Subagent:
         return self._questions.pop(call_id, None)
 
     def finish(self) -> None:
-        """Show that the agent has done its work."""
+        """Send the end of the agent's run."""
         self._end("SUBAGENT_FINISHED", outcome={"type": "success"})
 
     def suspend(self) -> None:
-        """Show that the agent waits for approvals."""
+        """Send that the agent waits for approvals."""
         outcome = {"type": "suspended", "interruptIds": list(self._questions.values())}
         self._end("SUBAGENT_FINISHED", outcome=outcome)
 
     def fail(self, message: str, code: str | None = None) -> None:
-        """Show that the agent failed, or was stopped with its caller."""
+        """Send that the agent failed or was stopped."""
         self._end("SUBAGENT_ERROR", message=message, code=code)
 
     def _end(self, kind: str, **fields: Any) -> None:
@@ -114,5 +114,5 @@ class Subagent:
             self._text = ""
 
     def _inner(self, call_id: str) -> str:
-        """Return the id that a call of the agent's is shown by; others may call one the same."""
+        """Return a unique id for a call of the agent, since other calls may have the same id."""
         return f"{self._run_id}:{call_id}"

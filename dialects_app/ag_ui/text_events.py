@@ -5,15 +5,15 @@ from dialects_app.ag_ui.frames import TAIL, Frames, delta_head
 
 
 class TextEvents:
-    """Shows the texts and the reasoning of a turn's answers.
+    """Makes the events of the texts and the reasoning of a turn's answers.
 
-    A text stays open while a model thinks in the middle of it; reasoning ends where text begins.
+    A text stays open while the model reasons in between; reasoning ends when text begins.
 
     Args:
-        frames: Takes the events.
+        frames: Receives the events.
 
     Attributes:
-        message_id: The answer that is being given.
+        message_id: The current answer.
     """
 
     def __init__(self, frames: Frames) -> None:
@@ -26,13 +26,13 @@ class TextEvents:
         self._thought_head = ""
 
     def begin_answer(self, message_id: str) -> None:
-        """Name the next answer; what is open of the one before is closed."""
+        """Begin the next answer; close what is open of the previous one."""
         self.end()
         self.message_id = message_id
         self._thoughts = 0
 
     def say(self, literal: str) -> None:
-        """Show the next piece of a text, given as a JSON string. The hot path."""
+        """Send the next piece of text, a JSON string. The hot path."""
         if self._thought_head or not self._text_head:
             begin = self._begin(literal)
             if begin is None:
@@ -41,17 +41,17 @@ class TextEvents:
         self._frames.add_encoded(f"{self._text_head}{literal}{TAIL}")
 
     def think(self, literal: str) -> None:
-        """Show the next piece of reasoning, given as a JSON string. The hot path."""
+        """Send the next piece of reasoning, a JSON string. The hot path."""
         if not self._thought_head:
             self._begin_thought()
         self._frames.add_encoded(f"{self._thought_head}{literal}{TAIL}")
 
     def note(self, message_id: str) -> None:
-        """Note that the client has a message, by a call of it."""
+        """Note that the client has a message because it has one of its calls."""
         self._known.add(message_id)
 
     def require(self, message_id: str) -> None:
-        """Show an answer without text, too: its id is in the session."""
+        """Send an answer even if it has no text, because its id is in the session."""
         if message_id not in self._known:
             self.begin_answer(message_id)
             self._begin_text()
@@ -64,9 +64,9 @@ class TextEvents:
             self._text_head = ""
 
     def _begin(self, literal: str) -> str | None:
-        """Let a text begin, or go on after reasoning; return the piece, None if it is left out.
+        """Start a text, or continue it after reasoning; return the piece, or None if it is skipped.
 
-        White space alone is no text: the session would not have it.
+        Text that is only white space is skipped, since the session does not save it.
         """
         if not self._text_head:
             begin = without_leading_space(literal)
@@ -99,5 +99,5 @@ class TextEvents:
 
 
 def reasoning_id(message_id: str, count: int = 1) -> str:
-    """Return the id of the reasoning before an answer; of the ``count``th piece of it."""
+    """Return the id of an answer's reasoning; ``count`` numbers its parts."""
     return f"reasoning-{message_id}" if count == 1 else f"reasoning-{message_id}-{count}"

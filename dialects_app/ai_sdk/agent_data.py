@@ -9,7 +9,7 @@ although each update has the whole of it."""
 
 
 class AgentData:
-    """Represents an agent's run for the page: the value of a ``data-agent`` part.
+    """The state of an agent's run: the value of a ``data-agent`` part.
 
     Args:
         agent: The agent's name.
@@ -26,23 +26,23 @@ class AgentData:
         self._sent = 0
 
     def plan(self, text: str) -> bool:
-        """Add to the plan; return whether it should be sent."""
+        """Append to the plan; return whether it should be sent."""
         return self._add("plan", text)
 
     def say(self, text: str) -> bool:
-        """Add to what the agent says while it works; return whether it should be sent."""
+        """Append to the agent's text; return whether it should be sent."""
         self._value["state"] = "working"
         return self._add("text", text)
 
     def call(self, call_id: str, tool_name: str, arguments: Any) -> None:
-        """Note that it calls a tool."""
+        """Add a tool call."""
         self._value["state"] = "working"
         self._value["calls"].append(
             {"id": call_id, "tool": tool_name, "input": arguments, "state": "running"}
         )
 
     def end_call(self, call_id: str, tool_name: str, summary: str, *, succeeded: bool) -> None:
-        """Note what came of a call, which may have had no beginning: it was asked about."""
+        """Set the result of a call, which may not have been added if it needed approval."""
         calls = self._value["calls"]
         entry = next((each for each in calls if each["id"] == call_id), None)
         if entry is None:
@@ -51,11 +51,11 @@ class AgentData:
         entry |= {"state": "done" if succeeded else "failed", "summary": summary}
 
     def end(self) -> None:
-        """Note that its run is over."""
+        """Set the end of the run."""
         self._value["state"] = "done"
 
     def value(self) -> dict[str, Any]:
-        """Return all of it, to be sent now."""
+        """Return the value to send."""
         self._sent = self._length
         return self._value
 

@@ -50,13 +50,13 @@ IdempotencyKey = Annotated[
     openapi_extra=openapi.CHAT,
 )
 async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
-    """Answer the last message of a chat as a UI message stream; the turn goes on without its page.
+    """Answer the last message of a chat with a UI message stream; the turn survives a disconnect.
 
-    `trigger` and `messageId` regenerate and edit; a last message with approvals answers these. The
-    session is the truth: messages before the last are compared with it, and 409 `CHAT_DIFFERS` says
-    that they are others. A new chat is answered by `model`, else by the default model. An error
-    before the stream is a sentence in plain text, which pages show as it is, unless the request
-    accepts `application/json` by name.
+    `trigger` and `messageId` regenerate and edit; a last message with approvals decides them. The
+    session is authoritative: earlier messages are compared with it, and 409 `CHAT_DIFFERS` reports
+    a difference. A new chat uses `model`, or the default model. An error before the stream is a
+    sentence in plain text, which pages display, unless the request explicitly accepts
+    `application/json`.
     """
     return await _told(request, _answer(request, idempotency_key))
 
@@ -69,7 +69,7 @@ async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) 
     openapi_extra=openapi.RESUME,
 )
 async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpResponseBase:
-    """Send the whole stream of the running turn, from any worker; 204 where none runs."""
+    """Stream the running turn from its beginning, from any worker; 204 if none is running."""
     following = await _chats().stream(chat_id)
     if following is None:
         return HttpResponse(status=204)
@@ -84,7 +84,7 @@ async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpRespons
     openapi_extra=openapi.STOP,
 )
 async def ui_stop(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
-    """Stop the running turn; `stop()` of the page alone only leaves it."""
+    """Stop the running turn; the page's `stop()` alone only disconnects."""
     await _chats().stop(chat_id)
     return JsonResponse({"success": True})
 
@@ -97,7 +97,7 @@ async def ui_stop(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
     openapi_extra=openapi.MESSAGES,
 )
 async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
-    """Return the session as messages of the AI SDK, one for each answer; none for a new chat."""
+    """Return the session as AI SDK messages, one per answer; none for a new chat."""
     found = await _chats().messages(chat_id)
     return HttpResponse(msgspec.json.encode(found, enc_hook=dict), content_type="application/json")
 
@@ -126,7 +126,7 @@ def _sent(listener: Listener, projector: "UIMessageProjector") -> EventStreamBod
 
 
 async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:
-    """Return an answer, or its error as the sentence that the AI SDK shows as it is."""
+    """Return the response, with an error as a sentence that the AI SDK displays."""
     try:
         return await answer
     except MochiError as error:

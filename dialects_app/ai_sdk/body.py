@@ -1,6 +1,6 @@
 """Declares the body of a chat request, as ``DefaultChatTransport`` sends it. Pure.
 
-Apps add what they like to it, so fields that are not known are ignored.
+Apps add their own fields, so unknown fields are ignored.
 """
 
 import re
@@ -24,7 +24,7 @@ _ATTACHMENT_URL = re.compile(r"(?:^|(?:^|/)api/v1/attachments/)(sha256:[0-9a-f]{
 
 
 class UIMessageIn(msgspec.Struct, kw_only=True):
-    """A message of the client: what it said, or an answer with approvals."""
+    """A message of the client: a user message, or an answer with approvals."""
 
     role: Literal["user", "assistant", "system"]
     parts: list[dict[str, Any]]
@@ -43,7 +43,7 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
     think: bool | Literal["low", "medium", "high"] | None = None
 
     def last(self) -> UIMessageIn:
-        """Return the message that the request is about.
+        """Return the last message of the request.
 
         Raises:
             ValidationFailed: There is none.
@@ -57,19 +57,19 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
         return self.message
 
     def known_ids(self) -> Sequence[str] | None:
-        """Return the ids of the messages before the last; None where the client sent no others."""
+        """Return the ids of earlier messages; None if the client sent only the last one."""
         if self.messages is None:
             return None
         return [each.id or "" for each in self.messages[:-1]]
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds what a person says: a text, and images and files by URL.
+    """A user's input: text, and the URLs of images and files.
 
     Attributes:
         text: All text parts, with an empty line between them.
         files: The URLs of its files, with their names.
-        client_id: The client's id of the message.
+        client_id: The client's message id.
     """
 
     text: str
@@ -77,7 +77,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str | None
 
     def message(self, *, now: str, **fields: Any) -> UserMessage:
-        """Return it as a message of a session."""
+        """Return the input as a session message."""
         extra = {} if self.client_id is None else {CLIENT_ID: self.client_id}
         return UserMessage(
             content=self.text, message_id=new_message_id(), timestamp=now, extra=extra, **fields
@@ -85,10 +85,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def said_in(message: UIMessageIn) -> Said:
-    """Return what a person says in a message.
+    """Return the user's input in a message.
 
     Raises:
-        ValidationFailed: It is not a person's, or has neither a text nor a file.
+        ValidationFailed: It is not a user message, or has neither text nor files.
     """
     if message.role != "user":
         raise ValidationFailed("The last message has to be one of the user.", field="messages")
@@ -107,16 +107,15 @@ def said_in(message: UIMessageIn) -> Said:
 
 
 def attachment_in(url: str) -> str | None:
-    """Return the id of an attachment: what a URL of this server names, or the id itself."""
+    """Return the id of an attachment from a URL of this server, or from the id itself."""
     found = _ATTACHMENT_URL.search(url)
     return found[1] if found else None
 
 
 def decisions_in(message: UIMessageIn) -> Mapping[str, bool]:
-    """Return what was decided about calls, by confirmation.
+    """Return the decisions about calls, by confirmation.
 
-    Only a plain true approves: whatever else a client sends is a no (or it could be led to approve
-    by a value that it takes for something else).
+    Only ``true`` approves; any other value denies, so that no value approves by accident.
     """
     decided: dict[str, bool] = {}
     for part in message.parts:

@@ -1,8 +1,8 @@
 """Starts, continues, follows and stops the turns of chats of the AI SDK.
 
-The session is the truth: of a client's messages the last one counts, or the approvals in it. What
-else the client sends is compared with the session and never taken from it, so that nobody can put
-words, results of tools or approvals into a conversation by sending a history.
+The session is authoritative: only the client's last message is used, or the approvals in it.
+Earlier messages are only compared with the session, so that a forged history can't add messages,
+tool results or approvals to a conversation.
 """
 
 import asyncio
@@ -42,28 +42,28 @@ from sessions_app.session import Session, make_session
 
 
 class Following(NamedTuple):
-    """A stream that goes on: what receives its events, and what shows them."""
+    """A followed stream: its listener and its projector."""
 
     listener: Listener
     projector: UIMessageProjector
 
 
 class Starting(NamedTuple):
-    """A stream that begins: its turn, and what shows its events."""
+    """A started stream: its turn and its projector."""
 
     turn: OpenTurn
     projector: UIMessageProjector
 
 
 class UIChats:
-    """Answers what pages with ``useChat`` ask.
+    """Handles the requests of ``useChat``.
 
     Args:
         chat: Runs turns.
         sessions: The sessions.
-        attachments: Keeps images and files.
-        max_attachments: How many a message may have.
-        default_model: The model of a new chat that names none.
+        attachments: Stores images and files.
+        max_attachments: The maximum per message.
+        default_model: The model of new chats that name none.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class UIChats:
     async def answer(
         self, body: UIChatIn, *, key: str | None = None, client: str | None = None
     ) -> Starting | Following:
-        """Do what a request asks: say something, edit, regenerate, or answer questions.
+        """Handle a request: send, edit, regenerate, or decide approvals.
 
         Args:
             body: The request.
-            key: Its ``Idempotency-Key``, if it came with one.
-            client: The client, where the turns of clients are counted.
+            key: Its ``Idempotency-Key``, if any.
+            client: The client, if turns are limited per client.
 
         Raises:
-            ChatDiffers: The client's messages are not the session's.
-            MochiError: The turn can't begin, or a question can't be answered.
+            ChatDiffers: The client's messages differ from the session.
+            MochiError: The turn can't start, or an approval can't be decided.
         """
         last = body.last()
         if last.role == "assistant":
@@ -111,7 +111,7 @@ class UIChats:
             return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))
 
     async def stream(self, chat_id: str) -> Following | None:
-        """Listen to the running turn of a chat, from its first event on; None if none runs."""
+        """Listen to the running turn of a chat from its first event; None if none is running."""
         session_id = (await self._find(chat_id)).session_id
         conversations = await self._chat.conversations(session_id)
         with suppress(SessionNotFound):
@@ -128,14 +128,14 @@ class UIChats:
         return None
 
     async def stop(self, chat_id: str) -> None:
-        """Stop the turn of a chat; nothing happens where none runs."""
+        """Stop the running turn of a chat, if any."""
         session_id = (await self._find(chat_id)).session_id
         conversations = await self._chat.conversations(session_id)
         with suppress(NoActiveTurn, SessionNotFound):
             await conversations.turns.cancel(session_id)
 
     async def messages(self, chat_id: str) -> UIMessagesOut:
-        """Return the messages of a chat; of one that has not begun there are none."""
+        """Return the messages of a chat; none for a new one."""
         session = (await self._find(chat_id)).session
         if session is None:
             return UIMessagesOut(id=chat_id, messages=())
@@ -153,7 +153,7 @@ class UIChats:
     # What is said
 
     async def _asked(self, body: UIChatIn, key: str | None) -> object:
-        """Return what the client sent, by which a key knows its request again."""
+        """Return the part of the request that identifies it under its idempotency key."""
         if key is None:
             return None
         return await beside(len(body.messages or ()), lambda: msgspec.to_builtins(body))
@@ -208,12 +208,12 @@ class UIChats:
         attachments: tuple[Attachment, ...],
         session: Session,
     ) -> bool:
-        """Return whether the message is in the session, as it shall be, and waits for an answer.
+        """Return whether the message is saved in the session unchanged, and has no answer.
 
-        What follows a message that is edited, or answered anew, is cut off before.
+        Messages after an edited or regenerated one are removed first.
 
         Raises:
-            ChatDiffers: The client's messages are not the session's.
+            ChatDiffers: The client's messages differ from the session.
         """
         ids = [client_id_of(each) for each in _said_before(session)]
         wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
@@ -290,7 +290,7 @@ class UIChats:
         return Following(listener, projector)
 
     async def _resume(self, session_id: str, message_id: str | None) -> Starting:
-        """Go on with calls whose turn has ended, with its process."""
+        """Resume calls whose turn has ended together with its process."""
         session = await asyncio.to_thread(self._sessions.get, session_id)
         known = {call.id for call in open_calls(session.messages)}
         if not known:
@@ -302,7 +302,7 @@ class UIChats:
 
 
 async def _listen(conversations: Conversations, session_id: str, turn_id: str) -> Listener | None:
-    """Listen to a turn; None if it was refused before its first event: who began it was told."""
+    """Listen to a turn; None if it was refused before its first event."""
     try:
         return await conversations.turns.listen(session_id, turn_id)
     except (SessionNotFound, StorageError):
@@ -318,7 +318,7 @@ async def _pending(conversations: Conversations, session_id: str) -> Sequence[Co
 async def _asking(
     conversations: Conversations, session_id: str, confirmation_ids: AbstractSet[str]
 ) -> Listener | None:
-    """Listen to the turn that asks, or asked; None: it runs no more."""
+    """Listen to the turn that requested the approvals; None if it has ended."""
     active = await conversations.turns.active(session_id)
     if active is None:
         return None
@@ -341,9 +341,9 @@ def _said_before(session: Session) -> Sequence[UserMessage]:
 async def _compare(
     session: Session, known: Sequence[str] | None, *, without: UserMessage | None = None
 ) -> None:
-    """Refuse a client that does not know what the session has.
+    """Refuse a client that lacks messages of the session.
 
-    It may know more: an answer that broke off before anything of it was saved.
+    It may have more: an interrupted answer of which nothing was saved.
 
     Raises:
         ChatDiffers: The client lacks a message, or has them in another order.
@@ -357,7 +357,7 @@ async def _compare(
 
 
 def _is_known(session: Session, known: Sequence[str], left_out: str | None) -> bool:
-    """Return whether a client has all messages in their order, but for one."""
+    """Return whether a client has all messages but one, in order."""
     shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
     if left_out is not None:
         shown.remove(left_out)

@@ -1,7 +1,7 @@
 """Defines the chunks of a UI message stream, protocol version 1. Pure.
 
 The source of names and order is ``uiMessageChunkSchema`` of the npm package ``ai``, 7.0.173. A
-chunk of an unknown type, or one for a part that was not begun, makes the client throw.
+chunk of an unknown type, or for a part that was not started, makes the client throw.
 """
 
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ FINISH_REASONS = {
 
 
 def message_id_of(turn_id: str) -> str:
-    """Return the id of the message that a turn's answer is for the client."""
+    """Return the client's message id for a turn's answer."""
     return f"turn-{turn_id}"
 
 
 def chunk(kind: str, **fields: Any) -> str:
-    """Return a chunk as it is sent; a field that is None is left out."""
+    """Return an encoded chunk without fields that are None."""
     given = {name: value for name, value in fields.items() if value is not None}
     return f"data: {ascii_json({'type': kind, **given})}\n\n"
 
 
 def tool_chunk(kind: str, call_id: str, **fields: Any) -> str:
-    """Return a chunk about a call that runs on the server and that the page has no type for."""
+    """Return a chunk for a call that runs on the server, as a dynamic tool."""
     return chunk(kind, toolCallId=call_id, **fields, providerExecuted=True, dynamic=True)
 
 
 def attachment_url(attachment_id: str) -> str:
-    """Return where a page on the server's own origin finds an image or a file."""
+    """Return the URL of an image or a file, relative to the server's origin."""
     return f"/api/v1/attachments/{attachment_id}"
 
 

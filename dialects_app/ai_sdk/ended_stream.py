@@ -1,4 +1,4 @@
-"""Ends a client's stream at a request for approval, as the AI SDK expects; the turn goes on."""
+"""Ends a client's stream at a request for approval, as the AI SDK expects; the turn continues."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from dialects_app.ai_sdk.projector import UIMessageProjector
 
 
 class ListenerUntilEnd:
-    """Receives the events of a turn until a projector has shown the end of the stream.
+    """Receives the events of a turn until a projector has ended the stream.
 
     Implements ``Listener``.
 
     Args:
         listener: Receives all events of the turn.
-        projector: What is fed with them, by who asks this listener.
+        projector: The projector that the events are fed to.
 
     Attributes:
         turn_id: The turn.
@@ -32,7 +32,7 @@ class ListenerUntilEnd:
         return None if self._is_over() else events
 
     def push_to(self, sink: Push) -> None:
-        """Allow that events are handed to ``sink`` while ``next`` waits; it may refuse them."""
+        """Allow passing events to ``sink`` while ``next`` waits; it may refuse them."""
 
         def push(events: Sequence[NumberedEvent]) -> bool:
             # What is refused is returned by ``next``, which thus learns of the end at once.

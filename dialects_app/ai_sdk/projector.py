@@ -49,23 +49,23 @@ _WAITS = "The call waits for the answers about those beside it."
 
 
 class UIMessageProjector:
-    """Makes chunks of events: one message of the client is one turn.
+    """Converts events to chunks; a turn is one message of the client.
 
-    A question whether a tool may run ends the stream, though the turn waits on: the client sends
-    the answer with its next request, and gets the rest.
+    A request for approval ends the stream, while the turn waits: the client sends the decision with
+    its next request, which gets the rest of the stream.
 
     Args:
         session_id: The session.
         turn_id: The turn.
-        message_id: The message that the chunks belong to; the turn's own unless given.
-        decided: The confirmations that had an answer when the client came: with questions that
-            have another one among them, its stream ends.
-        answered: The confirmations that the client has just answered: it gets what comes after the
-            questions that hold them, having had what came before.
-        known: The calls that the client has from a turn before this one.
+        message_id: The message of the chunks; by default that of the turn.
+        decided: The confirmations decided when the client connected; its stream ends at requests
+            that include undecided ones.
+        answered: The confirmations that the client has just decided; it gets the events after
+            these requests, since it had those before.
+        known: The calls that the client has from an earlier turn.
 
     Attributes:
-        has_ended: Whether it has shown the end of the stream; nothing follows.
+        has_ended: Whether the end of the stream was returned.
     """
 
     opening = b""
@@ -160,7 +160,7 @@ class UIMessageProjector:
             self._chunks.append(chunk("start-step"))
 
     def _end_step(self, without_call: str = _BROKEN_OFF) -> None:
-        """End a step, and with it the inputs of which nothing more was heard; say why in words."""
+        """End a step and its incomplete tool inputs, with an explanation."""
         self._close_part()
         for call_id, name in self._streamed.items():
             said = {"toolName": name, "input": {}, "errorText": without_call}
@@ -171,7 +171,7 @@ class UIMessageProjector:
             self._chunks.append(chunk("finish-step"))
 
     def _add(self, said: str) -> None:
-        """Add a chunk that is no part of a text."""
+        """Add a chunk other than text."""
         if not self._skips:
             self._close_part()
             self._chunks.append(said)
@@ -197,7 +197,7 @@ class UIMessageProjector:
             self._chunks.append(chunk("data-status", data=told, transient=True))
 
     def _all_are_asked(self) -> None:
-        """All questions of a round are there: end the stream, or begin to show what comes."""
+        """Handle the last approval request of a round: end the stream, or start to show events."""
         asked, self._asked = self._asked, set()
         if self._skips:
             self._answered -= asked
@@ -243,7 +243,7 @@ class UIMessageProjector:
     # Calls
 
     def _stream_input(self, delta: ToolCallDelta) -> None:
-        """Show a piece of a call's input; agents' calls are shown by other names, and whole."""
+        """Send a piece of a call's input; calls of agents are renamed and sent whole."""
         call_id, name = delta.tool_call_id, delta.tool_name
         if self._skips:
             return
@@ -281,7 +281,7 @@ class UIMessageProjector:
         self._show_result(call_id, result)
 
     def _show_change(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
-        """Show what a call ran with, if a person changed that when they were asked about it."""
+        """Send the input of a call if it was edited with its approval."""
         ran_with, asked_with = result.arguments, self._inputs.pop(call_id, UNSET)
         if ran_with is not UNSET and asked_with is not UNSET and ran_with != asked_with:
             self._show_call(call_id, result.tool_name, ran_with)

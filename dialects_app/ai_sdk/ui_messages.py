@@ -1,7 +1,7 @@
 """Converts a session to AI SDK messages: one for each user message, one for each answer. Pure.
 
-An answer with tools is several messages in a session and one for the client, whose parts are those
-that the stream of its turn built.
+An answer with tools is several messages in a session and one message of the client, with the same
+parts as built by the stream of its turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ CLIENT_ID = "client_id"
 
 
 class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the AI SDK has it.
+    """A message of the AI SDK.
 
     Attributes:
-        id: The client's own id of what a person said, ``turn-<turn id>`` of an answer.
+        id: The client's id of a user message, ``turn-<turn id>`` for an answer.
         role: ``user``, ``assistant`` or ``system``.
-        parts: What it consists of.
-        metadata: The model that answered, and what the answer cost.
+        parts: Its parts.
+        metadata: The model and the usage of an answer.
     """
 
     id: str
@@ -119,12 +119,12 @@ class _Answer:
 def ui_messages(
     session_id: str, messages: Sequence[Message], questions: Mapping[str, str]
 ) -> Sequence[UIMessage]:
-    """Return the messages of a session as the client has them; the system prompt is left out.
+    """Return the messages of a session in the client's form, without the system prompt.
 
     Args:
         session_id: The session.
         messages: Its messages.
-        questions: The confirmations that calls wait for, by the calls' ids.
+        questions: The pending confirmations, by call id.
     """
     shown: list[UIMessage] = []
     answer: _Answer | None = None
@@ -144,13 +144,13 @@ def ui_messages(
 
 
 def client_id_of(message: UserMessage) -> str:
-    """Return the id that the client knows what a person said by."""
+    """Return the client's id of a user message."""
     given = message.extra.get(CLIENT_ID)
     return given if isinstance(given, str) else message.message_id
 
 
 def _shown(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-    """Return name and input of a call; one of an agent is shown as a tool with the agent's name."""
+    """Return name and input of a call; an agent appears as a tool with the agent's name."""
     arguments = dict(call.arguments)
     if call.name == AGENT_TOOL and isinstance(arguments.get("agent"), str):
         return arguments["agent"], {"instruction": arguments.get("instruction")}

@@ -1,4 +1,4 @@
-"""Makes the answer to a request that does not stream, from the same events as a stream."""
+"""Builds the response to a request without streaming, from the events of a stream."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -48,11 +48,11 @@ class CompletionMessageOut(msgspec.Struct, frozen=True, kw_only=True):
     """The answer.
 
     Attributes:
-        content: The text; null where there are only calls.
+        content: The text; null if there are only tool calls.
         refusal: Why the provider refused the content, if it did.
-        tool_calls: What the client shall run, if anything.
+        tool_calls: The calls that the client should run, if any.
         reasoning_content: The reasoning, if there is any.
-        reasoning: The same: clients read one name or the other.
+        reasoning: The same, since clients read either name.
     """
 
     role: Literal["assistant"] = "assistant"
@@ -64,7 +64,7 @@ class CompletionMessageOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChoiceOut(msgspec.Struct, frozen=True, kw_only=True):
-    """The one answer of a completion, and why it ends."""
+    """The answer of a completion, and its finish reason."""
 
     index: Literal[0] = 0
     message: CompletionMessageOut
@@ -73,7 +73,7 @@ class ChoiceOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat completion; ``model`` is the name that was asked for."""
+    """A chat completion; ``model`` is the requested name."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -84,7 +84,7 @@ class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerReader:
-    """Reads the answer out of a turn's events."""
+    """Builds the answer from a turn's events."""
 
     def __init__(self) -> None:
         self._ending: Ending | None = None
@@ -93,7 +93,7 @@ class AnswerReader:
         self._calls: list[ToolCallOut] = []
 
     def feed(self, events: Sequence[NumberedEvent]) -> None:
-        """Take in the next events."""
+        """Add the next events."""
         for numbered in events:
             event = numbered.decode()
             if isinstance(event, ContentDelta):
@@ -115,7 +115,7 @@ class AnswerReader:
         """Return the answer; None if the turn has not ended.
 
         Raises:
-            MochiError: What ended the turn.
+            MochiError: The error that ended the turn.
         """
         ending = self._ending
         if ending is None:
@@ -140,7 +140,7 @@ class AnswerReader:
 
     @staticmethod
     def _said(rounds: Sequence[Sequence[str]]) -> str:
-        """Return what was said in all rounds, as the messages of the session have it."""
+        """Return the text of all rounds, as in the session's messages."""
         texts = ["".join(pieces).strip() for pieces in rounds]
         return "\n\n".join(text for text in texts if text)
 
@@ -148,10 +148,10 @@ class AnswerReader:
 async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
     """Wait for the end of a turn and return its answer.
 
-    Nothing is read before, so that no token wakes anybody.
+    Events are read after the end, so that tokens don't wake a task.
 
     Raises:
-        MochiError: What ended the turn.
+        MochiError: The error that ended the turn.
     """
     outcome = await turn.finished()
     reader = AnswerReader()

@@ -57,13 +57,12 @@ async def chat_completion(
     ] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
-    """Answer a conversation, whole or as a stream of chunks that ends with `[DONE]`.
+    """Answer a conversation, as one object or as a stream of chunks that ends with `[DONE]`.
 
-    The history comes with each request and is not saved, unless `store` is true. Tools in the
-    body are the client's; those of this server run only for profiles and agents, or where
-    `X-Mochi-Tools` names them, and a call that needs an approval is denied. What is asked for and
-    not obeyed is noted in `x-mochi-warning`; the session, if there is one, in
-    `x-mochi-session-id`.
+    Each request contains the history, which is not saved unless `store` is true. Tools in the body
+    are run by the client. Tools of this server run only for profiles and agents, or if
+    `X-Mochi-Tools` names them; a call that needs approval is denied. `x-mochi-warning` lists
+    unsupported options of the request, `x-mochi-session-id` has the session, if there is one.
     """
     body = await read_body(request, CompletionIn)
     services = get_services()

@@ -1,7 +1,7 @@
-"""Declares the body of ``POST /v1/chat/completions``, as far as this server reads it.
+"""Declares the body of ``POST /v1/chat/completions``, with the fields that are read.
 
-Fields that are not here are ignored: clients send dozens of them. What clients may send as null has
-``| None``, and what they send in several shapes is ``Any`` and read by hand.
+Other fields are ignored: clients send dozens of them. Fields that clients send as null have
+``| None``; those of several shapes are ``Any`` and parsed by hand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ class PartIn(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a message: ``text``, ``refusal``, ``image_url``, ``input_audio`` or ``file``.
 
     Attributes:
-        type: Which of these it is.
+        type: The kind of part.
         text: The text.
-        refusal: What the assistant said instead of an answer.
+        refusal: The assistant's refusal.
         image_url: An image: ``{"url": ...}``, or the URL itself.
         file: A file: ``{"file_data": ..., "filename": ...}`` or ``{"file_id": ...}``.
     """
@@ -44,14 +44,14 @@ FunctionName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?!\n)$")]
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """The function of a call; ``arguments`` is JSON as text, from some clients an object."""
+    """The function of a call; ``arguments`` is JSON as text, or an object from some clients."""
 
     name: str
     arguments: str | Mapping[str, Any] | None = None
 
 
 class ToolCallIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the model asked for, as the client sends it back."""
+    """A tool call of the model, sent back by the client."""
 
     id: str
     type: Literal["function"] | None = "function"
@@ -65,10 +65,10 @@ class MessageIn(msgspec.Struct, frozen=True, kw_only=True):
         role: The author; ``developer`` is the same as ``system``.
         content: The text, or its parts.
         tool_calls: The calls of an assistant's message.
-        tool_call_id: The call that a tool's message answers.
+        tool_call_id: The call of a tool message.
         reasoning_content: The assistant's reasoning, sent back.
-        reasoning: The same by its other name.
-        refusal: What the assistant said instead of an answer.
+        reasoning: The same under another name.
+        refusal: The assistant's refusal.
         function_call: The old form of ``tool_calls``; refused.
     """
 
@@ -92,14 +92,14 @@ class FunctionIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the client runs; only functions are taken."""
+    """A tool that the client runs; only functions are supported."""
 
     type: str
     function: FunctionIn | None = None
 
 
 class JsonSchemaIn(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema that an answer has to fit."""
+    """The schema that the answer must match."""
 
     name: str
     schema: Mapping[str, Any] | None = None
@@ -125,35 +125,34 @@ class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a chat completion. Fields that are not here are ignored.
+    """A request for a chat completion. Other fields are ignored.
 
     Attributes:
         model: A model's name, ``profile:<name>`` or ``agent:<name>``.
         messages: The whole conversation, oldest first.
         stream: Whether to send the answer as server-sent events.
-        stream_options: How to stream.
+        stream_options: The options of the stream.
         tools: The functions that the client runs.
         tool_choice: ``auto``, ``none``, ``required``, a function, or ``allowed_tools``.
-        parallel_tool_calls: Several calls at once can't be kept from a model; see
-            ``x-mochi-warning``.
+        parallel_tool_calls: Parallel calls can't be prevented; see ``x-mochi-warning``.
         response_format: The form of the answer; not together with tools.
         temperature: From 0 to 2.
         top_p: From 0 to 1.
         max_tokens: The longest answer, in tokens.
-        max_completion_tokens: The same by its newer name, which counts.
+        max_completion_tokens: The same under its newer name, which takes precedence.
         stop: Texts that end the answer.
-        seed: Makes answers repeatable, where the provider can.
+        seed: Makes answers reproducible, if the provider supports it.
         presence_penalty: From -2 to 2.
         frequency_penalty: From -2 to 2.
         reasoning_effort: How hard a thinking model reasons.
-        reasoning: The same in another form.
-        store: Whether to save a session, and go on when the client leaves.
-        metadata: Kept with a session that ``store`` saves: up to 16 pairs of text.
+        reasoning: The same in OpenRouter's form.
+        store: Whether to save a session, and continue if the client disconnects.
+        metadata: Saved with the session if ``store`` is true: up to 16 pairs of strings.
         n: More than one answer is refused.
         logprobs: Refused if true.
-        top_logprobs: Refused if there are to be any.
-        logit_bias: Not obeyed; see ``x-mochi-warning``.
-        modalities: Other output than text is refused.
+        top_logprobs: Refused unless 0.
+        logit_bias: Not supported; see ``x-mochi-warning``.
+        modalities: Output other than text is refused.
         audio: Refused.
         functions: The old form of ``tools``; refused.
         function_call: The old form of ``tool_choice``; refused.

@@ -1,4 +1,4 @@
-"""Converts how a turn ended, and its usage, to the fields of the protocol. Pure."""
+"""Converts the end and the usage of a turn to the protocol's fields. Pure."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -27,21 +27,21 @@ _WAITS = Failed(
 
 
 class CachedTokensOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of the request that the provider had cached."""
+    """Prompt tokens read from the provider's cache."""
 
     cached_tokens: int = 0
 
 
 class ReasoningTokensOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of the answer that were reasoning."""
+    """Reasoning tokens."""
 
     reasoning_tokens: int = 0
 
 
 class UsageOut(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of all model calls of a turn together; 0 where a provider does not say.
+    """The tokens of all model calls of a turn; 0 if a provider does not report them.
 
-    ``cost`` is in US dollars, as OpenRouter has it; left out where it is not known.
+    ``cost`` is in US dollars, as in OpenRouter's API; left out if unknown.
     """
 
     prompt_tokens: int = 0
@@ -56,10 +56,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a turn.
 
     Attributes:
-        finish_reason: Why the answer ends; None where an error ended it.
-        usage: What the turn used.
+        finish_reason: Why the answer ended; None after an error.
+        usage: The usage of the turn.
         refusal: Why the provider refused the content, if it did.
-        error: What ended the turn, unless it has a ``finish_reason``.
+        error: The error that ended the turn, if there is no ``finish_reason``.
     """
 
     finish_reason: FinishReason | None
@@ -73,12 +73,12 @@ SUSPENDED = Ending(finish_reason=None, error=_WAITS)
 
 
 def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Ending | None:
-    """Return what an event says of the end of its turn; None if it says nothing.
+    """Return the end of a turn from an event; None for other events.
 
     Args:
         event: The event.
-        calls: How many calls of the client's tools the turn left open.
-        said_something: Whether there was any answer before.
+        calls: The number of open calls of the client's tools.
+        said_something: Whether there was any output before.
     """
     if isinstance(event, MessageComplete):
         reason = "tool_calls" if calls else _REASONS.get(event.done_reason, "stop")
@@ -96,7 +96,7 @@ def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Endin
 
 
 def arguments_text(call: ClientToolCall) -> str:
-    """Return the arguments of a call as JSON; as the model wrote them where they are none."""
+    """Return the arguments of a call as JSON, or the model's text if that is not JSON."""
     if call.arguments.keys() == {INVALID_JSON}:
         return str(call.arguments[INVALID_JSON])
     return msgspec.json.encode(call.arguments).decode()

@@ -1,7 +1,7 @@
-"""Converts the messages of a request to messages of a session. Pure.
+"""Converts the messages of a request to session messages. Pure.
 
-Every call must have its result, and every result its call, as every provider wants it. What a
-client sends back of our own answers (reasoning, refusals, nulls) is taken as it was sent.
+Every call needs a result and every result a call, as providers demand. Fields of our own answers
+that clients send back (reasoning, refusals, nulls) are accepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,10 +39,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """The messages of a request.
 
     Attributes:
-        system: The text of all system messages, in order; None if there are none.
+        system: The text of all system messages, in order; None without any.
         messages: All others, oldest first.
-        paths: Where they are in the request.
-        files: The images and files that they refer to, by the files' paths.
+        paths: Their paths in the request.
+        files: The images and files that they refer to, by path.
     """
 
     system: str | None
@@ -51,7 +51,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[GivenFile] = ()
 
     def with_system_message(self) -> "Conversation":
-        """Return the conversation with one message of the system, the first of all."""
+        """Return the conversation with its system text as the first message."""
         if self.system is None:
             return self
         prompt = SystemMessage(
@@ -66,20 +66,20 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def whole_conversation(messages: Sequence[MessageIn]) -> Conversation:
-    """Read the messages of a request that brings its history.
+    """Parse the messages of a request with its whole history.
 
     Raises:
-        ValidationFailed: A message makes no sense; ``field`` is its path.
+        ValidationFailed: A message is invalid; ``field`` is its path.
         MissingToolResult: A call has no result.
     """
     return _read(messages, calls_before=None)
 
 
 def what_follows(messages: Sequence[MessageIn]) -> Conversation:
-    """Read the messages after the last one of the assistant: the session has those before.
+    """Parse the messages after the last assistant message; the session has the earlier ones.
 
     Raises:
-        ValidationFailed: A message makes no sense, or the last one is the assistant's.
+        ValidationFailed: A message is invalid, or the last one is the assistant's.
         MissingToolResult: A call has no result.
     """
     last = max((i for i, each in enumerate(messages) if each.role == "assistant"), default=-1)
@@ -109,11 +109,11 @@ def _read(
 
 
 class _Reader:
-    """Reads messages one after the other and pairs calls with their results.
+    """Parses messages in order and pairs calls with their results.
 
     Args:
-        calls_before: The tools of the calls that came before the first message, by the calls' ids,
-            of which the session knows whether they are open; None for a whole conversation.
+        calls_before: The tools of calls before the first message, by call id; the session
+            knows which are open. None for a whole conversation.
     """
 
     def __init__(self, *, calls_before: Mapping[str, str] | None) -> None:
@@ -127,7 +127,7 @@ class _Reader:
         self._now = utc_now()
 
     def read(self, message: MessageIn, path: str) -> None:
-        """Take in the next message."""
+        """Parse the next message."""
         if message.role in _SYSTEM_ROLES:
             self.system.append(_required_text(message, path))
         else:
@@ -147,7 +147,7 @@ class _Reader:
         return self._answer(message, path)
 
     def require_no_open_calls(self) -> None:
-        """Refuse calls whose results did not come."""
+        """Refuse calls without results."""
         for call_id, (_, path) in self._open.items():
             error = MissingToolResult(call_id)
             error.details["field"] = path
@@ -190,7 +190,7 @@ class _Reader:
         )
 
     def _attachments(self, message: MessageIn, path: str) -> tuple[Attachment, ...]:
-        """Return placeholders of a message's images and files, and remember these."""
+        """Return placeholders for a message's images and files, and record the files."""
         if message.content is None or isinstance(message.content, str):
             return ()
         files = [
@@ -202,7 +202,7 @@ class _Reader:
         return tuple(file.placeholder() for file in files)
 
     def _called(self, call_id: str, path: str) -> str:
-        """Return the tool of an open call; "" for one that only the session knows."""
+        """Return the tool of an open call; "" if only the session knows it."""
         if call_id in self._answered:
             raise _refusal(path, f"The call {call_id[:100]!r} has two results.")
         self._answered.add(call_id)
@@ -228,7 +228,7 @@ def _call(call: ToolCallIn) -> ToolCall:
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
-    """Return a call's arguments; what is no JSON object is kept as the model wrote it."""
+    """Return a call's arguments; text that is not a JSON object is kept."""
     if not text.strip():
         return {}
     try:
@@ -256,7 +256,7 @@ def _required_text(message: MessageIn, path: str) -> str:
 
 
 def _text(message: MessageIn, path: str) -> str | None:
-    """Return the text of a message, its parts on lines of their own; None if it has none."""
+    """Return the text of a message, one line per part; None without text."""
     content = message.content
     if content is None or isinstance(content, str):
         return content

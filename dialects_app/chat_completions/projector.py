@@ -17,10 +17,10 @@ ROUND_BREAK = "\\n\\n"
 
 
 class _Spoken:
-    """Keeps of what was said, text or reasoning, as much as the next piece has to know.
+    """The state of the text or the reasoning that the next piece depends on.
 
     Attributes:
-        needs_care: Whether the next piece is not just one more.
+        needs_care: Whether the next piece needs special handling.
     """
 
     __slots__ = ("is_there", "needs_care")
@@ -30,23 +30,23 @@ class _Spoken:
         self.needs_care = True
 
     def begin_round(self) -> None:
-        """Separate what comes from what was said."""
+        """Separate the next text from the previous one."""
         self.needs_care = True
 
     def take(self, literal: str) -> str:
-        """Return the next piece, with a break before it if it is the first of a further round."""
+        """Return the next piece, preceded by a break if it is the first of another round."""
         broken = f'"{ROUND_BREAK}{literal[1:]}' if self.is_there else literal
         self.is_there, self.needs_care = True, False
         return broken
 
 
 class ChunkProjector:
-    """Makes chunks of events: what this server's own tools do is not shown.
+    """Converts events to chunks, without those of the server's own tools.
 
     Args:
-        turn_id: The turn, of which id and time are made.
-        model: The model's name, as it was asked for.
-        includes_usage: Whether a chunk with the tokens that were used comes last.
+        turn_id: The turn; source of id and time.
+        model: The requested model name.
+        includes_usage: Whether the last chunk has the usage.
     """
 
     opening = b""
@@ -88,7 +88,7 @@ class ChunkProjector:
         return "".join(chunks).encode("ascii")
 
     def _take(self, event: NumberedEvent, chunks: list[str]) -> None:
-        """Add the chunks for an event that is no delta."""
+        """Add the chunks for an event other than a delta."""
         if event.name == "turn_started":
             chunks.append(f'{self._delta}"role":"assistant","content":""{self._close}')
         elif event.name == "tool_continuation_start":

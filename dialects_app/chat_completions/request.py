@@ -1,7 +1,7 @@
 """Converts a request for a chat completion to a request for a turn.
 
-What would change the meaning of the answer and can't be done is refused, naming the field; what
-can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.
+Unsupported options that would change the meaning of the answer are refused, naming the field; other
+unsupported options are listed in ``x-mochi-warning``; unknown ones are ignored.
 """
 
 import hashlib
@@ -44,16 +44,16 @@ _PARAMETERS = {
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat completion as it was asked for.
+    """A parsed request for a chat completion.
 
     Attributes:
-        chat: The turn, and the session that it is on.
-        model: The model's name, as it was asked for.
+        chat: The turn and its session.
+        model: The requested model name.
         streams: Whether the answer is streamed.
-        includes_usage: Whether a stream ends with the tokens that were used.
-        warnings: What is not obeyed.
-        paths: Where the messages of the turn are in the request.
-        files: The images and files that they refer to, which are to be kept first.
+        includes_usage: Whether a stream ends with the usage.
+        warnings: The unsupported options.
+        paths: The paths of the turn's messages in the request.
+        files: The images and files that they refer to, which must be stored first.
     """
 
     chat: ChatRequest
@@ -72,16 +72,16 @@ def read_request(
     creates: bool = False,
     own_tools: str | None = None,
 ) -> Asked:
-    """Return what a request asks for.
+    """Parse a request.
 
     Args:
         body: Its body.
         session_id: The session that it continues (``X-Mochi-Session-Id``).
-        creates: Whether to make that session instead.
-        own_tools: The tools of this server that it names (``X-Mochi-Tools``), with commas.
+        creates: Whether to create that session instead.
+        own_tools: Tools of this server, separated by commas (``X-Mochi-Tools``).
 
     Raises:
-        ValidationFailed: Something in it makes no sense or can't be done; ``field`` is its path.
+        ValidationFailed: A value is invalid or not supported; ``field`` is its path.
     """
     _refuse_what_is_not_done(body)
     tools = read_tools(body, own_tools)
@@ -114,7 +114,7 @@ def read_request(
 
 
 def with_kept_files(asked: Asked, kept: Mapping[str, Attachment]) -> Asked:
-    """Return what is asked for with its files as they were kept, by their paths."""
+    """Return the request with its stored files, by path."""
     if not kept:
         return asked
     turn = replace(asked.chat.turn, messages=with_files(asked.chat.turn.messages, kept))
@@ -124,17 +124,17 @@ def with_kept_files(asked: Asked, kept: Mapping[str, Attachment]) -> Asked:
 def session_of_chat(chat_id: str, model: str) -> str:
     """Return the id of the session for another program's chat with a model.
 
-    Open WebUI lets several models answer one chat at once, and a session has one.
+    Open WebUI lets several models answer a chat at once, while a session has one model.
     """
     return hashlib.sha256(f"{chat_id}\n{model}".encode()).hexdigest()[:ID_LENGTH]
 
 
 def name_field(error: MochiError, paths: Sequence[str] = ()) -> None:
-    """Give the field of an error of the turn the name by which clients of this protocol know it.
+    """Rename the field of a turn's error to the name in this protocol.
 
     Args:
         error: The error.
-        paths: Where the messages of the turn are in the request.
+        paths: The paths of the turn's messages in the request.
     """
     field = error.details.get("field")
     if not isinstance(field, str):
@@ -206,7 +206,7 @@ def _think(body: CompletionIn) -> Think | None:
 
 
 def _options(body: CompletionIn) -> Mapping[str, Any]:
-    """Return the sampling options, by Ollama's names."""
+    """Return the sampling options, with Ollama's names."""
     options: dict[str, Any] = {
         name: value for name in _SAMPLING if (value := getattr(body, name)) is not None
     }
@@ -243,7 +243,7 @@ def _answer_schema(body: CompletionIn, tools: AskedTools) -> Mapping[str, Any] |
 
 
 def _warnings(body: CompletionIn, tools: AskedTools) -> Sequence[str]:
-    """Return what is asked for and not obeyed, each with its field first."""
+    """Return a warning for each unsupported option, beginning with its field."""
     warnings: list[str] = []
     if body.parallel_tool_calls is False and tools.offers_some:
         warnings.append("parallel_tool_calls: the model may call several tools at once")

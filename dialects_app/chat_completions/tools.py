@@ -1,7 +1,7 @@
-"""Reads which tools a request offers, and which of them the model has to call. Pure.
+"""Parses the tools of a request and its tool choice. Pure.
 
-The tools in the body are the client's. Those of this server run only for profiles and agents, or
-where a header names them, and never show as calls: a client would try to run them.
+Tools in the body are run by the client. Those of this server run only for profiles and agents, or
+if a header names them, and are never reported as calls, because a client would try to run them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class AskedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools that a request offers.
+    """The tools of a request.
 
     Attributes:
-        client: Those that the client runs.
-        own: Names of those of this server; None leaves it to the session, the profile or the agent.
-        choice: Which of them the model has to call.
+        client: The tools that the client runs.
+        own: Names of tools of this server; None uses those of the session, profile or agent.
+        choice: The tool choice.
     """
 
     client: Sequence[ToolSpec]
@@ -35,7 +35,7 @@ class AskedTools(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offers_some(self) -> bool:
-        """Return whether the request itself offers tools."""
+        """Return whether the request offers tools of its own."""
         return self.choice != "none" and bool(self.client or self.own)
 
 
@@ -64,10 +64,10 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
 
     Args:
         body: Its body.
-        own_tools: The tools of this server that it names, with commas between them.
+        own_tools: Tools of this server, separated by commas.
 
     Raises:
-        ValidationFailed: A tool or the choice makes no sense; ``field`` is its path.
+        ValidationFailed: A tool or the choice is invalid; ``field`` is its path.
     """
     client = _client_tools(body.tools or ())
     own = _own_tools(body.model, own_tools)
@@ -91,7 +91,7 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
 
 
 def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
-    """Return the tools with the choice of an object: one function, or some that are allowed."""
+    """Return the tools with a choice given as an object: one function, or allowed tools."""
     if choice.type == "function" and choice.function is not None:
         path, name = "tool_choice.function.name", choice.function.name
         _require_known(name, offered, {tool.name for tool in offered.client}, path)
@@ -111,7 +111,7 @@ def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
 
 
 def _allowed(tools: Sequence[_NamedTool], offered: AskedTools, path: str) -> dict[str, None]:
-    """Return the names of the tools that are allowed, in order: as keys, there may be thousands."""
+    """Return the names of allowed tools, in order; as dictionary keys, for fast lookup."""
     client = {tool.name for tool in offered.client}
     names: dict[str, None] = {}
     for index, tool in enumerate(tools):

@@ -28,14 +28,14 @@ SESSION_HEADER = "x-mochi-session-id"
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds what a request says beside its body.
+    """The headers of a request that matter here.
 
     Attributes:
         session_id: The session that it continues (``X-Mochi-Session-Id``).
-        own_tools: The tools of this server that it names (``X-Mochi-Tools``).
-        chat_id: The chat of another program that it belongs to, if these have sessions here.
+        own_tools: Tools of this server (``X-Mochi-Tools``).
+        chat_id: The chat of another program, if such chats have sessions here.
         key: Its ``Idempotency-Key``.
-        client: The client, where the turns of clients are counted.
+        client: The client, if turns are limited per client.
     """
 
     session_id: str | None = None
@@ -52,10 +52,10 @@ async def complete(
     body: CompletionIn,
     manner: Manner,
 ) -> HttpResponseBase:
-    """Return the answer to a request, as a stream or whole.
+    """Return the response to a request, as a stream or as one object.
 
     Raises:
-        MochiError: The turn could not begin; without a stream also: an error ended it.
+        MochiError: The turn could not start or, without streaming, an error ended it.
     """
     asked, turn = await _open(chat, files, body, manner)
     with _fields_named(asked):
@@ -71,9 +71,9 @@ async def complete(
 async def _open(
     chat: ChatService, files: FileKeeper, body: CompletionIn, manner: Manner
 ) -> tuple[Asked, OpenTurn]:
-    """Open the turn; for a chat of another program on its session, which may have to be made.
+    """Open the turn; for another program's chat on its session, which is created if necessary.
 
-    Only what is streamed belongs to such a chat: titles and tags are asked for beside it, whole.
+    Only streaming requests belong to such a chat: titles and tags are requested without streaming.
     """
     if manner.session_id is None and manner.chat_id and body.stream:
         own = msgspec.structs.replace(
@@ -110,7 +110,7 @@ async def _open_as(
 
 @contextmanager
 def _fields_named(asked: Asked) -> Iterator[None]:
-    """Let errors of the turn name fields of the request."""
+    """Rename the fields in errors of the turn to those of the request."""
     try:
         yield
     except MochiError as error:

@@ -1,1 +1,1 @@
-"""Holds what chat completions and responses share: ids, errors, bodies."""
+"""Shared by chat completions and responses: ids, errors, request bodies."""

@@ -1,7 +1,6 @@
-"""Decides which IP addresses a client's URL may lead to. Pure.
+"""Decides which IP addresses a client's URL may resolve to. Pure.
 
-Only those of the public Internet: what is in the server's own network trusts it
-(docs/decisions/0076).
+Only public ones, because hosts in the server's own network may trust it (docs/decisions/0076).
 """
 
 from collections.abc import Sequence
@@ -33,14 +32,14 @@ any."""
 
 
 class AddressPolicy(Protocol):
-    """Decides where a file may be fetched from."""
+    """Decides which addresses files may be fetched from."""
 
     def allows(self, address: str, port: int) -> bool:
         """Return whether a connection to an IP address may be made."""
 
 
 class PublicAddresses:
-    """Allows the web servers of the public Internet alone (an ``AddressPolicy``)."""
+    """Allows public web servers only (an ``AddressPolicy``)."""
 
     def allows(self, address: str, port: int) -> bool:
         """Return whether a connection to an IP address may be made."""
@@ -48,7 +47,7 @@ class PublicAddresses:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the public Internet, and of one machine."""
+    """Return whether an IP address is public and unicast."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -65,5 +64,5 @@ def _stands_for_another(ip: IPv6Address) -> bool:
 
 
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
-    """Return whether a name leads to allowed addresses alone, and to at least one."""
+    """Return whether there is at least one address and all are allowed."""
     return bool(addresses) and all(policy.allows(each, port) for each in addresses)

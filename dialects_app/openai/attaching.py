@@ -1,4 +1,4 @@
-"""Keeps the images and files of a request, so that its messages can refer to them."""
+"""Stores the images and files of a request, so that its messages can refer to them."""
 
 import asyncio
 import hashlib
@@ -43,11 +43,11 @@ NO_FILES: Mapping[str, Attachment] = {}
 
 
 class FetchRefused(Exception):
-    """A URL may not be fetched; says why in a sentence."""
+    """A URL must not be fetched; the message says why."""
 
 
 class FetchFailed(Exception):
-    """A URL could not be fetched; says why in a sentence."""
+    """A URL could not be fetched; the message says why."""
 
 
 class FetchesFiles(Protocol):
@@ -56,23 +56,23 @@ class FetchesFiles(Protocol):
     def fetch(
         self, url: str, *, max_bytes: int
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Begin to fetch a file, and give its pieces.
+        """Fetch a file, and provide its chunks.
 
         Raises:
-            FetchRefused: It leads where nothing is fetched from.
-            FetchFailed: It can't be had.
-            AttachmentTooLarge: It is larger than ``max_bytes``, or says so.
+            FetchRefused: Its address is not allowed.
+            FetchFailed: It can't be fetched.
+            AttachmentTooLarge: It is larger than ``max_bytes``.
         """
 
 
 class FileKeeper:
-    """Keeps the files of requests.
+    """Stores the files of requests.
 
     Args:
-        attachments: Where they are kept.
-        max_count: How many a message may have.
-        fetcher: Fetches what is elsewhere; None refuses it.
-        clock: Seconds that never go back.
+        attachments: The store.
+        max_count: The maximum number per message.
+        fetcher: Fetches URLs; None refuses them.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class FileKeeper:
     async def keep(
         self, messages: Sequence[Message], files: Sequence[GivenFile]
     ) -> Mapping[str, Attachment]:
-        """Keep the files of messages and return what refers to them, by the files' paths.
+        """Store the files of messages and return their attachments, by path.
 
-        Bytes that are there already, as those of a history that is sent again, are not written.
+        Files that are stored already, such as those of a repeated history, are not written again.
 
         Raises:
-            ValidationFailed: One is not taken; ``field`` is its path.
-            AttachmentNotFound, AttachmentTooLarge: By one of them; ``field`` is its path.
-            StorageError: One can't be kept.
+            ValidationFailed: A file is not accepted; ``field`` is its path.
+            AttachmentNotFound, AttachmentTooLarge: For a file; ``field`` is its path.
+            StorageError: A file can't be stored.
         """
         if not files:
             return NO_FILES
@@ -134,7 +134,7 @@ class FileKeeper:
         return found
 
     def _decoded(self, file: GivenFile, source: InlineSource) -> Attachment:
-        """Keep a file that came in base64. Blocks."""
+        """Store a base64-encoded file. Blocks."""
         store, max_bytes = self._attachments.store, self._attachments.max_bytes
         try:
             pieces = decode_base64(source.text, begin=source.begin, max_bytes=max_bytes)
@@ -151,10 +151,10 @@ class FileKeeper:
     async def _fetched(
         self, files: Sequence[GivenFile], *, new: Collection[str]
     ) -> Mapping[str, Attachment]:
-        """Return what was fetched, by its URLs; each is fetched once.
+        """Fetch each URL once and return the files, by URL.
 
-        A history comes whole with each request. What it was shown with an earlier one is not
-        fetched again: it is what the model has answered.
+        Each request repeats its history. Files fetched for an earlier request are not fetched
+        again, so that the model sees the same file.
         """
         remote: dict[str, GivenFile] = {}
         for file in files:
@@ -220,14 +220,14 @@ class FileKeeper:
 
 
 def _new(messages: Sequence[Message]) -> Collection[str]:
-    """Return the paths of the files that come after the last answer."""
+    """Return the paths of files after the last answer."""
     answers = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
     said = messages[answers[-1] + 1 if answers else 0 :]
     return {attachment.id for message in said for attachment in message.attachments}
 
 
 def _digest(url: str) -> str:
-    """Return what stands for a URL of any length."""
+    """Return a digest of a URL."""
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -246,7 +246,7 @@ def _refuse_type(file: GivenFile) -> NoReturn:
 
 @contextmanager
 def _named(file: GivenFile) -> Iterator[None]:
-    """Let errors name where the file stands in the request, and an image's problem."""
+    """Add the file's path in the request, and the problem of an image, to errors."""
     try:
         yield
     except (AttachmentNotFound, AttachmentTooLarge, ValidationFailed) as error:

@@ -1,7 +1,7 @@
 """Reads the bodies of requests as msgspec structs.
 
-Fields that a struct does not have are ignored: clients send dozens that mean nothing here. A field
-that clients may send as null needs ``| None`` in its type.
+Unknown fields are ignored: clients send dozens of them. A field that clients may send as null needs
+``| None`` in its type.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ async def read_body(request: HttpRequest, kind: type[Body]) -> Body:
     """Return a request's body.
 
     Raises:
-        MalformedBodyError: It is not JSON that means one thing only.
-        ValidationFailed: Something in it has the wrong shape or value; ``field`` is its path, like
+        MalformedBodyError: It is not valid, unambiguous JSON.
+        ValidationFailed: A value has the wrong type or is invalid; ``field`` is its path, like
             ``messages[2].content``.
     """
     data = request.body
@@ -56,17 +56,17 @@ async def read_body(request: HttpRequest, kind: type[Body]) -> Body:
 
 
 async def beside(count: int, work: Callable[[], Result]) -> Result:
-    """Do some work on a body, in a thread if it has many parts.
+    """Process a body, in a thread if it has many parts.
 
     Args:
-        count: How many messages, tools and the like there are.
-        work: What is done; it blocks for nothing.
+        count: The number of messages, tools and similar parts.
+        work: The function to call; it does not wait for I/O.
     """
     return work() if count <= MOST_AT_ONCE else await asyncio.to_thread(work)
 
 
 def _let_go(request: HttpRequest) -> None:
-    """Free a body that was read: the request lives as long as its answer streams."""
+    """Free a parsed body, because the request lives as long as its response streams."""
     # private: HttpRequest.{_body,_stream}. Price: this function. Why: a stream of ten minutes
     # would hold a history of 16 MiB twice.
     vars(request).update(_body=b"", _stream=BytesIO())
@@ -96,7 +96,7 @@ def _has_too_many_values(data: bytes) -> bool:
 
 
 def _end_of_text(data: bytes, begin: int) -> int:
-    """Return where a text ends, behind its quote; the end of the data if it has none."""
+    """Return the offset after a string's closing quote; the end of the data if there is none."""
     end = data.find(b'"', begin)
     if end >= 0 and data.find(b"\\", begin, end) < 0:  # as most do
         return end + 1
@@ -127,7 +127,7 @@ def convert_body(value: Any, kind: type[Body]) -> Body:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """Return JSON with 3.0 as 3: they are the same number there, and here only 3 is an int."""
+    """Return JSON with integral floats as integers: 3.0 and 3 are the same number in JSON."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):
@@ -138,7 +138,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _refusal(text: str) -> ValidationFailed:
-    """Return the error for msgspec's words, which end with the place: ``- at `$.a[0]```."""
+    """Return the error for msgspec's message, which ends with the path: ``- at `$.a[0]```."""
     place = _PLACE.search(text)
     words = text[: place.start()] if place else text
     path = place["path"].removeprefix(".") if place else ""

@@ -1,8 +1,8 @@
-"""Converts errors to OpenAI's format; the routes of each protocol send them. Pure.
+"""Converts errors to OpenAI's format. Pure.
 
-Both official packages show ``message``, ``type``, ``param`` and ``code`` of ``error``; ours are
-beside them: ``mochi_code`` and ``details``. The official packages repeat a request on 408, 409,
-429 and from 500 on, unless ``x-should-retry`` says that it would be in vain.
+Both official packages expose ``message``, ``type``, ``param`` and ``code`` of ``error``; our own
+fields are ``mochi_code`` and ``details``. The packages retry a request on 408, 409, 429 and from
+500 on, unless ``x-should-retry`` is false.
 """
 
 import math
@@ -39,12 +39,12 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
-    """An error as it is answered.
+    """An error response.
 
     Attributes:
         status: The HTTP status.
         body: The JSON of the body.
-        headers: Headers beside those of every answer, by their lower-case names.
+        headers: Additional headers, with lower-case names.
     """
 
     status: int
@@ -53,7 +53,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 def speaks_openai(path: str) -> bool:
-    """Return whether errors at a path have OpenAI's shape."""
+    """Return whether errors of a path have OpenAI's format."""
     return path.startswith(BASE) and path[len(BASE) : len(BASE) + 1] in {"", "/"}
 
 
@@ -65,7 +65,7 @@ def error_answer(
     retryable: bool = False,
     details: Mapping[str, Any] | None = None,
 ) -> ErrorAnswer:
-    """Return an error as a whole answer; the status is the code's unless given."""
+    """Return an error response; by default with the status of its code."""
     given = details or {}
     error = error_object(code, message, status=status, retryable=retryable, details=given)
     headers = {} if retryable else {"x-should-retry": "false"}
@@ -83,7 +83,7 @@ def error_object(
     retryable: bool = False,
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the value of ``error``, as an answer or an event of a stream has it."""
+    """Return the value of ``error`` for a response or a stream event."""
     given = {**(details or {})}
     return {
         "message": message,
@@ -96,18 +96,18 @@ def error_object(
 
 
 def status_of(code: str, status: int | None = None) -> int:
-    """Return the HTTP status of an error in these protocols, which know no 422.
+    """Return the HTTP status of an error in these protocols, which don't use 422.
 
     Args:
         code: Our code.
-        status: The status in our own protocol, if it is not the code's.
+        status: The status in our own protocol, if it differs from the code's.
     """
     status = _STATUS_HERE.get(code) or status or STATUS_OF_CODE.get(code, 500)
     return 400 if status == 422 else status
 
 
 def type_of(status: int) -> str:
-    """Return OpenAI's ``type`` of the errors with a status."""
+    """Return OpenAI's error ``type`` for a status."""
     return "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
 
 

@@ -1,7 +1,7 @@
-"""Fetches files that clients name by URL, where that is switched on (docs/decisions/0076).
+"""Fetches files by URL, if that is enabled (docs/decisions/0076).
 
-A connection is made to the very address that was checked, so a name that leads elsewhere a moment
-later changes nothing. Redirects are followed by hand, each checked like the first URL.
+Connections are made to the checked address, so a changed DNS entry (rebinding) has no effect.
+Redirects are followed here, each checked like the first URL.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def system_addresses(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host as the system knows them."""
+    """Return the addresses of a host from the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in found]
 
@@ -42,12 +42,12 @@ async def system_addresses(host: str, port: int) -> Sequence[str]:
 class Fetcher:
     """Fetches files by ``http`` and ``https``, with limits of size, time and redirects.
 
-    No proxy is used and no cookie kept: what is reached is what was checked.
+    Uses no proxy and no cookies, so that only checked addresses are reached.
 
     Args:
         policy: Decides which addresses are connected to.
         resolve: Finds the addresses of hosts.
-        seconds: For all of a file.
+        seconds: The time limit for a file.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Fetcher:
 
     @asynccontextmanager
     async def fetch(self, url: str, *, max_bytes: int) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Begin to fetch a file, and give its pieces.
+        """Fetch a file, and provide its chunks.
 
         Args:
-            url: Where it is.
-            max_bytes: The largest file that is taken.
+            url: The URL.
+            max_bytes: The maximum size.
 
         Raises:
-            FetchRefused: It leads where nothing is fetched from.
-            FetchFailed: It can't be had.
-            AttachmentTooLarge: It is larger, or says so.
+            FetchRefused: Its address is not allowed.
+            FetchFailed: It can't be fetched.
+            AttachmentTooLarge: The file is larger.
         """
         try:
             async with asyncio.timeout(self._seconds), AsyncExitStack() as stack:
@@ -91,7 +91,7 @@ class Fetcher:
     async def _found(
         self, client: httpx.AsyncClient, stack: AsyncExitStack, url: httpx.URL
     ) -> httpx.Response:
-        """Return the answer that is no redirect, before its body is read."""
+        """Return the first response that is not a redirect, before its body is read."""
         for _ in range(MOST_REDIRECTS + 1):
             request = await self._request(client, url)
             response = await client.send(request, stream=True)
@@ -103,7 +103,7 @@ class Fetcher:
         raise FetchFailed(f"It is redirected more than {MOST_REDIRECTS} times.")
 
     async def _request(self, client: httpx.AsyncClient, url: httpx.URL) -> httpx.Request:
-        """Return the request to an address that was checked, under the name of its host."""
+        """Return a request to a checked address with the host's name."""
         port = url.port or _PORT_OF[url.scheme]
         try:
             host = url.raw_host.decode("ascii")

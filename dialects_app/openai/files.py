@@ -1,8 +1,8 @@
-"""Reads the parts of messages that are images or files. Pure.
+"""Parses the parts of messages that are images or files. Pure.
 
-A part names its file by an id of this server, brings it as base64, or names where it is. What it
-says of the type is not read: the bytes tell it. Until the bytes are kept, a message refers to a
-file by where its part stands in the request.
+A part has the id of a stored file, the file as base64, or a URL. Its declared type is ignored, as
+the type is detected from the content. Until the file is stored, a message refers to it by the path
+of its part in the request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,32 +20,32 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class StoredSource(msgspec.Struct, frozen=True):
-    """A file that was uploaded before, by its id."""
+    """The id of an uploaded file."""
 
     id: str
 
 
 class InlineSource(msgspec.Struct, frozen=True):
-    """A file in base64: all of a text from ``begin`` on, which is not copied."""
+    """A base64-encoded file: the text from ``begin`` on, without a copy."""
 
     text: str
     begin: int = 0
 
 
 class RemoteSource(msgspec.Struct, frozen=True):
-    """A file elsewhere, by its ``http`` or ``https`` URL."""
+    """The ``http`` or ``https`` URL of a file."""
 
     url: str
 
 
 class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as a part gives it.
+    """The file of a part.
 
     Attributes:
-        path: Where its source stands in the request; messages refer to it by this.
-        source: Where its bytes are.
-        name: What the client calls it.
-        is_image: Whether nothing but an image is taken.
+        path: The path of its source in the request, by which messages refer to it.
+        source: The source of its bytes.
+        name: The client's name for it.
+        is_image: Whether it must be an image.
     """
 
     path: str
@@ -54,19 +54,19 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     is_image: bool = False
 
     def placeholder(self) -> Attachment:
-        """Return what a message refers to it by until its bytes are kept."""
+        """Return the placeholder for the file until it is stored."""
         return Attachment(id=self.path, name="", media_type="", size=0)
 
 
 def given_file(part: Mapping[str, Any], path: str) -> GivenFile:
-    """Read a part whose ``type`` is one of ``FILE_PARTS``.
+    """Parse a part whose ``type`` is one of ``FILE_PARTS``.
 
     Args:
         part: The part.
-        path: Where it stands in the request.
+        path: Its path in the request.
 
     Raises:
-        ValidationFailed: It names no file, or several.
+        ValidationFailed: It has no file, or several.
     """
     kind = part["type"]
     is_image = kind in ("image_url", "input_image")
@@ -138,7 +138,7 @@ def with_files(
 
     Args:
         messages: The messages.
-        kept: The attachments, by the paths of their files.
+        kept: The attachments, by path.
     """
     return [_with_files(message, kept) for message in messages] if kept else messages
 
@@ -154,9 +154,9 @@ def refuse_file(path: str, message: str, *, problem: str | None = None) -> NoRet
     """Refuse a file.
 
     Args:
-        path: Where it stands in the request.
-        message: Why, for people.
-        problem: The same as OpenAI's code for an image, if it has one.
+        path: Its path in the request.
+        message: The reason.
+        problem: OpenAI's code of the reason, for images.
 
     Raises:
         ValidationFailed: Always.

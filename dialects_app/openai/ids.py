@@ -1,9 +1,8 @@
 """Makes and reads the ids of OpenAI's protocol, which locate their resources. Pure.
 
-No table is needed: an id holds the session and what in it is meant. Items hold their session, too,
-because clients send items back by id alone (``item_reference``, an approval) with no other word of
-the conversation that they are from: the AI SDK does so unless it is told not to
-(docs/decisions/0062).
+No table is needed: an id contains the session and the resource in it. Ids of items contain the
+session because clients refer to items by id only (``item_reference``, approvals), as the AI SDK
+does by default (docs/decisions/0062).
 """
 
 import re
@@ -24,19 +23,19 @@ _CONFIRMATION_PREFIX = "conf_"
 
 
 class ResponseId(NamedTuple):
-    """Names a response: a turn of a session."""
+    """The parts of a response's id: a turn of a session."""
 
     session_id: str
     turn_id: str
 
 
 class ItemId(NamedTuple):
-    """Names an item: a message, a call or a question of a session.
+    """The parts of an item's id: a message, a call or an approval request of a session.
 
     Attributes:
-        kind: What the item shows.
+        kind: The kind of item.
         session_id: The session.
-        name: The message's id; of ``fc`` and ``mcp`` the call's, of ``mcpr`` the confirmation's.
+        name: The id of a message; for ``fc`` and ``mcp`` of a call, for ``mcpr`` of a confirmation.
     """
 
     kind: ItemKind
@@ -55,7 +54,7 @@ def response_id(session_id: str, turn_id: str) -> str:
 
 
 def read_response_id(text: str) -> ResponseId | None:
-    """Return what a response's id names; None if it is none of ours."""
+    """Parse a response id; None if it is not one of this server."""
     match = _is_response_id(text)
     return None if match is None else ResponseId(match[1], match[2])
 
@@ -66,7 +65,7 @@ def conversation_id(session_id: str) -> str:
 
 
 def read_conversation_id(text: str) -> str | None:
-    """Return the session that a conversation's id names; None if it is none of ours."""
+    """Parse a conversation id and return the session id; None if it is not one of this server."""
     match = _is_conversation_id(text)
     return None if match is None else match[1]
 
@@ -79,7 +78,7 @@ def item_id(kind: ItemKind, session_id: str, name: str) -> str:
 
 
 def read_item_id(text: str) -> ItemId | None:
-    """Return what an item's id names; None if it is none of ours."""
+    """Parse an item id; None if it is not one of this server."""
     match = _is_item_id(text)
     if match is None:
         return None
@@ -89,5 +88,5 @@ def read_item_id(text: str) -> ItemId | None:
 
 
 def created_at(turn_id: str) -> int:
-    """Return when a turn began, in seconds since 1970: its id begins with the milliseconds."""
+    """Return the start of a turn in seconds since 1970, from the milliseconds in its id."""
     return int(turn_id[:12], 16) // 1000

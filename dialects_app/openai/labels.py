@@ -1,4 +1,4 @@
-"""Reads ``metadata``: pairs of text that clients attach to resources. Pure."""
+"""Validates ``metadata``: pairs of strings that clients attach to resources. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ def read_labels(value: Any) -> Mapping[str, str]:
     """Return the pairs; none for null.
 
     Raises:
-        ValidationFailed: It is something else, or holds too much.
+        ValidationFailed: It has another type, or is too large.
     """
     if value is None:
         return {}

@@ -1,4 +1,4 @@
-"""Makes the header that warns: which parts of a request were ignored, and what an answer lacks."""
+"""Builds the warning header: ignored parts of a request, missing parts of a response."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ MOST_CHARACTERS = 1000
 
 
 def warning_headers(sentences: Sequence[str]) -> dict[str, str]:
-    """Return the header with these sentences, or none if there are none.
+    """Return the header with these sentences; no header without any.
 
-    A header holds one line of ASCII, whoever wrote the sentences: some are a provider's.
+    The value is one line of ASCII, as some sentences are from providers.
     """
     if not sentences:
         return {}
@@ -23,12 +23,12 @@ def warning_headers(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def notes_on_choice(choice: ToolChoice, model: str, models: ModelCatalogue) -> Sequence[str]:
-    """Return a note where a call was demanded that the model's provider can't force.
+    """Return a warning if the provider can't force the requested tool call.
 
     Args:
-        choice: Which tools the model has to call.
+        choice: The tool choice.
         model: The model, which the turn has looked up.
-        models: What is known of it.
+        models: The catalogue of models.
     """
     if choice in ("auto", "none"):
         return ()

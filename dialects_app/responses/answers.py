@@ -1,4 +1,4 @@
-"""Applies the approvals in a request to the questions of the previous response."""
+"""Applies the approvals in a request to the approval requests of the previous response."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,12 +16,12 @@ from sessions_app.messages import ToolMessage
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers to questions of one session.
+    """Decisions about approval requests of one session.
 
     Attributes:
-        conversations: What reaches the session.
-        approvals: The answers.
-        continued: The session, which goes on where it asked.
+        conversations: Provides the session.
+        approvals: The decisions.
+        continued: The session, which resumes at the calls.
     """
 
     conversations: Conversations
@@ -29,7 +29,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     continued: Continued
 
     def outputs(self, parsed: ParsedInput) -> Sequence[ToolMessage]:
-        """Return the outputs of calls that the client ran meanwhile."""
+        """Return the outputs of calls that the client ran."""
         waiting = {
             call.id for call in open_calls(self.continued.session.messages) if call.client_side
         }
@@ -40,12 +40,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     async def give(self) -> Mapping[str, ResumedCall]:
-        """Decide the questions; return the calls that are resumed.
+        """Apply the decisions; return the calls to resume.
 
         Raises:
-            SessionBusy: A turn runs on the session.
-            ConfirmationError: A question can't be answered, or not any more; nothing is decided
-                unless the others could be.
+            SessionBusy: A turn is running in the session.
+            ConfirmationError: An approval request can't be decided, or not any more; then none is.
         """
         session = self.continued.session
         session_id = session.session_id
@@ -81,11 +80,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 def resumed_calls(
     continued: Continued, questions: Mapping[str, str] | None = None
 ) -> dict[str, ResumedCall]:
-    """Return the calls of the server that a response resumes, by their ids.
+    """Return the server's calls that a response resumes, by id.
 
     Args:
         continued: The session.
-        questions: The confirmations that were asked for, by the ids of the calls.
+        questions: The requested confirmations, by call id.
     """
     asked = questions or {}
     return {

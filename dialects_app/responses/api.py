@@ -1,4 +1,4 @@
-"""Serves the routes of kept responses and of conversations: parses, calls, encodes."""
+"""Serves the routes of stored responses and of conversations: parses, calls, encodes."""
 
 import asyncio
 from collections.abc import Mapping
@@ -52,10 +52,10 @@ InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
     operation_id="openai_count_input_tokens",
 )
 async def count_input_tokens(request: HttpRequest) -> HttpResponse:
-    """Estimate the tokens that a response's first model request would have. No model is called.
+    """Estimate the prompt tokens of a response's first model call, without calling a model.
 
-    The body is that of `POST /v1/responses`. What comes before it is counted, too, and so are
-    instructions and tools. Nothing is saved.
+    The body is that of `POST /v1/responses`. The previous messages, instructions and tools are
+    included. Nothing is saved.
     """
     body = await read_body(request, ResponseIn)
     tokens = await _maker().count(body, get_services().preparer)
@@ -76,10 +76,11 @@ async def get_response(
         int | None, Query(ge=0, description="The `sequence_number` of the last event you have")
     ] = None,
 ) -> HttpResponseBase:
-    """Return a response as it is now, or its events after the given one.
+    """Return the current state of a response, or stream its events after the given one.
 
-    From any worker, after a crash, too. Every turn is a response: `resp_`, the session's id, and
-    the turn's. Its events are kept for ten minutes after its end; then a stream is 400.
+    Works on any worker, even after a crash. Every turn is a response: its id is `resp_`, the
+    session's id and the turn's. Events are kept for ten minutes after the end; then streaming
+    returns 400.
     """
     if not stream:
         return _json(await _kept().get(response_id))
@@ -95,7 +96,7 @@ async def get_response(
     operation_id="openai_cancel_response",
 )
 async def cancel_response(request: HttpRequest, response_id: str) -> HttpResponse:
-    """Stop a response, whoever listens to it, and return it; one that has ended stays as it is."""
+    """Stop a response and return it; does not change a response that has ended."""
     return _json(await _kept().cancel(response_id))
 
 
@@ -106,9 +107,9 @@ async def cancel_response(request: HttpRequest, response_id: str) -> HttpRespons
     operation_id="openai_delete_response",
 )
 async def delete_response(request: HttpRequest, response_id: str) -> HttpResponse:
-    """Forget a response, and its session if nothing else is in it; 409 while it is being made.
+    """Delete a response, and its session if it has no other turn; 409 while it is running.
 
-    What was said stays in a session that has other turns.
+    The messages stay in a session that has other turns.
     """
     return _json(await _kept().delete(response_id))
 
@@ -126,7 +127,7 @@ async def list_input_items(
     limit: Limit = DEFAULT_LIMIT,
     order: InOrder = "desc",
 ) -> HttpResponse:
-    """Return a page of the items before a response: its input, and what that followed."""
+    """Return a page of the input items of a response, including earlier ones."""
     items = await _kept().input_items(response_id)
     return _json(page_of(items, after=after, limit=limit, order=order))
 
@@ -140,13 +141,13 @@ async def list_input_items(
 async def create_response(
     request: HttpRequest, idempotency_key: IdempotencyKey = None
 ) -> HttpResponseBase:
-    """Answer an input, whole, as a stream of events, or in the background.
+    """Create a response, as one object, as a stream of events, or in the background.
 
-    It is kept, unless `store` is false: `previous_response_id` and `conversation` go on from what
-    is kept; an older response is forked. Functions in `tools` are the client's to run. Tools of
+    It is stored unless `store` is false. `previous_response_id` and `conversation` continue stored
+    responses; an older response is forked. Functions in `tools` are run by the client. Tools of
     this server are those of the MCP server `mochi` (`{"type": "mcp", "server_label": "mochi"}`):
-    they run here, and where one needs an approval, the response ends with a question that the next
-    request answers. What is asked for and not obeyed is noted in `x-mochi-warning`.
+    they run here, and if one needs approval, the response ends with an approval request that the
+    next request answers. `x-mochi-warning` lists unsupported options of the request.
     """
     body = await read_body(request, ResponseIn)
     return await respond(_maker(), body, key=idempotency_key, client=client_of(request))
@@ -159,7 +160,7 @@ async def create_response(
     operation_id="openai_create_conversation",
 )
 async def create_conversation(request: HttpRequest) -> HttpResponse:
-    """Make a conversation, which is a session, with up to 20 items."""
+    """Create a conversation, which is a session, with up to 20 items."""
     body = await read_body(request, ConversationIn)
     kept = await _kept_files(body.items)
     return _json(await asyncio.to_thread(_conversations().create, body, kept))
@@ -172,7 +173,7 @@ async def create_conversation(request: HttpRequest) -> HttpResponse:
     operation_id="openai_get_conversation",
 )
 async def get_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
-    """Return a conversation. Every session is one: `conv_` and its id."""
+    """Return a conversation. Every session is one, with the id `conv_` and the session's id."""
     return _json(await asyncio.to_thread(_conversations().get, conversation_id))
 
 
@@ -195,7 +196,7 @@ async def update_conversation(request: HttpRequest, conversation_id: str) -> Htt
     operation_id="openai_delete_conversation",
 )
 async def delete_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
-    """Delete a conversation, its items and its responses; 409 while one is being made."""
+    """Delete a conversation with its items and responses; 409 while a response is running."""
     return _json(await asyncio.to_thread(_conversations().delete, conversation_id))
 
 
@@ -212,7 +213,7 @@ async def list_items(
     limit: Limit = DEFAULT_LIMIT,
     order: InOrder = "desc",
 ) -> HttpResponse:
-    """Return a page of what was said in a conversation, called, and asked for approval."""
+    """Return a page of the items of a conversation."""
     questions = await _questions(session_of(conversation_id))
     items = await asyncio.to_thread(_conversations().items, conversation_id, questions=questions)
     return _json(page_of(items, after=after, limit=limit, order=order))
@@ -225,7 +226,7 @@ async def list_items(
     operation_id="openai_create_conversation_items",
 )
 async def create_items(request: HttpRequest, conversation_id: str) -> HttpResponse:
-    """Add up to 20 items at the end of a conversation; 409 while a response is being made."""
+    """Append up to 20 items to a conversation; 409 while a response is running."""
     body = await read_body(request, ItemsIn)
     kept = await _kept_files(body.items)
     return _json(await asyncio.to_thread(_conversations().add, conversation_id, body, kept))
@@ -254,7 +255,7 @@ async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> 
     operation_id="openai_delete_conversation_item",
 )
 async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
-    """Delete an item, a call with its result; 409 while a response is being made."""
+    """Delete an item, and a call's result with the call; 409 while a response is running."""
     return _json(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
 
 
@@ -272,7 +273,7 @@ def _maker() -> ResponseMaker:
 
 
 async def _kept_files(items: Any) -> KeptFiles:
-    """Keep the images and files of items, before these are added."""
+    """Store the images and files of items before the items are added."""
     given = await asyncio.to_thread(_conversations().given, items)
     if given is None:
         return NO_FILES
@@ -293,7 +294,7 @@ def _kept() -> StoredResponses:
 
 
 async def _questions(session_id: str) -> Mapping[str, str]:
-    """Return the confirmations that the session's own calls wait for, by the calls' ids."""
+    """Return the pending confirmations of the session's own calls, by call id."""
     try:
         pending = await get_services().confirmations.pending(session_id)
     except SessionNotFound:

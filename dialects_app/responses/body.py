@@ -1,7 +1,7 @@
-"""Declares the body of ``POST /v1/responses``, as far as this server reads it.
+"""Declares the body of ``POST /v1/responses``, with the fields that are read.
 
-Fields that are not here are ignored: clients send dozens of them. What clients may send as null has
-``| None``, and what they send in several shapes is ``Any`` and read by hand.
+Other fields are ignored: clients send dozens of them. Fields that clients send as null have
+``| None``; those of several shapes are ``Any`` and parsed by hand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):
-    """The effort of reasoning, and the summary of it, for which all that there is is shown."""
+    """The effort of reasoning, and the kind of summary, which always is the whole reasoning."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -36,7 +36,7 @@ class FormatIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextIn(msgspec.Struct, frozen=True, kw_only=True):
-    """The form of the answer's text; its verbosity can't be told a model here."""
+    """The format of the answer's text; its verbosity is not supported."""
 
     format: FormatIn | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
@@ -48,12 +48,12 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         type: ``function`` or ``mcp``; others are refused.
         name: The function's name.
-        description: What it is for.
+        description: Its description.
         parameters: The JSON schema of its arguments.
-        strict: Not obeyed; see ``x-mochi-warning``.
-        server_label: Of ``mcp``: ``mochi``.
-        allowed_tools: Of ``mcp``: which tools, all by default; ``agent:<name>`` is an agent.
-        require_approval: Of ``mcp``: ``always``, ``never``, or lists of tools for each.
+        strict: Not supported; see ``x-mochi-warning``.
+        server_label: For ``mcp``: ``mochi``.
+        allowed_tools: For ``mcp``: the tools, all by default; ``agent:<name>`` is an agent.
+        require_approval: For ``mcp``: ``always``, ``never``, or lists of tools for each.
     """
 
     type: str
@@ -67,43 +67,42 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Names a conversation."""
+    """A reference to a conversation."""
 
     id: str
 
 
 class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a response. Fields that are not here are ignored.
+    """A request for a response. Other fields are ignored.
 
     Attributes:
         input: A text, or a list of items.
-        model: A model's name, ``profile:<name>`` or ``agent:<name>``; by default the one of what is
-            continued.
-        instructions: A system text for this response alone.
+        model: A model's name, ``profile:<name>`` or ``agent:<name>``; by default that of the
+            continued session.
+        instructions: A system message for this response only.
         previous_response_id: The response that this one follows; an older one is forked.
         conversation: The conversation that this one continues: its id, or ``{"id": ...}``.
-        store: Whether it is kept; true by default.
-        background: Whether it goes on without a listener.
+        store: Whether it is stored; true by default.
+        background: Whether it runs without a client.
         stream: Whether to send it as server-sent events.
         tools: The functions of the client, and the tools of this server.
         tool_choice: ``auto``, ``none``, ``required``, a function, or ``allowed_tools``.
-        parallel_tool_calls: Several calls at once can't be kept from a model; see
-            ``x-mochi-warning``.
+        parallel_tool_calls: Parallel calls can't be prevented; see ``x-mochi-warning``.
         max_output_tokens: The longest answer, in tokens.
-        max_tool_calls: Not obeyed; see ``x-mochi-warning``.
+        max_tool_calls: Not supported; see ``x-mochi-warning``.
         temperature: From 0 to 2.
         top_p: From 0 to 1.
         text: The form of the answer.
         reasoning: How hard a thinking model reasons.
-        include: ``mochi.agent_events`` shows what agents do; probabilities of tokens are refused,
+        include: ``mochi.agent_events`` adds the events of agents; log probabilities are refused,
             others are ignored.
-        truncation: A history that is too long is made to fit either way; see ``x-mochi-warning``.
-        metadata: Up to 16 pairs of text.
-        user: Repeated, as are the next ones.
-        safety_identifier: Repeated.
-        prompt_cache_key: Repeated.
-        top_logprobs: Probabilities of tokens are refused.
-        prompt: Prompts that OpenAI keeps are refused.
+        truncation: A long history is always truncated; see ``x-mochi-warning``.
+        metadata: Up to 16 pairs of strings.
+        user: Returned unchanged, like the next ones.
+        safety_identifier: Returned unchanged.
+        prompt_cache_key: Returned unchanged.
+        top_logprobs: Refused unless 0.
+        prompt: Refused: prompts stored at OpenAI.
     """
 
     input: str | Sequence[Mapping[str, Any]] | None = None
@@ -134,5 +133,5 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def what_was_sent(body: ResponseIn) -> Mapping[str, Any]:
-    """Return what a key knows a request by: whether it is streamed makes no other one of it."""
+    """Return the part of a request that identifies it under its key: all but ``stream``."""
     return {"responses": {**msgspec.to_builtins(body), "stream": None}}

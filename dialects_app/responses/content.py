@@ -1,4 +1,4 @@
-"""Reads the content of input items: text, or parts of text. Pure."""
+"""Parses the content of input items: text, or parts of text. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -18,15 +18,15 @@ _SHOWN = 40
 
 
 def text_of(content: Any, path: str, *, between: str = "\n") -> str:
-    """Return the text of a content.
+    """Return the text of an item's content.
 
     Args:
         content: The text itself, or a list of parts.
-        path: Where it stands in the request.
-        between: What parts are joined with.
+        path: Its path in the request.
+        between: The separator of parts.
 
     Raises:
-        ValidationFailed: It holds something else.
+        ValidationFailed: It has other content.
     """
     if content is None:
         refuse(path, f"Missing required parameter: '{path}'.")
@@ -38,10 +38,10 @@ def text_of(content: Any, path: str, *, between: str = "\n") -> str:
 
 
 def text_and_files_of(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
-    """Return the text of a content, its parts on lines of their own, and its images and files.
+    """Return the text of an item's content, one line per part, and its images and files.
 
     Raises:
-        ValidationFailed: It holds something else.
+        ValidationFailed: It has other content.
     """
     if not isinstance(content, list):
         return text_of(content, path), ()
@@ -71,10 +71,10 @@ def _part(part: Any, path: str) -> str:
 
 
 def required(item: Mapping[str, Any], name: str, path: str) -> str:
-    """Return a text that an object must have.
+    """Return a required string of an object.
 
     Raises:
-        ValidationFailed: It is missing, or no text.
+        ValidationFailed: It is missing, or not a string.
     """
     value = item.get(name)
     if value is None:
@@ -87,10 +87,10 @@ def required(item: Mapping[str, Any], name: str, path: str) -> str:
 def read_each(
     parts: Any, path: str, read: Callable[[Mapping[str, Any], str], str]
 ) -> Sequence[str]:
-    """Return what ``read`` returns of each object of a list, which may be null.
+    """Apply ``read`` to each object of a list, which may be null.
 
     Raises:
-        ValidationFailed: It is no list of objects.
+        ValidationFailed: It is not a list of objects.
     """
     if parts is None:
         return ()
@@ -100,12 +100,12 @@ def read_each(
 
 
 def shown(value: object) -> str:
-    """Return a value of a client as an error repeats it."""
+    """Return a client's value as quoted in errors."""
     return repr(value if not isinstance(value, str) else value[:_SHOWN])[: _SHOWN + 2]
 
 
 def refuse(path: str, message: str, **details: Any) -> NoReturn:
-    """Refuse a request for what stands at a path.
+    """Refuse a request because of the value at a path.
 
     Raises:
         ValidationFailed: Always.

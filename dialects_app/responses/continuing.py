@@ -13,12 +13,12 @@ from sessions_app.session import Session
 
 
 class Continued(msgspec.Struct, frozen=True, kw_only=True):
-    """Names the session that a new response continues, and up to where.
+    """The session that a new response continues, and up to which message.
 
     Attributes:
         session: The session.
-        length: How many of its messages come before the response.
-        is_conversation: Whether it was named as a conversation.
+        length: The number of messages before the response.
+        is_conversation: Whether the request names a conversation.
     """
 
     session: Session
@@ -27,12 +27,12 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_old(self) -> bool:
-        """Return whether the session has gone on since: then a copy of it is continued."""
+        """Return whether the session has later messages, so that a fork must be continued."""
         return self.length < len(self.session.messages)
 
 
 def needs_no_session(body: ResponseIn) -> bool:
-    """Return whether a request can be understood without a look into any session."""
+    """Return whether a request can be parsed without reading a session."""
     continues = body.previous_response_id is not None or body.conversation is not None
     return not continues and isinstance(body.input, str)
 
@@ -40,10 +40,10 @@ def needs_no_session(body: ResponseIn) -> bool:
 def find_continued(
     body: ResponseIn, sessions: SessionManager, store: ResponseStore
 ) -> Continued | None:
-    """Return what a response continues; None for one that begins a session. Blocks.
+    """Return what a response continues; None if it starts a session. Blocks.
 
     Raises:
-        PreviousResponseNotFound, ConversationNotFound: It is not there.
+        PreviousResponseNotFound, ConversationNotFound: It does not exist.
     """
     if body.previous_response_id is not None:
         return _after_response(body.previous_response_id, sessions, store)
@@ -59,9 +59,9 @@ def find_continued(
 
 
 def end_of_turn(session: Session, turn_id: str) -> int | None:
-    """Return how many messages a session had when a turn ended; None where it had no such turn.
+    """Return the number of messages at the end of a turn; None if the session has no such turn.
 
-    Turns' ids sort by time, so what comes after it is what later ones said.
+    Turn ids sort by time, so messages of larger ids were added later.
     """
     later = [
         index
@@ -89,7 +89,7 @@ def _after_response(name: str, sessions: SessionManager, store: ResponseStore) -
 
 
 def _end_of_silent_turn(session: Session, named: ResponseId, store: ResponseStore) -> int | None:
-    """Return where a turn of which nothing was saved ended: one that only ran approved calls."""
+    """Return the number of messages at the end of a turn that only ran approved calls."""
     if store.known_record(*named) is None:
         return None
     said = [message.turn_id for message in session.messages if message.turn_id is not None]

@@ -1,4 +1,4 @@
-"""Converts sessions to conversations, and their messages to items. All calls block."""
+"""Converts sessions to conversations, and their messages to items. Blocks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -47,11 +47,11 @@ _ITEMS = items_schema(MOST_AT_ONCE)
 
 
 class ConversationIn(msgspec.Struct, kw_only=True):
-    """The beginning of a new conversation.
+    """The request for a new conversation.
 
     Attributes:
-        items: Its first items, 20 at most.
-        metadata: Up to 16 pairs of text.
+        items: Its first items, at most 20.
+        metadata: Up to 16 pairs of strings.
     """
 
     items: Annotated[Any, Meta(extra_json_schema=or_null(_ITEMS))] = None
@@ -65,7 +65,7 @@ class LabelsIn(msgspec.Struct, kw_only=True):
 
 
 class ItemsIn(msgspec.Struct, kw_only=True):
-    """Items that are added to a conversation, 20 at most."""
+    """Items to add to a conversation, at most 20."""
 
     items: Annotated[Any, Meta(extra_json_schema=_ITEMS)]
 
@@ -75,9 +75,9 @@ class ConversationOut(msgspec.Struct, kw_only=True):
 
     Attributes:
         id: Its id.
-        object: What this is.
-        created_at: When it was made, in seconds since 1970.
-        metadata: Up to 16 pairs of text.
+        object: The type of the object.
+        created_at: When it was created, in seconds since 1970.
+        metadata: Up to 16 pairs of strings.
     """
 
     id: str
@@ -87,7 +87,7 @@ class ConversationOut(msgspec.Struct, kw_only=True):
 
 
 class ConversationDeletedOut(msgspec.Struct, kw_only=True):
-    """Says that a conversation was deleted."""
+    """Confirms the deletion of a conversation."""
 
     id: str
     object: str = "conversation.deleted"
@@ -98,7 +98,7 @@ def session_of(name: str, *, field: str | None = None) -> str:
     """Return the session of a conversation's id.
 
     Raises:
-        ConversationNotFound: It is no such id.
+        ConversationNotFound: It is not an id of a conversation.
     """
     session_id = read_conversation_id(name)
     if session_id is None:
@@ -107,11 +107,11 @@ def session_of(name: str, *, field: str | None = None) -> str:
 
 
 class Conversations:
-    """Makes, shows, changes and deletes conversations.
+    """Creates, returns, changes and deletes conversations.
 
     Args:
         sessions: The sessions.
-        model: The model of new ones, until a response names another.
+        model: The model of new conversations, until a response names another one.
     """
 
     def __init__(self, sessions: SessionManager, *, model: str | None = None) -> None:
@@ -119,23 +119,23 @@ class Conversations:
         self._model = model or NO_MODEL
 
     def given(self, items: Any) -> ParsedInput | None:
-        """Return the messages of items whose images and files are to be kept before they are added.
+        """Return the messages of items, whose images and files must be stored first.
 
         Raises:
-            ValidationFailed, ItemNotFound: By the items.
+            ValidationFailed, ItemNotFound: For an item.
         """
         parsed = None if items is None else self._parsed(items, history=None)
         return parsed if parsed is not None and parsed.files else None
 
     def create(self, body: ConversationIn, kept: KeptFiles = NO_FILES) -> ConversationOut:
-        """Make a conversation.
+        """Create a conversation.
 
         Args:
-            body: What it begins with.
-            kept: Its images and files, by their paths in ``given``.
+            body: Its first items and metadata.
+            kept: Its stored images and files, by their paths in ``given``.
 
         Raises:
-            ValidationFailed, ItemNotFound: By its items and metadata.
+            ValidationFailed, ItemNotFound: For its items or metadata.
         """
         labels = read_labels(body.metadata)
         messages = [] if body.items is None else self._read(body.items, history=(), kept=kept)
@@ -164,7 +164,7 @@ class Conversations:
         """Delete a conversation and everything in it.
 
         Raises:
-            SessionBusy: A response is being made in it.
+            SessionBusy: A response is running in it.
         """
         try:
             self._sessions.delete(session_of(name))
@@ -177,7 +177,7 @@ class Conversations:
 
         Args:
             name: The conversation.
-            questions: The confirmations that calls wait for, by the calls' ids.
+            questions: The pending confirmations, by call id.
         """
         session = self._load(name)
         return items_of(session.messages, session.session_id, questions=questions)
@@ -188,7 +188,7 @@ class Conversations:
         """Return one item of a conversation.
 
         Raises:
-            ItemNotFound: It has no such item.
+            ItemNotFound: There is no such item.
         """
         found = [item for item in self.items(name, questions=questions) if item["id"] == item_name]
         if not found:
@@ -196,16 +196,16 @@ class Conversations:
         return found[-1]
 
     def add(self, name: str, body: ItemsIn, kept: KeptFiles = NO_FILES) -> ItemPage:
-        """Add items at the end of a conversation, and return them as they are now.
+        """Append items to a conversation, and return them.
 
         Args:
             name: The conversation.
             body: The items.
-            kept: Their images and files, by their paths in ``given``.
+            kept: Their stored images and files, by their paths in ``given``.
 
         Raises:
-            SessionBusy: A response is being made in it.
-            ValidationFailed, ItemNotFound: By the items.
+            SessionBusy: A response is running in it.
+            ValidationFailed, ItemNotFound: For an item.
         """
         before: set[str] = set()
 
@@ -223,13 +223,13 @@ class Conversations:
         """Remove an item, and a call's result with the call.
 
         Raises:
-            SessionBusy: A response is being made in it.
-            ItemNotFound: It has no such item.
+            SessionBusy: A response is running in it.
+            ItemNotFound: There is no such item.
         """
         return _shown(self._update(name, lambda session: without_item(session, item_name)))
 
     def finder(self, value: Any) -> FindItem:
-        """Return how to find the saved items that an input refers to by id."""
+        """Return a function that finds saved items by id, for references in an input."""
         saved: dict[str, Item] = {}
         for session_id in referenced_sessions(value):
             try:
@@ -273,10 +273,10 @@ class Conversations:
 
 
 def without_item(session: Session, item_name: str) -> Session:
-    """Return the session without what an item shows.
+    """Return the session without an item.
 
     Raises:
-        ItemNotFound: It has no such item.
+        ItemNotFound: There is no such item.
     """
     named = read_item_id(item_name)
     if named is None or named.session_id != session.session_id or named.kind == "mcpr":
@@ -295,14 +295,14 @@ def without_item(session: Session, item_name: str) -> Session:
 
 
 def _is_shown_by(message: Message, named: ItemId) -> bool:
-    """Return whether a message that no model made is all of an item, or the result of a call."""
+    """Return whether an item is a whole message (not the model's), or the result of a call."""
     if named.kind in {"fc", "mcp"}:
         return isinstance(message, ToolMessage) and message.tool_call_id == named.name
     return named.kind in {"msg", "fco"} and message.message_id == named.name
 
 
 def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantMessage | None:
-    """Return an answer without its text, its reasoning or a call; None if nothing is left."""
+    """Return an answer without its text, its reasoning or a call; None if it is empty then."""
     left = message
     if kind in {"fc", "mcp"}:
         calls = tuple(

@@ -20,12 +20,12 @@ _ERROR_CODES = {
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Describes how a response ended, or that it goes on.
+    """The end of a response, or that it is running.
 
     Attributes:
         status: Its status.
-        cut_by: Why it is incomplete, in OpenAI's words.
-        error: Why it failed, as its resource says it.
+        cut_by: OpenAI's reason for being incomplete.
+        error: The error in its resource.
     """
 
     status: ResponseStatus
@@ -34,12 +34,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the model said all that it wanted to say."""
+        """Return whether the answer is complete."""
         return self.status == "completed"
 
     @property
     def event(self) -> str:
-        """Return the name of the last event; there is none for a response that was cancelled."""
+        """Return the name of the last event; none for a cancelled response."""
         if self.status in {"completed", "failed"}:
             return f"response.{self.status}"
         return "response.incomplete"
@@ -52,17 +52,17 @@ QUEUED = Ending(status="queued")
 
 
 def ending_of_answer(done_reason: str | None) -> Ending:
-    """Return the ending of a turn whose last answer stopped for this reason."""
+    """Return the ending for the stop reason of the last answer."""
     cut_by = _CUT.get(done_reason or "")
     return Ending(status="incomplete", cut_by=cut_by) if cut_by else COMPLETED
 
 
 def ending_of_error(code: str | None, message: str) -> Ending:
-    """Return the ending of a turn that broke off.
+    """Return the ending of an interrupted turn.
 
     Args:
-        code: Our code; None where it is not known any more.
-        message: Its words.
+        code: Our error code; None if unknown.
+        message: The error message.
     """
     if code == _REFUSED:
         return Ending(status="incomplete", cut_by="content_filter")

@@ -14,7 +14,7 @@ from sessions_app.errors import MochiError
 
 
 class ResponseNotFound(MochiError):
-    """There is no such response, or it was deleted, or not stored."""
+    """The response does not exist, was deleted, or was not stored."""
 
     code = "RESPONSE_NOT_FOUND"
 
@@ -25,7 +25,7 @@ class ResponseNotFound(MochiError):
 
 
 class ResponseNotStreamable(MochiError):
-    """The events of a response are not kept any more; the response itself is."""
+    """The events of a response were deleted, while the response itself is still stored."""
 
     code = "RESPONSE_NOT_STREAMABLE"
 
@@ -39,7 +39,7 @@ class ResponseNotStreamable(MochiError):
 
 
 class PreviousResponseNotFound(MochiError):
-    """The response that a new one shall follow is not there, or was not stored."""
+    """The response to continue does not exist, or was not stored."""
 
     code = "PREVIOUS_RESPONSE_NOT_FOUND"
 
@@ -64,7 +64,7 @@ class ConversationNotFound(MochiError):
 
 
 class ItemNotFound(MochiError):
-    """There is no such item in the sessions that are kept."""
+    """There is no such item in a saved session."""
 
     code = "ITEM_NOT_FOUND"
 

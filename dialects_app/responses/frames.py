@@ -8,18 +8,18 @@ _encode = msgspec.json.Encoder(enc_hook=dict).encode
 
 
 def encoded(value: object) -> msgspec.Raw:
-    """Return a value that several events have, encoded once for all of them."""
+    """Return an encoded value for use in several events."""
     return msgspec.Raw(_encode(value))
 
 
 class Frames:
     """Collects the encoded events of a response until they are taken.
 
-    Every event has a number, whether it is wanted or not: a client that comes back with the number
-    of the last one it has gets the rest, from any process and in any release.
+    Every event has a number, even if it is not sent: a client that reconnects with the number of
+    its last event gets the rest, from any process and release.
 
     Args:
-        after: The number of the last event that the client has; -1 for a new one.
+        after: The number of the client's last event; -1 for a new client.
 
     Attributes:
         number: The number of the next event, from 0 without gaps.
@@ -31,7 +31,7 @@ class Frames:
         self._chunks: list[bytes] = []
 
     def add(self, kind: str, **fields: Any) -> None:
-        """Add an event with its type, its number and these fields."""
+        """Add an event with type, number and these fields."""
         number = self.number
         self.number = number + 1
         if number > self._after:
@@ -39,13 +39,12 @@ class Frames:
             self._chunks.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
 
     def add_delta(self, before: str, literal: str, after: str) -> None:
-        """Add a piece of text: the hot path, in which nothing is decoded or encoded but ASCII.
+        """Add a piece of text, without decoding or encoding it. The hot path.
 
         Args:
             before: The frame up to the number of the event.
             literal: The text, as a JSON string.
-            after: The frame between the number and the text; what follows the text is the same
-                for all.
+            after: The frame between the number and the text.
         """
         number = self.number
         self.number = number + 1
@@ -53,7 +52,7 @@ class Frames:
             self._chunks.append(f"{before}{number}{after}{literal}}}\n\n".encode("ascii"))
 
     def take(self) -> bytes:
-        """Return the events since the last time."""
+        """Return the events since the last call."""
         chunks = self._chunks
         if not chunks:
             return b""

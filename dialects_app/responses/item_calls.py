@@ -1,4 +1,4 @@
-"""Parses tool calls, and the results of this server's own tools, from items. Pure."""
+"""Parses tool calls, and results of this server's tools, from items. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Item = Mapping[str, Any]
 
 
 def call_of(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
-    """Return the call that an item shows; what is no JSON object is kept as it was sent."""
+    """Return the call of an item; arguments that are not a JSON object are kept as text."""
     text = item.get("arguments")
     if text is None:
         text = ""
@@ -35,14 +35,14 @@ def call_of(item: Item, call_id: str, path: str, *, client_side: bool = False) -
 
 
 def server_call_id(item: Item, path: str) -> str:
-    """Return the id of the call of an ``mcp_call``, which the item's own id holds."""
+    """Return the call id of an ``mcp_call``, from the item's id."""
     name = required(item, "id", path)
     named = read_item_id(name)
     return name if named is None or named.kind != "mcp" else named.name
 
 
 def outcome_of(item: Item, path: str) -> Outcome | None:
-    """Return what came of an ``mcp_call``; None where that was lost."""
+    """Return the outcome of an ``mcp_call``; None if it is missing."""
     output, error = item.get("output"), item.get("error")
     if isinstance(output, str):
         return Outcome(output, failed=error is not None)

@@ -1,4 +1,4 @@
-"""Describes input items and metadata in JSON schemas, for the OpenAPI document alone."""
+"""Describes input items and metadata as JSON schemas, for the OpenAPI document."""
 
 from typing import Annotated, Any
 
@@ -115,12 +115,12 @@ _LABELS: dict[str, Any] = {
 
 
 def items_schema(most: int) -> dict[str, Any]:
-    """Return the schema of a list of so many items at most."""
+    """Return the schema of a list with a maximum length."""
     return {"type": "array", "maxItems": most, "items": ITEM}
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a value that may be null."""
+    """Return the schema of a nullable value."""
     return {"anyOf": [schema, _NULL]}
 
 

@@ -1,8 +1,8 @@
-"""Converts input items to messages of a session, and to answers to its questions. Pure.
+"""Converts input items to session messages and decisions about approvals. Pure.
 
-Clients send back whole output items of ours, or only their ids, beside what is new. So everything
-that ``saved_items.py`` makes is taken, and gives the messages that it was made from, but for ids,
-times, and which round of calls without a text between them a call was of.
+Clients send back our output items, whole or by id, with their new input. So all items made by
+``saved_items.py`` are accepted and converted back to their messages, except ids, times, and the
+round of calls without text in between.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,14 +42,14 @@ MOST_ITEMS = 10_000
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers an ``mcp_approval_request``.
+    """The decision about an ``mcp_approval_request``.
 
     Attributes:
-        session_id: The session whose turn asked.
-        confirmation_id: The question.
+        session_id: The session of the request.
+        confirmation_id: The confirmation.
         approve: Whether the call may run.
-        reason: Why, in the client's words.
-        path: Where the answer stands in the request, for errors.
+        reason: The client's reason.
+        path: Its path in the request, for errors.
     """
 
     session_id: str
@@ -60,14 +60,14 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of a request.
+    """The parsed input of a request.
 
     Attributes:
-        messages: What it says, oldest first: a message, the outputs of calls, a whole history.
-        approvals: Its answers to questions that it shows no result of.
-        new_from: Where in ``messages`` begins what follows the last answer and its calls: what is
-            new to a session that has the rest. Outputs of client calls are new.
-        files: The images and files that the messages refer to, which are to be kept first.
+        messages: The messages, oldest first: a message, outputs of calls, or a whole history.
+        approvals: Decisions about calls without a result in the input.
+        new_from: The index in ``messages`` after the last answer and its calls: the new messages
+            of a session that has the rest. Outputs of client calls are new.
+        files: The images and files that the messages refer to, which must be stored first.
     """
 
     messages: Sequence[Message]
@@ -77,7 +77,7 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def referenced_sessions(value: Any) -> set[str]:
-    """Return the sessions of the items that an input refers to by id; see ``parse_input``."""
+    """Return the sessions of items referred to by id; see ``parse_input``."""
     if not isinstance(value, list):
         return set()
     named = [
@@ -96,22 +96,21 @@ def parse_input(
     field: str = "input",
     is_whole: bool = True,
 ) -> ParsedInput:
-    """Read the input of a request.
+    """Parse the input of a request.
 
     Args:
         value: A text, or a list of items.
-        history: The messages that the input follows, where a session has some. Outputs must be
-            those of its open calls, or of calls in the input. None: the input follows a session
-            that was not read, so outputs of any calls are taken.
-        find: Finds the items that are referred to.
+        history: The earlier messages of the session. Outputs must belong to its open calls or to
+            calls in the input. None if the session was not read: any outputs are accepted.
+        find: Finds items by id.
         field: The parameter's name, for errors.
-        is_whole: Whether each call must have its output: one of a client must come with it, one of
-            the server gets one that says that it was interrupted.
+        is_whole: Whether every call needs an output: a client's call must have one; a call of the
+            server gets one that says it was interrupted.
 
     Raises:
-        MissingToolResult: A call of a client has no output.
-        ValidationFailed: An item makes no sense; ``details.field`` is its path.
-        ItemNotFound: There is no item that is referred to.
+        MissingToolResult: A client's call has no output.
+        ValidationFailed: An item is invalid; ``details.field`` is its path.
+        ItemNotFound: A referenced item does not exist.
     """
     if isinstance(value, str):
         return _said(value)
@@ -131,7 +130,7 @@ def _said(text: str) -> ParsedInput:
 
 
 class _Reader:
-    """Reads items one after the other; a round is open until something else is said."""
+    """Parses items in order; a round stays open until an item of another round."""
 
     def __init__(self, history: Sequence[Message] | None, find: FindItem) -> None:
         self._find = find
@@ -148,7 +147,7 @@ class _Reader:
         self._now = utc_now()
 
     def read(self, item: Any, path: str) -> None:
-        """Take in the next item."""
+        """Parse the next item."""
         if not isinstance(item, dict):
             refuse(path, "An item is an object.")
         if _is_reference(item):
@@ -161,7 +160,7 @@ class _Reader:
         read(self, item, path)
 
     def parsed(self, needs_outputs: str | None) -> ParsedInput:
-        """Return what was read; the parameter is named whose calls must have their outputs."""
+        """Return the result; errors about missing outputs name the parameter."""
         for name, path in self._open_questions.items():  # the AI SDK refers to what it answers
             if name not in self._approvals:
                 raise ItemNotFound(name, field=path)
@@ -188,7 +187,7 @@ class _Reader:
     # Items
 
     def _refer(self, item: Item, path: str) -> None:
-        """Read the item that is referred to; the AI SDK may refer twice to one that ran here."""
+        """Parse a referenced item; the AI SDK may refer twice to a call that ran here."""
         name = required(item, "id", path)
         if name in self._referred:
             return
@@ -230,7 +229,7 @@ class _Reader:
         )
 
     def _with_files(self, content: Any, path: str) -> tuple[str, tuple[Attachment, ...]]:
-        """Return a text, and placeholders of its images and files, which are remembered."""
+        """Return a text, and placeholders for its images and files, which are recorded."""
         text, files = text_and_files_of(content, path)
         self._files += files
         return text, tuple(file.placeholder() for file in files)
@@ -294,7 +293,7 @@ class _Reader:
         )
 
     def mcp_list_tools(self, item: Item, path: str) -> None:
-        """Pass over a list of tools: it is made anew for each turn."""
+        """Ignore a list of tools, which is created for each turn."""
 
     # Rounds
 
@@ -303,21 +302,21 @@ class _Reader:
             self._calls[call_id].results[call_id] = outcome
 
     def _say(self) -> Round:
-        """Return a round in which the model has said nothing but its reasoning."""
+        """Return a round that has only reasoning so far."""
         self._approvals.clear()  # it has gone on since
         return self._answer(fits=lambda each: not (each.text or each.calls))
 
     def _answer(self, fits: Callable[[Round], bool]) -> Round:
-        """Return the open round if the item fits it, else a new one."""
+        """Return the open round if the item belongs to it, else a new one."""
         if self._round is None or not fits(self._round):
             self._round = Round()
             self._entries.append(self._round)
         return self._round
 
     def _ask(self, call: ToolCall, path: str) -> None:
-        """Add a call to the open round, unless outputs of a client have come since.
+        """Add a call to the open round, unless outputs of the client followed.
 
-        Some models count their calls anew in every round.
+        Some models restart their numbering of calls in every round.
         """
         before = self._calls.get(call.id)
         is_open = before is not None and before is self._round and not before.closed
@@ -328,7 +327,7 @@ class _Reader:
         self._calls[call.id] = asked_by
 
     def _called(self, call_id: str, path: str) -> str:
-        """Return the tool of a call of the history; "" where that was not read."""
+        """Return the tool of a call in the history; "" if the history was not read."""
         if self._history_calls is None:
             return ""
         call = self._history_calls.pop(call_id, None)
@@ -342,7 +341,7 @@ class _Reader:
 
 
 def _is_reference(item: Item) -> bool:
-    """Return whether an item is nothing but the id of one; its type may be left out."""
+    """Return whether an item is a reference by id; the type is optional."""
     return item.get("type") == "item_reference" or (
         item.get("type") is None and "role" not in item and "id" in item
     )

@@ -1,4 +1,4 @@
-"""Converts a text or reasoning to events while it is streamed. Pure."""
+"""Converts streamed text or reasoning to events. Pure."""
 
 import json
 from typing import Any
@@ -13,16 +13,15 @@ _MANY_PIECES = 512
 
 
 class OpenText:
-    """An item whose text still comes: a message, or a reasoning as its summary.
+    """An item whose text is being streamed: a message, or reasoning.
 
-    Reasoning is shown as a summary because that is the only form that all clients show
-    (docs/decisions/0061).
+    Reasoning is sent as a summary, the only form that all clients display (docs/decisions/0061).
 
     Args:
-        frames: Where its events go.
+        frames: Receives its events.
         name: The item's id.
-        output_index: Its place in the output.
-        is_reasoning: Whether it is a reasoning.
+        output_index: Its index in the output.
+        is_reasoning: Whether it is reasoning.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class OpenText:
         self._frames.add(f"{self._part_event}.added", **self._place, part=self._a_part(""))
 
     def add(self, literal: str) -> None:
-        """Show the next piece, a JSON string in ASCII."""
+        """Send the next piece, a JSON string in ASCII."""
         pieces = self._pieces
         pieces.append(literal[1:-1])
         if len(pieces) > _MANY_PIECES:
@@ -67,18 +66,18 @@ class OpenText:
 
     @property
     def text(self) -> str:
-        """The text so far, without white space at its edges, as it is saved."""
+        """The text so far, without leading and trailing white space, as it is saved."""
         return text_in("".join(self._pieces)).strip()
 
     def complete(self, text: str) -> None:
-        """Show what is missing of a text that was saved whole and shown in part."""
+        """Send the rest of a saved text that was streamed in part."""
         shown = self.text
         if len(text) > len(shown) and text.startswith(shown):
             self._pieces = [ascii_json(shown)[1:-1]]
             self.add(ascii_json(text[len(shown) :]))
 
     def end(self, status: Status) -> Item:
-        """Show the whole item and return it."""
+        """Send the complete item and return it."""
         text = self.text
         item = self._make(self._name, text, status=status)
         self._frames.add(f"{self._text_event}.done", **self._place, text=text, **self._more)
@@ -87,7 +86,7 @@ class OpenText:
         return item
 
     def item(self) -> Item:
-        """Return the item as it is now."""
+        """Return the current item."""
         return self._make(self._name, self.text, status="in_progress")
 
     def _a_part(self, text: str) -> dict[str, Any]:
@@ -96,5 +95,5 @@ class OpenText:
 
 
 def text_in(literal: str) -> str:
-    """Return the text of a JSON string without its quotes; it may hold halves of characters."""
+    """Return the text of a JSON string without its quotes; may contain lone surrogates."""
     return join_surrogates(json.loads(f'"{literal}"'))

@@ -1,4 +1,4 @@
-"""Converts the output of a response to events of its items: texts, calls, questions. Pure."""
+"""Converts the output of a response to events of items: texts, calls, approvals. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from sessions_app.messages import ToolCall
 
 
 class Output:
-    """The output of a response while it grows.
+    """The growing output of a response.
 
     Args:
-        frames: Where its events go.
-        session_id: The session, which the ids of items hold.
+        frames: Receives its events.
+        session_id: The session, which is part of the ids of items.
     """
 
     def __init__(self, frames: Frames, session_id: str) -> None:
@@ -39,7 +39,7 @@ class Output:
 
     @property
     def items(self) -> list[Item]:
-        """The items as they are now."""
+        """The current items."""
         items = list(self._items)
         for text in (self._reasoning, self._text):
             if text is not None:
@@ -49,7 +49,7 @@ class Output:
     # Texts
 
     def say(self, message_id: str, literal: str) -> None:
-        """Show a piece of the answer's text, a JSON string."""
+        """Send a piece of the answer's text, a JSON string."""
         if self._text is None:
             begun = without_leading_space(literal)
             if begun is None:
@@ -60,7 +60,7 @@ class Output:
         self._text.add(literal)
 
     def think(self, message_id: str, literal: str) -> None:
-        """Show a piece of the reasoning, a JSON string."""
+        """Send a piece of the reasoning, a JSON string."""
         if self._reasoning is None:
             begun = without_leading_space(literal)
             if begun is None:
@@ -70,14 +70,14 @@ class Output:
         self._reasoning.add(literal)
 
     def complete_text(self, message_id: str, text: str) -> None:
-        """Show what is missing of an answer that was saved whole and shown in part, or not."""
+        """Send the rest of a saved answer that was streamed in part or not at all."""
         if self._text is not None:
             self._text.complete(text)
         elif not self._names[item_id("msg", self._session_id, message_id)]:
             self.say(message_id, ascii_json(text))
 
     def end_texts(self, status: Status = "completed") -> None:
-        """Show that the answer's reasoning and text are over."""
+        """Send the end of the answer's reasoning and text."""
         self._end_reasoning("completed" if self._text is not None else status)
         text, self._text = self._text, None
         if text is not None:
@@ -98,11 +98,11 @@ class Output:
     # Calls
 
     def begin_call(self, call: ToolCall, confirmation_id: str | None = None) -> None:
-        """Show a call that the server runs.
+        """Send a call that the server runs.
 
         Args:
             call: The call.
-            confirmation_id: The question that was answered about it, if one was.
+            confirmation_id: The id of its approval, if any.
         """
         self.end_texts()
         asked = confirmation_id and item_id("mcpr", self._session_id, confirmation_id)
@@ -116,16 +116,16 @@ class Output:
         self._frames.add("response.mcp_call_arguments.done", **place, arguments=arguments)
 
     def runs(self, call_id: str) -> bool:
-        """Return whether a call was begun and not ended."""
+        """Return whether a call was started and not ended."""
         return call_id in self._calls
 
     def place_of(self, call_id: str) -> dict[str, Any] | None:
-        """Return where events about a call that runs say that they belong."""
+        """Return the item fields of events about a running call."""
         index = self._calls.get(call_id)
         return None if index is None else _place(index, self._items[index])
 
     def end_call(self, call_id: str, text: str, *, failed: bool) -> None:
-        """Show what came of a call that the server ran, or could not run."""
+        """Send the outcome of a call that the server ran, or could not run."""
         index = self._calls.pop(call_id)
         if failed:
             result: Mapping[str, Any] = {"error": error_of(text), "status": "failed"}
@@ -136,14 +136,14 @@ class Output:
         self._done(index)
 
     def ask(self, call: ToolCall, confirmation_id: str) -> None:
-        """Show a question whether a call may run."""
+        """Send a request for approval of a call."""
         self.end_texts()
         item = request_item(call, confirmation_id, self._session_id)
         if unique_name(self._names, item["id"]) == item["id"]:  # else it was asked already
             self._done(self._add(item)["output_index"])
 
     def hand_over(self, call: ToolCall) -> None:
-        """Show a call that the client shall run."""
+        """Send a call that the client should run."""
         self.end_texts()
         item = function_item(call, self._session_id)
         item = {**item, "id": self._unique(item["id"])}
@@ -154,7 +154,7 @@ class Output:
         self._done(place["output_index"])
 
     def end(self, status: Status) -> None:
-        """Show that nothing comes any more; calls that run have no result."""
+        """End the output; running calls get no result."""
         self.end_texts(status)
         for index in self._calls.values():
             self._items[index] = {**self._items[index], "status": "incomplete"}
@@ -162,7 +162,7 @@ class Output:
         self._calls.clear()
 
     def _add(self, item: Item, **at_first: Any) -> dict[str, Any]:
-        """Announce an item, of which some fields are other ones at first; return its place."""
+        """Add an item, some of whose fields differ at first; return its index."""
         index = len(self._items)
         self._items.append(item)
         self._frames.add(
@@ -174,7 +174,7 @@ class Output:
         self._frames.add("response.output_item.done", output_index=index, item=self._items[index])
 
     def _unique(self, name: str) -> str:
-        """Return a name that no other item has: some models count their calls in every round."""
+        """Return a unique name: some models restart their numbering of calls in every round."""
         return unique_name(self._names, name)
 
 

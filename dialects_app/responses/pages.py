@@ -1,4 +1,4 @@
-"""Cuts lists of items into pages, as clients ask for them. Pure."""
+"""Cuts lists of items into pages. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,10 +17,10 @@ class ItemPage(msgspec.Struct, kw_only=True):
     """A page of items.
 
     Attributes:
-        object: What this is.
+        object: The type of the object.
         data: The items.
-        first_id: The first item's id; null if there are none.
-        last_id: The last one's, which ``after`` of the next request names.
+        first_id: The first item's id; null without items.
+        last_id: The last item's id, for ``after`` of the next request.
         has_more: Whether there are more after the last one.
     """
 
@@ -34,12 +34,12 @@ class ItemPage(msgspec.Struct, kw_only=True):
 def page_of(
     items: Sequence[dict[str, Any]], *, after: str | None, limit: int, order: Order
 ) -> ItemPage:
-    """Return a page of items, which stand oldest first.
+    """Return a page of items.
 
     Args:
-        items: All items.
-        after: The item after which the page begins, in its order; None: at the beginning.
-        limit: How many items the page has at most.
+        items: All items, oldest first.
+        after: The item after which the page begins, in its order; None for the beginning.
+        limit: The maximum number of items.
         order: Oldest or newest first.
 
     Raises:

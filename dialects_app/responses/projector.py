@@ -56,22 +56,22 @@ _OF_AGENTS = frozenset(
 
 
 class ResponseProjector:
-    """Shows the events of a turn as those of a response; implements ``Projector``.
+    """Converts the events of a turn to those of a response; implements ``Projector``.
 
-    The first event makes ``response.created``, the last one the lifecycle event that ends the
-    stream. What it shows, and under which numbers, follows from the events and the record alone.
+    The first event makes ``response.created``, the last one the final lifecycle event. The output
+    and its numbers depend on the events and the record only.
 
     Args:
         session_id: The session.
         turn_id: The turn.
-        record: What the client that began it asked for.
-        after: The number of the last event that this client has.
+        record: The parameters of its request.
+        after: The number of this client's last event.
 
     Attributes:
-        opening: What is sent before the first events: nothing.
-        heartbeat: What is sent in silence.
-        ending: How the response ended, or that it goes on.
-        has_begun: Whether it has shown anything.
+        opening: Sent before the first events: empty.
+        heartbeat: Sent during silence.
+        ending: The end of the response, or that it is running.
+        has_begun: Whether any event was converted.
     """
 
     opening = b""
@@ -116,7 +116,7 @@ class ResponseProjector:
         }
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
-        """Return the events of the response that these events make."""
+        """Return the response's events for these events."""
         for event in events:
             name = event.name
             if name == "content_delta":
@@ -128,7 +128,7 @@ class ResponseProjector:
         return self._frames.take()
 
     def resource(self) -> Resource:
-        """Return the response as it is now."""
+        """Return the current response."""
         return resource_of(
             self._record,
             session_id=self._session_id,
@@ -170,7 +170,7 @@ class ResponseProjector:
         self._name_answer(going_on.message_id)
 
     def _name_answer(self, message_id: str | UnsetType) -> None:
-        """Note the id of the next answer, which journals of older servers do not tell."""
+        """Remember the id of the next answer, which is missing in journals of older servers."""
         made_up = f"{self._turn_id}{self._round}"
         self._message_id = made_up if message_id is UNSET else message_id
 
@@ -231,9 +231,9 @@ class ResponseProjector:
         self._output.end_call(call_id, text, failed=not result.success)
 
     def _begin_silent_call(self, result: ToolResultReceived) -> None:
-        """Show the beginning of a call that had no event for it: an approved or a refused one.
+        """Send the start of a call without a start event: an approved or a denied one.
 
-        Journals of older servers don't tell its arguments, nor the question.
+        Journals of older servers lack its arguments and its approval.
         """
         known = self._resumed.pop(result.tool_call_id, None)
         known = known or ResumedCall(name=result.tool_name, arguments={})
@@ -264,7 +264,7 @@ class ResponseProjector:
             )
 
     def _tell_of_agent(self, event: NumberedEvent) -> None:
-        """Show what an agent does, to those who want to see it: npm's helper knows no such type."""
+        """Send an agent's event if requested: the npm helper rejects unknown types."""
         if not self._shows_agents:
             return
         fields = decode_as(event.data, dict[str, Any])

@@ -1,7 +1,7 @@
-"""Declares the record of a response, kept beside its session: what its client asked for. Pure.
+"""Declares the record of a response: the parameters of its request. Pure.
 
-A session's file holds what was said. That the client wanted no more than 100 tokens, or which
-tools it offered, is nowhere in it, and a response repeats all that (docs/decisions/0061).
+A session's file has the messages, but not the request's parameters, such as a limit of tokens or
+the offered tools, which a response must repeat (docs/decisions/0061).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ AGENT_EVENTS = "mochi.agent_events"
 
 
 class ResumedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that an earlier response left open, and that this one runs.
+    """A call that an earlier response left open and this one runs.
 
     Attributes:
         name: The tool.
         arguments: Its arguments.
-        confirmation_id: The question that was answered about it; None where nobody was asked.
+        confirmation_id: The id of its approval; None without one.
     """
 
     name: str
@@ -30,13 +30,13 @@ class ResumedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Holds what a response's client asked for, as far as its events and its resource show it.
+    """The parameters of a response's request that appear in its events and its resource.
 
     Attributes:
-        echo: Parameters that the resource repeats, by their names there.
-        background: Whether it runs without a listener.
-        include: What the client wants to see beyond the usual.
-        resumed: The calls that it resumes, by their ids.
+        echo: Parameters that the resource repeats, by name.
+        background: Whether it runs without a client.
+        include: The additional output that the client requested.
+        resumed: The calls that it resumes, by id.
     """
 
     echo: Mapping[str, Any] = NO_EXTRA
@@ -46,17 +46,17 @@ class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def shows_agents(self) -> bool:
-        """Return whether the client wants to see what agents do."""
+        """Return whether the client requested the events of agents."""
         return AGENT_EVENTS in self.include
 
 
 class ResponseEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Holds what a session's file does not say of the end of a turn.
+    """The facts about the end of a turn that a session's file lacks.
 
     Attributes:
-        error_code: Our code of the error that ended it, if one did.
-        error_message: Its words.
-        questions: The confirmations that it waits for, by the ids of the calls.
+        error_code: Our code of the error that ended it, if any.
+        error_message: The error message.
+        questions: The pending confirmations, by call id.
     """
 
     error_code: str | None = None

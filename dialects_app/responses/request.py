@@ -1,7 +1,7 @@
 """Converts the body of a request for a response to a request for a turn. Pure.
 
-What would change the meaning of the answer and can't be done is refused, naming the field; what
-can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.
+Unsupported options that would change the meaning of the answer are refused, naming the field; other
+unsupported options are listed in ``x-mochi-warning``; unknown ones are ignored.
 """
 
 import re
@@ -51,13 +51,13 @@ _PARAMETERS = {
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A response as it was asked for, but for its input and what it continues.
+    """A parsed request for a response, without its input and what it continues.
 
     Attributes:
-        turn: What the turn is asked for, without messages.
-        tools: The tools that are offered.
-        echo: What the resource repeats.
-        warnings: What is not obeyed, each with its field first.
+        turn: The request for the turn, without messages.
+        tools: The offered tools.
+        echo: The parameters that the resource repeats.
+        warnings: The unsupported options, each beginning with its field.
     """
 
     turn: TurnRequest
@@ -67,10 +67,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(body: ResponseIn) -> Asked:
-    """Return what a request asks for.
+    """Parse a request.
 
     Raises:
-        ValidationFailed: Something in it makes no sense or can't be done; ``field`` is its path.
+        ValidationFailed: A value is invalid or not supported; ``field`` is its path.
     """
     if body.prompt is not None:
         refuse("prompt", "Prompts that OpenAI keeps are not known here: send 'instructions'.")
@@ -103,7 +103,7 @@ def read_request(body: ResponseIn) -> Asked:
 
 
 def name_field(error: MochiError, body: ResponseIn) -> None:
-    """Give the field of an error of the turn the name by which clients of this protocol know it."""
+    """Rename the field of a turn's error to the name in this protocol."""
     field = error.details.get("field")
     if not isinstance(field, str):
         return
@@ -117,7 +117,7 @@ def name_field(error: MochiError, body: ResponseIn) -> None:
 
 
 def _options(body: ResponseIn) -> Mapping[str, Any]:
-    """Return the sampling options, by Ollama's names."""
+    """Return the sampling options, with Ollama's names."""
     options: dict[str, Any] = {}
     if body.temperature is not None:
         options["temperature"] = body.temperature
@@ -145,7 +145,7 @@ def _answer_schema(body: ResponseIn, tools: OfferedTools) -> Mapping[str, Any] |
 
 
 def _echo(body: ResponseIn) -> Mapping[str, Any]:
-    """Return the parameters that the resource repeats, as far as they were given."""
+    """Return the given parameters that the resource repeats."""
     echo: dict[str, Any] = {
         name: value for name in _REPEATED if (value := getattr(body, name)) is not None
     }
@@ -187,7 +187,7 @@ def _echo_of_format(form: FormatIn | None) -> dict[str, Any]:
 
 
 def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
-    """Return what is asked for and not obeyed."""
+    """Return a warning for each unsupported option."""
     warnings: list[str] = []
     if body.parallel_tool_calls is False and tools.has_some:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
@@ -204,5 +204,5 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
 
 
 def shown_conversation(session_id: str) -> dict[str, str]:
-    """Return how a resource names its conversation."""
+    """Return the conversation field of a resource."""
     return {"id": conversation_id(session_id)}

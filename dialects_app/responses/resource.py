@@ -53,14 +53,14 @@ def resource_of(
     """Return the resource of a response.
 
     Args:
-        record: What its client asked for.
+        record: The parameters of its request.
         session_id: Its session.
         turn_id: Its turn.
-        model: The session's model, shown where the record has no other name for it.
-        ending: How it ended, or that it goes on.
-        output: Its items, ready to be encoded.
-        usage: ``usage_of``; None where it is not known yet.
-        completed_at: When its last answer was saved; shown if it is whole.
+        model: The session's model, used unless the record has another name.
+        ending: Its end, or that it is running.
+        output: Its items, ready for encoding.
+        usage: ``usage_of``; None if unknown yet.
+        completed_at: When its last answer was saved; shown if it is complete.
     """
     cut_by = ending.cut_by
     return {
@@ -88,9 +88,9 @@ def usage_of(
     reasoning_tokens: int | None = None,
     cost: Decimal | None = None,
 ) -> dict[str, Any]:
-    """Return the usage of a response: whole numbers, 0 for those that are not known.
+    """Return the usage of a response; unknown numbers are 0.
 
-    ``cost`` is in US dollars, as OpenRouter has it; left out where it is not known.
+    ``cost`` is in US dollars, as in OpenRouter's API; left out if unknown.
     """
     asked, answered = input_tokens or 0, output_tokens or 0
     usage: dict[str, Any] = {
@@ -106,5 +106,5 @@ def usage_of(
 
 
 def seconds_of(timestamp: str | None) -> int | None:
-    """Return a time of a message in seconds since 1970."""
+    """Return a message's time in seconds since 1970."""
     return None if timestamp is None else int(datetime.fromisoformat(timestamp).timestamp())

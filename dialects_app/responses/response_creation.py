@@ -1,4 +1,4 @@
-"""Makes responses: finds what they continue, answers questions, starts their turns."""
+"""Creates responses: finds what they continue, applies approvals, starts their turns."""
 
 import asyncio
 import logging
@@ -51,9 +51,9 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A response whose turn has started.
 
     Attributes:
-        turn: The turn, as the client of the request sees it.
+        turn: The turn, as seen by the client.
         record: What was asked for.
-        warnings: What is not obeyed.
+        warnings: The unsupported options.
         store: Where more is kept of it; None where nothing is.
     """
 
@@ -63,32 +63,32 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
     store: ResponseStore | None
 
     def projector(self) -> ResponseProjector:
-        """Return what shows its events to a new client."""
+        """Return the projector for a new client."""
         return ResponseProjector(self.turn.session_id, self.turn.turn_id, self.record)
 
     def resource(self) -> Resource:
-        """Return the response as it is before anything of it was seen."""
+        """Return the response before its first event."""
         return self.projector().resource()
 
 
 class InputTokensOut(msgspec.Struct, kw_only=True):
-    """Says how many tokens a request would have, as far as that can be estimated."""
+    """The estimated number of tokens of a request."""
 
     object: str = "response.input_tokens"
     input_tokens: int
 
 
 class ResponseMaker:
-    """Makes responses.
+    """Creates responses.
 
     Args:
         chat: Runs their turns.
         sessions: The sessions that they continue.
         tools: The tools of this server.
         models: The models.
-        files: Keeps images and files.
-        find_agent: Raises if there is no agent of a name that works.
-        default_model: The model of a session for which none is named.
+        files: Stores images and files.
+        find_agent: Raises if there is no valid agent with a name.
+        default_model: The model of sessions that name none.
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class ResponseMaker:
     async def start(
         self, body: ResponseIn, *, key: str | None = None, client: str | None = None
     ) -> StartedResponse:
-        """Start a response. Nothing is saved of one that is refused.
+        """Start a response. Nothing is saved if it is refused.
 
         Args:
             body: The request.
-            key: Its ``Idempotency-Key``, if it came with one.
-            client: The client, where the turns of clients are counted.
+            key: Its ``Idempotency-Key``, if any.
+            client: The client, if turns are limited per client.
 
         Raises:
-            MochiError: It is refused, in the names of this protocol.
+            MochiError: It is refused; fields have this protocol's names.
         """
         asked = read_request(body)
         try:
@@ -131,9 +131,9 @@ class ResponseMaker:
             raise
 
     async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
-        """Estimate how many tokens the first model request of a response would have.
+        """Estimate the prompt tokens of a response's first model call.
 
-        Nothing is saved, no question is answered, and no model is called.
+        Nothing is saved, no approval is decided, and no model is called.
 
         Raises:
             MochiError: The response would be refused.
@@ -154,7 +154,7 @@ class ResponseMaker:
         """Wait for the end of a response and return it.
 
         Raises:
-            MochiError: It failed.
+            MochiError: The response failed.
         """
         outcome = await started.turn.finished()
         if outcome.error is not None:
@@ -165,7 +165,7 @@ class ResponseMaker:
         return projector.resource()
 
     async def note_end(self, started: StartedResponse) -> None:
-        """Wait for the end of a response, and keep of it what its session does not say."""
+        """Wait for the end of a response, and store the facts that its session lacks."""
         turn, store = started.turn, started.store
         end = _end_of(await turn.finished())
         if end is None or store is None:
@@ -208,7 +208,7 @@ class ResponseMaker:
         )
 
     async def _again(self, body: ResponseIn, asked: Asked, turn: OpenTurn) -> StartedResponse:
-        """Return a response that was started before, by the same request with the same key."""
+        """Return a response that the same request started before, with the same key."""
         store = ResponseStore((await self._chat.conversations(turn.session_id)).records)
         kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
         model = body.model or self._default_model
@@ -223,7 +223,7 @@ class ResponseMaker:
     async def _wanted(
         self, body: ResponseIn, asked: Asked
     ) -> tuple[ChatRequest, Continued | None, Answers | None]:
-        """Return the turn that is wanted, what it continues, and the answers that it brings."""
+        """Return the requested turn, what it continues, and its decisions."""
         if needs_no_session(body):
             continued, parsed = self._read(body)
         else:
@@ -238,7 +238,7 @@ class ResponseMaker:
         return self._request(body, asked, turn, continued, answers), continued, answers
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
-        """Return what is continued, and the input. Blocks, unless no session is read for it."""
+        """Return what is continued, and the input. Blocks if a session must be read."""
         saved = self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
         continued = find_continued(body, self._sessions, ResponseStore(saved.records))
         if body.input is None:
@@ -250,7 +250,7 @@ class ResponseMaker:
         return continued, parse_input(body.input, history=history, find=find)
 
     async def _answers(self, parsed: ParsedInput, continued: Continued | None) -> Answers:
-        """Return the answers to questions, with the session that asked them."""
+        """Return the decisions, with the session of their approval requests."""
         first = parsed.approvals[0]
         session_id = first.session_id
         if continued is not None and continued.session.session_id != session_id:
@@ -286,7 +286,7 @@ class ResponseMaker:
         continued: Continued | None,
         answers: Answers | None,
     ) -> TurnRequest:
-        """Return the turn that is wanted, but for settings of its session."""
+        """Return the requested turn, without settings of its session."""
         messages: Sequence[Message] = parsed.messages
         if answers is not None:
             messages = answers.outputs(parsed)
@@ -299,7 +299,7 @@ class ResponseMaker:
         )
 
     async def _selected(self, server: ServerTools | None, model: str) -> Sequence[str] | None:
-        """Return the tools of this server that are offered; None leaves it to the model's own."""
+        """Return the offered tools of this server; None uses those of the model."""
         if server is None:
             return None if model.startswith(_WITH_OWN_TOOLS) else ()
         for agent in server.agents or ():
@@ -370,7 +370,7 @@ def _keep(
 
 
 def _end_of(outcome: Outcome) -> ResponseEnd | None:
-    """Return what a session does not say of the end of a turn; None if it says all."""
+    """Return the facts about the end of a turn that its session lacks; None if there are none."""
     if outcome.error is not None:
         return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
     if outcome.state is State.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Reassembles the items of one model call: its reasoning, its text, its calls. Pure."""
+"""Reassembles the items of one model call: reasoning, text and calls. Pure."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ from sessions_app.messages import (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Holds what came of a call."""
+    """The outcome of a call."""
 
     content: str
     failed: bool = False
@@ -23,7 +23,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct):
-    """An answer of a model and what came of its calls, as the items of it come in."""
+    """An answer of a model with the outcomes of its calls, built from items."""
 
     thinking: list[str] = []
     text: list[str] = []
@@ -33,11 +33,11 @@ class Round(msgspec.Struct):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing was said: clients send reasoning back that they can't read."""
+        """Return whether the round has no content: clients may send back empty reasoning."""
         return not (any(self.text) or any(self.thinking) or self.calls)
 
     def require_outputs(self, field: str) -> None:
-        """Raise ``MissingToolResult`` if a call of a client has no output; name the parameter."""
+        """Raise ``MissingToolResult`` if a client's call has no output."""
         for call in self.calls:
             if call.client_side and call.id not in self.results:
                 missing = MissingToolResult(call.id)
@@ -45,13 +45,13 @@ class Round(msgspec.Struct):
                 raise missing
 
     def give_up_questions(self) -> None:
-        """Give a result to the calls of the server that wait for an approval, or lost theirs."""
+        """Add a result to the server's calls without one."""
         for call in self.calls:
             if not call.client_side:
                 self.results.setdefault(call.id, Outcome(INTERRUPTED_RESULT, failed=True))
 
     def messages(self, now: str) -> list[Message]:
-        """Return the answer and the results of its calls, in the order of the calls."""
+        """Return the answer and the results of its calls, in order."""
         answer = AssistantMessage(
             content="".join(self.text),
             thinking="\n\n".join(self.thinking) or None,

@@ -1,4 +1,4 @@
-"""Converts saved messages to items, with the ids and fields that streams show. Pure."""
+"""Converts saved messages to items, with the same ids and fields as in streams. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ NO_QUESTIONS: Mapping[str, str] = {}
 def items_of(
     messages: Sequence[Message], session_id: str, *, questions: Mapping[str, str] = NO_QUESTIONS
 ) -> list[Item]:
-    """Return the items of whole messages of a session, oldest first, each with a name of its own.
+    """Return the items of a session's messages, oldest first, with unique names.
 
     Args:
-        messages: The messages, with the results of their calls.
+        messages: The messages, including the results of their calls.
         session_id: The session.
-        questions: The confirmations that calls wait for, by the calls' ids.
+        questions: The pending confirmations, by call id.
     """
     items: list[Item] = []
     for index, message in enumerate(messages):
@@ -62,13 +62,13 @@ def items_of(
 
 
 def unique_name(names: Counter[str], name: str) -> str:
-    """Return the name, with a number where it was counted before."""
+    """Return the name, with a number if it was used before."""
     names[name] += 1
     return name if names[name] == 1 else f"{name}_{names[name]}"
 
 
 def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:
-    """Return the item of a message that no model made."""
+    """Return the item of a message other than an answer."""
     return {
         "id": item_id("msg", session_id, message.message_id),
         "type": "message",
@@ -79,14 +79,14 @@ def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:
 
 
 def _said_text(message: UserMessage | SystemMessage) -> Sequence[Item]:
-    """Return the part of a text, which nothing but images and files may lack."""
+    """Return the text part of a message; empty only beside images and files."""
     if not message.content and isinstance(message, UserMessage) and message.attachments:
         return ()
     return [{"type": "input_text", "text": message.content}]
 
 
 def _file_parts(message: Message) -> Sequence[Item]:
-    """Return the parts of a message's images and files, as they can be sent back."""
+    """Return the parts of a message's images and files, in a form that can be sent back."""
     if not isinstance(message, UserMessage | ToolMessage):
         return ()
     return [_file_part(each) for each in message.attachments]
@@ -105,7 +105,7 @@ def _file_part(file: Attachment) -> Item:
 
 
 def answer_items(message: AssistantMessage, session_id: str) -> Iterator[Item]:
-    """Yield the items of an answer's reasoning and text, if there are any."""
+    """Yield the items of an answer's reasoning and text, if any."""
     broken_off = message.cancelled or message.interrupted
     text = unmark_cancelled(message.content) if message.cancelled else message.content
     if message.thinking:
@@ -129,7 +129,7 @@ def call_items(
     *,
     questions: Mapping[str, str] = NO_QUESTIONS,
 ) -> Iterator[Item]:
-    """Yield the items of the calls of one answer, and of what came of them."""
+    """Yield the items of an answer's calls and their outcomes."""
     pairs = list(zip(calls, results, strict=True))
     for call, result in pairs:
         if call.client_side:
@@ -181,7 +181,7 @@ def function_item(call: ToolCall, session_id: str) -> Item:
 
 
 def output_item(call: ToolCall, result: ToolMessage, session_id: str) -> Item:
-    """Return the item of what the client sent as a call's output."""
+    """Return the item of a call's output from the client."""
     return {
         "id": item_id("fco", session_id, result.message_id),
         "type": "function_call_output",
@@ -192,7 +192,7 @@ def output_item(call: ToolCall, result: ToolMessage, session_id: str) -> Item:
 
 
 def _output(result: ToolMessage) -> str | Sequence[Item]:
-    """Return an output as its text, or as parts where it has images or files."""
+    """Return an output as text, or as parts if it has images or files."""
     if not result.attachments:
         return result.content
     text = [{"type": "input_text", "text": result.content}] if result.content else []
@@ -209,10 +209,10 @@ def server_call_item(
     """Return the item of a call that this server ran, or could not run.
 
     Args:
-        call: The call, as it is shown.
-        result: What came of it.
+        call: The call, as displayed.
+        result: Its outcome.
         session_id: The session.
-        approval_request_id: The question about it, where its result does not name one.
+        approval_request_id: Its approval request, if its result has none.
     """
     asked = None if result is None else result.confirmation_id
     if asked is not None:
@@ -236,12 +236,12 @@ def server_call_item(
 
 
 def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
-    """Return the call of an agent as it is shown: as one of a tool with the agent's name."""
+    """Return the displayed call of an agent: a tool call with the agent's name."""
     return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
 
 
 def shown_call(call: ToolCall) -> ToolCall:
-    """Return a call as it is shown: of an agent, with its name."""
+    """Return the displayed call; a call of an agent has its name."""
     agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
     if call.name != AGENT_TOOL or not isinstance(agent, str):
         return call
@@ -260,13 +260,13 @@ def request_item(call: ToolCall, confirmation_id: str, session_id: str) -> Item:
 
 
 def error_of(text: str) -> Item:
-    """Return the error of a call that failed, as an item has it."""
+    """Return the error of a failed call, for an item."""
     content = [{"type": "text", "text": text.removeprefix(FAILED)}]
     return {"type": "mcp_tool_execution_error", "content": content}
 
 
 def error_text(error: Any) -> str:
-    """Return what a call's error says, whoever made it."""
+    """Return the text of a call's error."""
     if not isinstance(error, Mapping):
         return str(error)
     content = error.get("content")
@@ -278,7 +278,7 @@ def error_text(error: Any) -> str:
 
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:
-    """Return a call's arguments as the JSON text that items have."""
+    """Return a call's arguments as JSON text."""
     return msgspec.json.encode(arguments, enc_hook=dict).decode()
 
 

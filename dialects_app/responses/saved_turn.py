@@ -1,4 +1,4 @@
-"""Rebuilds a response from its session, once the events of its turn are gone. Pure."""
+"""Rebuilds a response from its session after the events of its turn were deleted. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,13 +33,13 @@ from sessions_app.session import Session
 
 
 class SavedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """The messages that a turn made, and those before them.
+    """The messages of a turn, and those before it.
 
     Attributes:
         session: The session.
         turn_id: The turn.
-        before: What the turn went on from, its own input included.
-        made: What its model and tools said.
+        before: The messages before the turn's output, including its input.
+        made: The output of its model and tools.
     """
 
     session: Session
@@ -49,12 +49,12 @@ class SavedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> AssistantMessage | None:
-        """The last answer of its model, if there is one."""
+        """The last answer of its model, if any."""
         return next((m for m in reversed(self.made) if isinstance(m, AssistantMessage)), None)
 
 
 def find_turn(session: Session, turn_id: str) -> SavedTurn | None:
-    """Return what a turn made, be it replaced since; None if nothing of it is there."""
+    """Return the messages of a turn, even if replaced; None if there are none."""
     for before, messages in _histories(session):
         asked_here = _calls_of_server([*before, *messages])
         made = [message for message in messages if _is_made_by(message, turn_id, asked_here)]
@@ -67,14 +67,14 @@ def find_turn(session: Session, turn_id: str) -> SavedTurn | None:
 
 
 def empty_turn(session: Session, turn_id: str) -> SavedTurn:
-    """Return a turn that left nothing but its input, or not even that."""
+    """Return a turn without output."""
     told = [at for at, each in enumerate(session.messages) if each.turn_id == turn_id]
     end = told[-1] + 1 if told else len(session.messages)
     return SavedTurn(session=session, turn_id=turn_id, before=session.messages[:end], made=())
 
 
 def turns_of(session: Session) -> set[str]:
-    """Return the turns of whose messages a session has some, replaced answers included."""
+    """Return the turns with messages in a session, including replaced answers."""
     return {
         turn_id
         for _, messages in _histories(session)
@@ -90,13 +90,13 @@ def saved_resource(
     *,
     questions: Mapping[str, str],
 ) -> Resource:
-    """Return the resource of a response from what its turn left.
+    """Return the resource of a response from the messages of its turn.
 
     Args:
         turn: The turn.
-        record: What the response's client asked for.
-        end: What is known of its end.
-        questions: The confirmations that the session's calls wait for, by the calls' ids.
+        record: The parameters of its request.
+        end: The facts about its end.
+        questions: The pending confirmations of the session's calls, by call id.
     """
     questions = {**_answered_later(turn), **questions, **end.questions}
     answer = turn.answer
@@ -113,7 +113,7 @@ def saved_resource(
 
 
 def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
-    """Return the items that a response was made from, oldest first."""
+    """Return the input items of a response, oldest first."""
     answered = {
         result.tool_call_id: result.confirmation_id
         for result in turn.made
@@ -125,7 +125,7 @@ def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
 def output_of(
     turn: SavedTurn, record: ResponseRecord = NO_RECORD, *, questions: Mapping[str, str]
 ) -> list[Item]:
-    """Return the items that a response made, in the order in which its stream has them."""
+    """Return the output items of a response, in the order of its stream."""
     session_id = turn.session.session_id
     items = list(_resumed_items(turn, record))
     for index, message in enumerate(turn.made):
@@ -183,7 +183,7 @@ def _call_items(
 
 
 def _answered_later(turn: SavedTurn) -> Mapping[str, str]:
-    """Return the questions of a turn that were answered in a later one, by the calls' ids."""
+    """Return the approval requests of a turn that were decided in a later one, by call id."""
     messages, answer = turn.session.messages, turn.answer
     index = next((i for i, each in enumerate(messages) if each is answer), None)
     if answer is None or index is None:
@@ -227,7 +227,7 @@ def _usage(turn: SavedTurn) -> dict[str, Any] | None:
 
 
 def _histories(session: Session) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    """Yield the messages, and each replaced answer after the messages before it."""
+    """Yield the message history, and one for each replaced answer."""
     yield (), session.messages
     for index, message in enumerate(session.messages):
         if isinstance(message, AssistantMessage):
@@ -236,7 +236,7 @@ def _histories(session: Session) -> Iterator[tuple[Sequence[Message], Sequence[M
 
 
 def _calls_of_server(messages: Sequence[Message]) -> set[str]:
-    """Return the calls that turns asked this server to run, not those that clients told of."""
+    """Return the calls of turns for this server, without those in clients' input."""
     return {
         call.id
         for message in messages
@@ -247,7 +247,7 @@ def _calls_of_server(messages: Sequence[Message]) -> set[str]:
 
 
 def _is_made_by(message: Message, turn_id: str, asked_here: set[str]) -> bool:
-    """Return whether a turn made a message; results that its client sent are its input."""
+    """Return whether a message is output of a turn; results from its client are input."""
     if message.turn_id != turn_id:
         return False
     if isinstance(message, ToolMessage):

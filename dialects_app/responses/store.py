@@ -1,4 +1,4 @@
-"""Keeps the records of responses, beside the sessions. All calls block (docs/decisions/0061)."""
+"""Stores the records of responses beside the sessions. Blocks (docs/decisions/0061)."""
 
 import msgspec
 
@@ -12,31 +12,31 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class ResponseStore:
-    """Keeps what a session's file does not say of its responses.
+    """Stores facts about responses that a session's file lacks.
 
-    A record that is lost or can't be read costs no response: it is shown without what was in it.
+    If a record is lost or unreadable, the response is returned without these facts.
 
     Args:
-        records: Where they are kept, by the turns' ids: ``Conversations.records``.
+        records: The records by turn id: ``Conversations.records``.
     """
 
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def keep(self, session_id: str, turn_id: str, record: ResponseRecord) -> None:
-        """Keep what a response's client asked for.
+        """Store the parameters of a response's request.
 
         Raises:
-            StorageError: It can't be kept.
+            StorageError: It can't be stored.
         """
         self._records.put(session_id, turn_id, REQUEST, _encode(record))
 
     def record(self, session_id: str, turn_id: str) -> ResponseRecord:
-        """Return what a response's client asked for; ``NO_RECORD`` where that is not known."""
+        """Return the parameters of a response's request; ``NO_RECORD`` if unknown."""
         return self.known_record(session_id, turn_id) or NO_RECORD
 
     def known_record(self, session_id: str, turn_id: str) -> ResponseRecord | None:
-        """Return what a response's client asked for; None where that is not known."""
+        """Return the parameters of a response's request; None if unknown."""
         data = self._records.read(session_id, turn_id, REQUEST)
         try:
             return None if not data else decode_as(data, ResponseRecord)
@@ -44,15 +44,15 @@ class ResponseStore:
             return None
 
     def keep_end(self, session_id: str, turn_id: str, end: ResponseEnd) -> None:
-        """Keep how a response ended.
+        """Store the end of a response.
 
         Raises:
-            StorageError: It can't be kept.
+            StorageError: It can't be stored.
         """
         self._records.put(session_id, turn_id, END, _encode(end))
 
     def end(self, session_id: str, turn_id: str) -> ResponseEnd:
-        """Return how a response ended; ``NO_END`` where its session says all there is to say."""
+        """Return the end of a response; ``NO_END`` if its session has all facts."""
         data = self._records.read(session_id, turn_id, END)
         try:
             return NO_END if not data else decode_as(data, ResponseEnd)
@@ -60,10 +60,10 @@ class ResponseStore:
             return NO_END
 
     def delete(self, session_id: str, turn_id: str) -> None:
-        """Note that a response was deleted; what was said stays in its session.
+        """Mark a response as deleted; its messages stay in the session.
 
         Raises:
-            StorageError: It can't be noted.
+            StorageError: It can't be marked.
         """
         self._records.put(session_id, turn_id, DELETED, b"{}")
 

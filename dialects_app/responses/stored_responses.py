@@ -35,7 +35,7 @@ FindConversations = Callable[[str], Awaitable[Conversations]]
 
 
 class ResponseDeletedOut(msgspec.Struct, kw_only=True):
-    """Says that a response was deleted."""
+    """Confirms the deletion of a response."""
 
     id: str
     object: str = "response"
@@ -43,14 +43,14 @@ class ResponseDeletedOut(msgspec.Struct, kw_only=True):
 
 
 class ResponseStream(NamedTuple):
-    """The events of a response from one on: what receives them, and what shows them."""
+    """The stream of a response: its listener and its projector."""
 
     listener: Listener
     projector: ResponseProjector
 
 
 class _Place(NamedTuple):
-    """Holds where a response is, and what is known of it."""
+    """The location of a response, and its record."""
 
     name: str
     id: ResponseId
@@ -60,10 +60,10 @@ class _Place(NamedTuple):
 
 
 class StoredResponses:
-    """Finds the responses of all processes, running or not, by their ids.
+    """Finds responses by id, of all processes, running or not.
 
     Args:
-        conversations: Where sessions are.
+        conversations: Provides the sessions.
         forget_session: Deletes a saved session.
     """
 
@@ -77,7 +77,7 @@ class StoredResponses:
         self._forget_session = forget_session
 
     async def get(self, name: str) -> Resource:
-        """Return a response as it is now: from its events, or from its session without them.
+        """Return the current response, from its events or else from its session.
 
         Raises:
             ResponseNotFound: There is no such response.
@@ -92,15 +92,15 @@ class StoredResponses:
         return saved_resource(turn, record, end, questions=await self._questions(place))
 
     async def stream(self, name: str, *, after: int = -1) -> ResponseStream:
-        """Listen to a response; its turn goes on without its first client.
+        """Listen to a response, whose turn does not depend on its first client.
 
         Args:
             name: The response.
-            after: The number of the last event that the client has.
+            after: The number of the client's last event.
 
         Raises:
             ResponseNotFound: There is no such response.
-            ResponseNotStreamable: Its events were swept.
+            ResponseNotStreamable: Its events were deleted.
         """
         place = await self._find(name)
         try:
@@ -114,7 +114,7 @@ class StoredResponses:
         return ResponseStream(listener, ResponseProjector(*place.id, record, after=after))
 
     async def cancel(self, name: str) -> Resource:
-        """Stop a response, and return it; one that has ended stays as it is.
+        """Stop a response and return it; does not change a response that has ended.
 
         Raises:
             ResponseNotFound: There is no such response.
@@ -129,11 +129,11 @@ class StoredResponses:
         return await self.get(name)
 
     async def delete(self, name: str) -> ResponseDeletedOut:
-        """Forget a response, and with it a session that was made for it and has no other turn.
+        """Delete a response, and a session that was created for it and has no other turn.
 
         Raises:
             ResponseNotFound: There is no such response.
-            SessionBusy: It is being made.
+            SessionBusy: It is running.
         """
         place = await self._find(name)
         session_id, turn_id = place.id
@@ -145,7 +145,7 @@ class StoredResponses:
         return ResponseDeletedOut(id=name)
 
     async def input_items(self, name: str) -> Sequence[Item]:
-        """Return the items that a response was made from, oldest first.
+        """Return the input items of a response, oldest first.
 
         Raises:
             ResponseNotFound: There is no such response.
@@ -167,7 +167,7 @@ class StoredResponses:
         return _Place(name, named, conversations, store, record)
 
     async def _events(self, place: _Place) -> Sequence[NumberedEvent] | None:
-        """Return the events of a response so far; None if there are none any more, or no such."""
+        """Return the events of a response so far; None if they were deleted or never existed."""
         conversations = place.conversations
         try:
             events = await conversations.remote.events(*place.id)
@@ -180,7 +180,7 @@ class StoredResponses:
         return () if is_starting else None
 
     async def _saved(self, place: _Place, *, is_known: bool = False) -> SavedTurn:
-        """Return what a response's turn left in its session, maybe nothing."""
+        """Return the messages of a response's turn in its session, if any."""
         session_id, turn_id = place.id
         try:
             session = await asyncio.to_thread(place.conversations.repository.load, session_id)
@@ -222,31 +222,31 @@ class StoredResponses:
 
 
 class _HasMore(Exception):
-    """Raised for a session that holds more than the response that is deleted."""
+    """The session has more than the response to delete."""
 
 
 class ForgetSession(Protocol):
     """Deletes a saved session; blocks."""
 
     def __call__(self, session_id: str, *, check: Callable[[Session], object]) -> None:
-        """Delete it, unless ``check`` raises, which sees it in that moment."""
+        """Delete a session unless ``check`` raises for its current state."""
 
 
 def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
-    """Return the questions about a session's own calls, by the calls' ids; agents' are theirs."""
+    """Return the pending approvals of a session's own calls (not agents'), by call id."""
     return {
         asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
     }
 
 
 def _is_all_there_is(session: Session, turn_id: str) -> bool:
-    """Return whether a session has nothing but one turn; what is added to it is of no turn."""
+    """Return whether a session has only one turn, and no added items."""
     is_last = not session.messages or session.messages[-1].turn_id == turn_id
     return is_last and turns_of(session) <= {turn_id}
 
 
 def _projected(place: _Place, events: Sequence[NumberedEvent]) -> Resource:
-    """Return a response after these events; nothing is encoded."""
+    """Return a response after these events, without encoding any."""
     projector = ResponseProjector(*place.id, place.record or ResponseRecord(), after=sys.maxsize)
     projector.feed(events)
     return projector.resource()

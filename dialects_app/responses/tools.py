@@ -1,7 +1,7 @@
-"""Reads which tools a request offers, and which of them the model has to call. Pure.
+"""Parses the tools of a request and its tool choice. Pure.
 
-Functions are the client's to run. Tools of this server are those of the MCP server ``mochi``: they
-run here, and show as calls of that server.
+Functions are run by the client. Tools of this server are those of the MCP server ``mochi``: they
+run here and appear as calls of that server.
 """
 
 import re
@@ -24,12 +24,12 @@ _POLICY = {"always": "always_confirm", "never": "never_confirm"}
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of this server that a request offers.
+    """The tools of this server in a request.
 
     Attributes:
         names: Their names; None for all.
-        agents: Names of agents; None leaves it to the session.
-        policy: The execution policy that it asks for; None leaves it to the session.
+        agents: Names of agents; None uses those of the session.
+        policy: The requested execution policy; None uses that of the session.
         policies: Policies of single tools.
     """
 
@@ -40,12 +40,12 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools that a request offers.
+    """The tools of a request.
 
     Attributes:
-        client: Those that the client runs.
-        server: Those of this server; None where it offers none.
-        choice: Which of them the model has to call.
+        client: The tools that the client runs.
+        server: The tools of this server; None if it offers none.
+        choice: The tool choice.
     """
 
     client: Sequence[ToolSpec] = ()
@@ -54,12 +54,12 @@ class OfferedTools(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_some(self) -> bool:
-        """Return whether the model may call any."""
+        """Return whether the model may call any tool."""
         return self.choice != "none" and bool(self.client or self.server)
 
 
 def changed_settings(session: Session, model: str, server: ServerTools | None) -> dict[str, Any]:
-    """Return the settings of a session that a request with these tools changes."""
+    """Return the session settings that a request with these tools changes."""
     settings: dict[str, Any] = {}
     if model != session.metadata.model:
         settings["model"] = model
@@ -81,7 +81,7 @@ def read_tools(tools: Sequence[ToolIn], choice: str | Mapping[str, Any] | None) 
     """Return the tools of a request.
 
     Raises:
-        ValidationFailed: A tool or the choice makes no sense; ``field`` is its path.
+        ValidationFailed: A tool or the choice is invalid; ``field`` is its path.
     """
     client: dict[str, ToolSpec] = {}
     server: ServerTools | None = None
@@ -154,7 +154,7 @@ def _policies(value: Any, path: str) -> tuple[str | None, Mapping[str, str]]:
 
 
 def _names(value: Any, path: str) -> Sequence[str] | None:
-    """Return names of tools: a list, or an object with one; None for null."""
+    """Return tool names from a list, or from an object with a list; None for null."""
     if isinstance(value, dict):
         value, path = value.get("tool_names"), f"{path}.tool_names"
     if value is None:
@@ -186,7 +186,7 @@ def _chosen(offered: OfferedTools, choice: str | Mapping[str, Any] | None) -> Of
 
 
 def _allowed(offered: OfferedTools, choice: Mapping[str, Any]) -> OfferedTools:
-    """Return the tools of which some are allowed."""
+    """Return the tools, restricted to allowed ones."""
     mode, tools = choice.get("mode"), choice.get("tools")
     if mode not in {"auto", "required"}:
         refuse("tool_choice.mode", "Supported values are: 'auto' and 'required'.")

@@ -1,4 +1,4 @@
-"""Answers requests for responses: as a stream, whole, or at once for one in the background."""
+"""Answers requests for responses: as a stream, as one object, or immediately in the background."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ async def respond(
     """Return the answer to a request.
 
     Raises:
-        MochiError: The response could not begin; without a stream also: an error ended it.
+        MochiError: The response could not start or, without streaming, an error ended it.
     """
     started = await maker.start(body, key=key, client=client)
     if started.store is not None:
