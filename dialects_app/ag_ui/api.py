@@ -35,7 +35,7 @@ _NAMES = {
 
 
 class AgUiStoppedOut(Schema):
-    """Whether a run was stopped."""
+    """Confirms that a run was stopped, if one was running."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"stopped": True}]})
 
