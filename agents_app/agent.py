@@ -24,10 +24,10 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The folder's name, and the agent's.
-        description: What it is for, on one line.
+        description: Its description, on one line.
         system_prompt: How it should behave: ``SKILL.md`` below the front matter.
-        model: The model that it wants; None takes the calling session's.
-        tools: What it can do, by name.
+        model: Its model; None for that of the calling session.
+        tools: Its tools, by name.
         valid: Whether it can be used.
         error_message: Every reason why it can't be used, as sentences that say what to change.
         invalid_tools: What its ``__init__.py`` exports and can't be offered; a valid agent may

@@ -49,7 +49,7 @@ async def list_agents(request: HttpRequest) -> dict[str, Any]:
     operation_id="reload_agents",
 )
 async def reload_agents(request: HttpRequest) -> dict[str, Any]:
-    """Forget what was discovered, discover again, and list it."""
+    """Discover all agents again, and list them."""
     return agents_payload(await get_services().agents.reload())
 
 

@@ -29,18 +29,18 @@ _NO_TOOL = (
 class AgentCatalogue:
     """Keeps the agents of a directory. Nothing of them runs before it is asked for.
 
-    Answers are up to date: a changed ``SKILL.md`` or module is noticed, a new or
-    removed folder too. What has not changed is not read again. An agent that is wrong in any way is
-    listed with every reason, and costs the others nothing.
+    Results are up to date: changed ``SKILL.md`` files, modules and folders are detected; unchanged
+    ones are not read again. An invalid agent is listed with all reasons, and does not affect
+    others.
 
     Args:
-        agents_dir: Where the agents' folders are; need not exist.
+        agents_dir: The directory of the agents' folders; need not exist.
         fork_server: Starts the processes in which their modules are imported and called.
         snapshots: Notices changes of modules; not shared with toolsets that are reloaded apart.
         timeout_seconds: How long a call of a tool may run.
         limits: Bounds on the processes of each agent.
-        chats_dir: Where agents' sessions are, if that is not ``agent_chats`` in ``agents_dir``.
-        gate: Says why nothing of the agents may be executed, if so.
+        chats_dir: The directory of agents' sessions, by default ``agent_chats`` in ``agents_dir``.
+        gate: Returns why no code of agents may be executed, if so.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class AgentCatalogue:
     async def list(self, names: Collection[str] | None = None) -> Mapping[str, AgentDefinition]:
         """Return the agents by name, in order: all of them, or those of these names that exist.
 
-        Never raises because of what is in the directory.
+        Never raises because of the directory's content.
 
         Args:
-            names: The agents to look for; nothing of the others is looked at, or runs.
+            names: The agents to list; others are not read, and their code does not run.
         """
         only = None if names is None else frozenset(names)
         if only is not None and not only:
@@ -93,7 +93,7 @@ class AgentCatalogue:
         return {agent.name: agent for agent in defined}
 
     async def names(self) -> Collection[str]:
-        """Return the names of all agents, valid or not; nothing of them runs."""
+        """Return the names of all agents, valid or not, without running their code."""
         return await asyncio.to_thread(
             read_folders, self.agents_dir, chats_dir=self._chats_dir, known=dict(self._folders)
         )
@@ -102,7 +102,7 @@ class AgentCatalogue:
         """Return one agent, valid or not.
 
         Raises:
-            AgentNotFound: There is none of this name.
+            AgentNotFound: There is no agent of this name.
         """
         try:
             return (await self.list([name]))[name]
@@ -113,7 +113,7 @@ class AgentCatalogue:
         """Return one agent that works.
 
         Raises:
-            AgentNotFound: There is none of this name.
+            AgentNotFound: There is no agent of this name.
             AgentInvalid: There is, and something is wrong with it.
         """
         agent = await self.get(name)
@@ -133,9 +133,9 @@ class AgentCatalogue:
             raise AgentNotFound(name) from None
 
     async def reload(self) -> Mapping[str, AgentDefinition]:
-        """Read everything anew, here and in all other processes of the server.
+        """Read all agents again, in all processes of the server.
 
-        Calls that run go on with the code that they began with.
+        Running calls continue with the code that they started with.
 
         Raises:
             StorageFull: The disk is full; nothing was reloaded.
@@ -189,7 +189,7 @@ class _BoundedHostPool(HostPool):
 
 
 def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinition:
-    """Return what is known of an agent.
+    """Return the definition of an agent.
 
     Args:
         folder: Its folder.

@@ -1,7 +1,7 @@
 """Reads a conversation with an agent: its latest instruction, and its answers. Pure.
 
-Where an agent answers a session itself (``agent:<name>``), that session holds a call of the agent
-for each message of the user, its result, and what the agent said as the answer.
+If an agent is the model of a session (``agent:<name>``), the session has a call of the agent for
+each user message, its result, and the agent's output as the answer.
 """
 
 import re
@@ -28,11 +28,11 @@ _FAILED = "Error: "
 
 
 class EarlierRun(msgspec.Struct, frozen=True):
-    """The run of an agent that gave the answer before what is asked now.
+    """The agent run of the previous answer.
 
     Attributes:
         session_id: The session that it ran in.
-        said: What the conversation holds as its answer.
+        said: Its answer in the conversation.
     """
 
     session_id: str
@@ -40,11 +40,11 @@ class EarlierRun(msgspec.Struct, frozen=True):
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """The result of the agent's call for what is asked now.
+    """The result of the agent's call for the current message.
 
     Attributes:
         session_id: The session that it ran in; None if it never began.
-        failure: What broke it off, in words; None if nothing did.
+        failure: The error message, if it was interrupted; else None.
     """
 
     session_id: str | None
@@ -55,11 +55,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation with an agent.
 
     Attributes:
-        asked: What the user said last.
+        asked: The last user message.
         rules: The system prompts.
         before: Everything else that was said before, by whom it may be.
-        earlier: The run that the last answer came from, if an agent gave it.
-        result: What came of the call for ``asked``; None before there is one.
+        earlier: The agent run of the last answer, if any.
+        result: The result of the call for ``asked``; None without one.
     """
 
     asked: str
@@ -87,12 +87,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: Its plan.
         text: Everything that it said while it carried that out.
-        last: Its last message; None if it said nothing at all.
+        last: Its last message; None without any output.
         requested: Tokens of all its model's requests; None if it counted none.
         answered: Tokens of all the answers.
-        cached: Tokens of the requests that the provider had cached, where it says so.
-        reasoning: Tokens of the answers that were reasoning, where it says so.
-        cost: The cost of all the answers in US dollars; None where that is not known.
+        cached: Prompt tokens read from the provider's cache, if reported.
+        reasoning: Reasoning tokens, if reported.
+        cost: The cost of all answers in US dollars; None if unknown.
     """
 
     plan: str
@@ -106,16 +106,16 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether that is an answer, and not what is left of one."""
+        """Return whether the answer is complete."""
         return bool(self.text) and self.last is not None and self.last.is_complete
 
     def equals(self, text: str) -> bool:
-        """Return whether this text says the same, white space apart."""
+        """Return whether this text is equal except for white space."""
         return self.text.split() == text.split()
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Return what the messages of a request say to an agent."""
+    """Return the conversation with an agent from the messages of a request."""
     rules = [message.content for message in messages if isinstance(message, SystemMessage)]
     spoken = [message for message in messages if not isinstance(message, SystemMessage)]
     end = len(spoken)
@@ -134,7 +134,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
 
 
 def said_since_instruction(messages: Sequence[Message]) -> Said:
-    """Return what an agent said, from the messages of its own session."""
+    """Return an agent's output from the messages of its own session."""
     begin = len(messages)
     while begin and not isinstance(messages[begin - 1], UserMessage):
         begin -= 1
@@ -167,7 +167,7 @@ def _earlier_run(messages: Sequence[Message]) -> EarlierRun | None:
 
 
 def _result(messages: Sequence[Message]) -> CallResult | None:
-    """Return the last result of a call; one that was lost in a crash is none."""
+    """Return the last result of a call; None if it was lost in a crash."""
     for message in reversed(messages):
         if not isinstance(message, ToolMessage) or message.tool_name != AGENT_TOOL:
             continue

@@ -87,7 +87,7 @@ class AgentDelegate:
         return str(arguments.get("agent", ""))
 
     async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
-        """Let an agent carry out an instruction; the calling turn's approver decides on its tools.
+        """Run an agent with an instruction; the calling turn's approver decides on its tools.
 
         Raises:
             AgentNotFound, AgentInvalid, AgentSessionNotFound, ArgumentsInvalid: By the arguments.
@@ -183,14 +183,14 @@ class AgentRun:
 
     @property
     def messages(self) -> Sequence[Any]:
-        """The messages of the agent's session, as far as the run has got."""
+        """The current messages of the agent's session."""
         return self._claimed.recorder.history() if self._claimed else ()
 
     async def finish(self) -> Outcome:
         """Run to the end; when cancelled, stop and save the agent's turn before going on.
 
         Raises:
-            SessionBusy: Another run goes on in the agent's session.
+            SessionBusy: Another run is active in the agent's session.
         """
         beginning = asyncio.create_task(self._begin())
         try:
@@ -239,20 +239,20 @@ class AgentRun:
         return engine
 
     def _retell(self, events: Sequence[Event | Note]) -> None:
-        """Show the listeners of the calling turn what the agent does."""
+        """Send the agent's events to the listeners of the calling turn."""
         if retold := self.narration.retell(events):
             self.turn.emit(retold)
 
 
 def _stopping(error: MochiError | None) -> Input:
-    """Return what stops an agent's turn where this stopped the turn that called it."""
+    """Return the reason to stop an agent's turn, for the reason that stopped its calling turn."""
     if isinstance(error, TurnLost):
         return Input.LOST
     return Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN
 
 
 def _options(agent: AgentDefinition, turn: CallingTurn) -> Mapping[str, Any]:
-    """Return the calling turn's sampling options where the agent itself is the model asked."""
+    """Return the calling turn's sampling options if the agent is the session's model."""
     is_model = agent_named(turn.session.metadata.model) == agent.name
     return turn.options if is_model else NO_EXTRA
 

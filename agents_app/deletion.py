@@ -67,7 +67,7 @@ class SessionDeletion:
         self._seconds = seconds
 
     async def delete(self, session_id: str, *, force: bool = False, agents: bool = False) -> None:
-        """Delete a session for good; one that can't be read too.
+        """Delete a session permanently, even if it can't be read.
 
         Args:
             session_id: The session.
@@ -84,9 +84,9 @@ class SessionDeletion:
     async def delete_many(
         self, session_ids: Sequence[str], *, force: bool = False, agents: bool = False
     ) -> Sequence[Deletion]:
-        """Delete sessions for good, and return what became of each, in their order.
+        """Delete sessions permanently, and return the outcome of each, in order.
 
-        One that can't be deleted keeps no other one. An id that comes twice is deleted once.
+        A failure does not affect other sessions. Duplicate ids are deleted once.
         """
         callers = await asyncio.to_thread(sessions_by_caller, self._chats) if agents else {}
         places = asyncio.Semaphore(AT_ONCE)

@@ -27,7 +27,7 @@ class AgentNotFound(AgentError):
 
 
 class AgentInvalid(AgentError):
-    """The agent is there and can't be used; the message says what to change."""
+    """The agent exists but is invalid; the message says what to change."""
 
     code = "AGENT_INVALID"
 

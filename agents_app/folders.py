@@ -30,10 +30,10 @@ class AgentFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name.
-        path: Where it is.
-        skill: What its ``SKILL.md`` says.
-        faults: What is wrong with it, but for its tools: sentences that say what to change.
-        has_code: Whether there are tools to ask about.
+        path: Its path.
+        skill: The content of its ``SKILL.md``.
+        faults: Its errors, except those of its tools: sentences that say what to change.
+        has_code: Whether it may have tools, which need discovery.
         stamp: By which a change of ``SKILL.md`` is noticed; None when it is too new for that.
     """
 
@@ -57,12 +57,12 @@ def read_folders(
 ) -> dict[str, AgentFolder]:
     """Return the folders by name, in order.
 
-    Left out are files, names that begin with ``_`` or ``.``, and where agents' sessions are.
+    Files, names that begin with ``_`` or ``.``, and the directory of agents' sessions are skipped.
 
     Args:
-        agents_dir: Where they are; none are in a directory that does not exist.
-        chats_dir: Where agents' sessions are, if that is not ``agent_chats``.
-        known: What was read before: a ``SKILL.md`` that has not changed is not read again.
+        agents_dir: Their directory; need not exist.
+        chats_dir: The directory of agents' sessions, by default ``agent_chats``.
+        known: The folders read before: an unchanged ``SKILL.md`` is not read again.
         only: The names to look for; all by default. No path is made of a name that is not there.
     """
     skipped = {CHATS_DIRECTORY}
@@ -89,7 +89,7 @@ def read_folders(
 
 
 def left_out(agents_dir: Path) -> dict[str, str]:
-    """Return what may have been meant as an agent and is left out, with the reason."""
+    """Return skipped entries that may have been meant as agents, with the reasons."""
     found = {}
     try:
         with os.scandir(agents_dir) as entries:

@@ -8,11 +8,11 @@ MAX_DEPTH = 20
 
 
 class FaultyFrontMatter(Exception):
-    """The front matter can't be read; the message is a sentence that says what to change."""
+    """The front matter is invalid; the message says what to change."""
 
 
 def read(front_matter: str) -> Any:
-    """Return what the front matter says, ``{}`` when that is nothing.
+    """Return the values of the front matter; ``{}`` if it is empty.
 
     Raises:
         FaultyFrontMatter: It is no YAML, or more of it than is allowed here.

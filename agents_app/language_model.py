@@ -48,9 +48,9 @@ UNREADABLE = (AgentSessionNotFound, SessionError, StorageError)
 class AgentLanguageModel:
     """The models of all agents; implements ``LanguageModel``, agents' names being the models'.
 
-    A request is answered in two steps. The first answer is a call of the agent with what the user
-    said; the second, once the call's result is in the history, is what the agent said. Everything
-    between is an ordinary turn: approvals, journals, events, cancelling.
+    A request is answered in two steps. The first answer is a call of the agent with the user's
+    message; the second, once the call's result is in the history, is the agent's output. Everything
+    in between is an ordinary turn: approvals, journals, events, cancelling.
 
     Args:
         agents: The agents.
@@ -74,12 +74,12 @@ class AgentLanguageModel:
         self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Yield a call of the agent, or, after its result, what it said.
+        """Yield a call of the agent, or, after its result, the agent's output.
 
         Raises:
             ModelNotFound: There is no such agent, or it has no model.
             AgentInvalid: Something is wrong with it.
-            AgentStopped: Its run broke off; what it had said was yielded.
+            AgentStopped: Its run was interrupted; its output was yielded before.
             ModelError: A subclass, of its model, for what no agent is asked.
         """
         agent = await self._usable(request.model)
@@ -109,7 +109,7 @@ class AgentLanguageModel:
         return self._known.get(model)
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return the facts about an agent as a model: it chats, and takes no tools of others.
+        """Return the metadata of an agent as a model: it chats, and accepts no other tools.
 
         Raises:
             ModelNotFound: There is no such agent, or no model that it could run with.
@@ -122,7 +122,7 @@ class AgentLanguageModel:
         return info
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the agents that can be used, by name; whether they see, as far as is known."""
+        """Return the valid agents, by name, including whether they accept images, if known."""
         usable = [agent for agent in (await self._agents.list()).values() if agent.valid]
         return [self.recall(agent.name) or _info(agent, None, sees=False) for agent in usable]
 
@@ -162,7 +162,7 @@ class AgentLanguageModel:
     def _session_to_go_on(self, agent: AgentDefinition, conversation: Conversation) -> str | None:
         """Return the agent's session if it holds the conversation as it stands. Blocks.
 
-        It does not after a fork, an edit, or an answer that was made again: then the agent is told
+        It can't be continued after a fork, an edit, or a regenerated answer: then the agent gets
         the conversation in a new session.
         """
         earlier = conversation.earlier
@@ -176,7 +176,7 @@ class AgentLanguageModel:
         return earlier.session_id if said.equals(earlier.said) else None
 
     async def _said(self, agent: AgentDefinition, result: CallResult) -> tuple[Said, str | None]:
-        """Return what the agent said, and why it stopped, if it did before its end."""
+        """Return the agent's output, and why it was stopped, if it was."""
         if result.session_id is None:
             return NOTHING_SAID, result.failure
         try:

@@ -27,8 +27,8 @@ class ModelChoice:
     ) -> tuple[str, ModelInfo | None]:
         """Return the agent's own model if it exists, else the one of the session that calls it.
 
-        An agent is no model for an agent: where one answers the session, the server's default model
-        takes the place of the session's.
+        An agent can't be the model of an agent: if the session's model is an agent, the server's
+        default model is used.
 
         Args:
             agent: The agent.

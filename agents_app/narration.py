@@ -26,13 +26,13 @@ from chat.stream.notes import Note
 class Narration:
     """Turns the events of an agent's own turn into events of the turn that called it.
 
-    Each names the agent and the call that started it, so that runs in parallel can be told apart.
+    Each event has the agent and its call, to distinguish parallel runs.
 
     Args:
         agent_name: The agent.
         call_index: The call's number within the calling turn.
         tool_call_id: The call.
-        phases: Where the agent is.
+        phases: The agent's current phase.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Narration:
         return AgentComplete(**self._who, session_id=session_id, output=output)
 
     def retell(self, events: Sequence[Event | Note]) -> list[Event]:
-        """Return the events of the calling turn for those of the agent's; for most there is none.
+        """Return the events of the calling turn for the agent's events; most have none.
 
         A call that a person approved is only a note in the agent's turn, and shown as any other.
         """

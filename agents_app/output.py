@@ -25,7 +25,7 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
     Args:
         session_id: The agent's session, in which it can be called again.
         messages: All messages of that session.
-        error: What broke the run off, if something did.
+        error: The error that interrupted the run, if any.
     """
     parts = [part for message in _since_instruction(messages) for part in _told(message)]
     if error is not None:
@@ -36,7 +36,7 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
 def attachments_of(messages: Sequence[Message]) -> tuple[Attachment, ...]:
     """Return the images and files that the agent's tools returned since the instruction.
 
-    Of very many the last ones, in the order in which they came.
+    Returns the last ones if there are very many, in order.
 
     Args:
         messages: All messages of the agent's session.

@@ -32,7 +32,7 @@ def agent_overview(agent: AgentDefinition) -> dict[str, Any]:
 
 
 def agent_detail(agent: AgentDefinition) -> dict[str, Any]:
-    """Return an agent as a whole: its system prompt, and what is known of its tools."""
+    """Return an agent with its system prompt and what is known of its tools."""
     return {
         **agent_overview(agent),
         "system_prompt": agent.system_prompt,

@@ -1,7 +1,7 @@
 """Replaces invalid arguments of a tool call with one argument that its tool refuses. Pure.
 
-A call enters the conversation whatever the model wrote. The name of the one argument says what is
-wrong, so the tool's refusal tells the model.
+Invalid arguments are saved as one argument whose name states the problem, so the tool's refusal
+tells the model.
 """
 
 from collections.abc import Mapping

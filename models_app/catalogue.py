@@ -67,10 +67,10 @@ class ModelCatalogue:
         ollama: The Ollama server.
         vendors: The other providers, configured or not.
         profiles: The named model configurations; None if there are none.
-        profile_gate: As ``ProfileLanguageModel`` takes it.
+        profile_gate: The gate for ``ProfileLanguageModel``.
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
-        prices: Says what they cost.
+        prices: Their prices.
         agents: Makes the model of all agents, agents' names being the models'; it gets the
             catalogue, for agents' own models. None if there are no agents.
     """
@@ -144,7 +144,7 @@ class ModelCatalogue:
     async def listing(self) -> ModelListing:
         """List the models of every configured provider, concurrently.
 
-        A provider that fails or takes longer than two seconds is reported beside the others.
+        A provider that fails or takes longer than two seconds is listed with its error.
 
         Raises:
             ModelError: Ollama is the only provider, and can't be asked.
@@ -172,7 +172,7 @@ class ModelCatalogue:
         )
 
     async def agents(self) -> Sequence[ModelInfo]:
-        """Return the agents that can be used as models, by name; the first time takes longer.
+        """Return the agents that can be used as models, by name; the first call takes longer.
 
         ``list`` and ``listing`` have none of them, as they have no profiles.
         """
@@ -302,7 +302,7 @@ class ModelCatalogue:
 
 
 async def _unless_unreachable(looking_up: Awaitable[Found], name: str) -> Found | None:
-    """Wait for what a provider says of a model; None while it can't be reached.
+    """Wait for a provider's metadata of a model; None if the provider is unreachable.
 
     Raises:
         ModelNotFound: The provider does not have it.

@@ -107,7 +107,7 @@ class StreamCleaner:
     def feed_thinking(self, text: str) -> str:
         """Take the next piece that the provider itself marks as thinking; return it clean.
 
-        Tags in it are removed and do not change what the answer's text is.
+        Tags in it are removed and do not affect the answer's text.
         """
         held = self._held_thinking
         if not held and not _is_suspect(text) and not self._own_thinking.half:
@@ -116,7 +116,7 @@ class StreamCleaner:
         return self._without_tags(text)
 
     def _without_tags(self, text: str) -> str:
-        """Return thinking without tags, as far as none may begin at its end."""
+        """Return thinking without tags, up to a possible beginning of one at its end."""
         held = self._held_thinking
         out: list[str] = []
         at = 0
@@ -155,9 +155,9 @@ def _until_tag(text: str, at: int, held: list[str], out: list[str]) -> tuple[int
 
     Args:
         text: Text without control characters.
-        at: Where to go on in it.
+        at: The offset to start at.
         held: The beginnings of tags so far; changed.
-        out: Where clean text goes.
+        out: Receives the clean text.
 
     Returns:
         Where it stopped, and what the tag does: True opens a block, False closes one, None means

@@ -10,8 +10,8 @@ from sessions_app.messages import Message, SystemMessage
 def with_default_prompt(messages: Sequence[Message], prompt: str) -> Sequence[Message]:
     """Return the messages with the prompt, unless the session has one of its own.
 
-    A system message without an id was made up for the request, a record of what is not sent: the
-    prompt goes before its text.
+    A system message without an id was added for the request (a record of left-out messages): the
+    prompt is inserted before its text.
     """
     given = next((item for item in messages if isinstance(item, SystemMessage)), None)
     if given is None:

@@ -101,13 +101,13 @@ class ToolsNotSupported(ModelError):
 
 
 class FilesNotSupported(ModelError):
-    """An image or a file is one that the model, or its provider, can't take."""
+    """The model or its provider does not accept an image or a file."""
 
     code = "VALIDATION_ERROR"
 
 
 class SchemaNotSupported(ModelError):
-    """The schema of a tool, or of the answer, is one that the provider can't take."""
+    """The provider does not accept the schema of a tool or of the answer."""
 
     code = "VALIDATION_ERROR"
 
@@ -119,7 +119,7 @@ class ContextOverflow(ModelError):
 
 
 class ContentRefused(ModelError):
-    """The provider refuses the conversation or what the model made of it."""
+    """The provider refuses the conversation or the model's output."""
 
     code = "CONTENT_REFUSED"
 

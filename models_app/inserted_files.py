@@ -1,8 +1,8 @@
 """Puts files into the body of a request as it is sent, in base64, piece by piece.
 
-A request is encoded with a short stand-in for each file. When its body is sent, the files take the
-places of their stand-ins. No thread and no event loop encodes megabytes in one go, and no copy of
-the whole body is ever in memory (docs/decisions/0074).
+A request is encoded with a short placeholder for each file. When its body is sent, the placeholders
+are replaced by the files. No thread and no event loop encodes megabytes at once, and no copy of the
+whole body is ever in memory (docs/decisions/0074).
 """
 
 import base64
@@ -21,7 +21,7 @@ class InsertedFiles:
         files: Their bytes, by the ids of their attachments.
 
     Attributes:
-        stand_ins: What to encode in the place of the files, by the same ids.
+        stand_ins: The placeholders to encode instead of the files, by the same ids.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:

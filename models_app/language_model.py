@@ -20,7 +20,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a model.
 
     Attributes:
-        name: The name to ask for, with the provider in front unless that is Ollama.
+        name: The name for requests, with its provider except for Ollama.
         size_mb: Size on disk in megabytes (10**6 bytes); 0 for models that run elsewhere.
         format: File format, e.g. ``gguf``.
         family: Model family, e.g. ``qwen3``.
@@ -31,7 +31,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         provider: The name of its provider.
         modified_at: When it was last changed, in seconds since 1970; None if unknown.
         default_think: Whether to think, and with which effort, by default; a profile sets it.
-        context_limit: The most tokens that a request may have, where a profile limits it.
+        context_limit: The maximum tokens of a request, if a profile limits it.
         files_of: The name of the provider whose types of files it takes, where it is not its own.
         system_prompt: What the provider adds to a conversation without a system prompt: a
             profile's.
@@ -74,7 +74,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_see(self) -> bool:
-        """Return whether the model may be shown images; assumed where nothing is known."""
+        """Return whether the model may be sent images; assumed if unknown."""
         return not self.capabilities or "vision" in self.capabilities
 
     def takes(self, media_type: str) -> bool:
@@ -86,7 +86,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_call_tools(self) -> bool:
-        """Return whether the model may be offered tools; assumed where nothing is known."""
+        """Return whether the model may be offered tools; assumed if unknown."""
         return not self.capabilities or "tools" in self.capabilities
 
 
@@ -108,23 +108,23 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model.
 
     Attributes:
-        model: The model's name, without a provider in front.
+        model: The model's name, without its provider.
         messages: The conversation, oldest first.
-        tools: What the model may call.
+        tools: The tools that the model may call.
         think: Whether to think, and with which effort; None leaves it out (models that can't).
         context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
         options: Sampling options (temperature, seed, ...) by Ollama's names, which Ollama gets as
             they are and other providers as far as they know them.
         keeps_window: Whether ``context_window`` must not grow: a request that does not fit is then
             refused (``ContextOverflow``) instead of sent with a larger one.
-        answer_schema: A JSON schema that the answer has to fit, where the model supports that;
+        answer_schema: A JSON schema that the answer must match, if the model supports it;
             others need it in the prompt. Not together with tools.
-        requires_call: Whether the answer has to call a tool, where the provider can force that;
+        requires_call: Whether the answer must call a tool, if the provider can force it;
             others need it in the prompt.
         sink: Called with a batch where it arrives; returns whether it accepted it. A refused batch
             is yielded. It saves waking a task for every token (docs/decisions/0019), and a
             provider may ignore it. It must not raise.
-        purpose: What the answer is for; providers do not see it.
+        purpose: The purpose of the call; not sent to providers.
         files: The bytes of the messages' attachments that are to be sent, by id; an attachment
             that is not among them is left out.
     """
@@ -169,7 +169,7 @@ class CallArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         call_index: Which call of this answer it belongs to, from 0.
         call_id: The call's id, the one that its ``CallDelta`` will have.
-        name: The tool's name as far as it is known; may be empty at first.
+        name: The tool's name, if known yet; may be empty at first.
         arguments: The piece of JSON text.
     """
 
@@ -186,7 +186,7 @@ class Retrying(msgspec.Struct, frozen=True, gc=False):
 
 
 class Warned(msgspec.Struct, frozen=True, gc=False):
-    """Something that whoever waits for the answer should know; it comes first, and all goes on."""
+    """A warning for the caller; yielded first, and the answer continues."""
 
     message: str
 
@@ -198,7 +198,7 @@ class WindowGrown(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnsweredBy(msgspec.Struct, frozen=True, gc=False):
-    """The model that a profile has the request sent to; comes first."""
+    """The model that a profile sends the request to; yielded first."""
 
     model: str
 
@@ -210,11 +210,11 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
         done_reason: Why it stopped (``stop``, ``length``, ...).
         prompt_eval_count: Tokens of the request; None if the provider did not state them.
         eval_count: Tokens of the answer; None if the provider did not state them.
-        cached_count: Tokens of the request that the provider had cached, where it says so.
-        reasoning_count: Tokens of the answer that were reasoning, where it says so.
+        cached_count: Prompt tokens read from the provider's cache, if reported.
+        reasoning_count: Reasoning tokens, if reported.
         cache_write_count: Tokens of the request that the provider put into its cache, where it says
             so.
-        cost: The cost in US dollars; None where that is not known. Providers leave it out.
+        cost: The cost in US dollars; None if unknown. Not set by providers.
     """
 
     done_reason: str | None = None

@@ -1,7 +1,7 @@
 """Observes model calls: one record for each request, with its purpose, tokens, times and outcome.
 
-``ModelCatalogue`` hands out observed models only, and import contracts keep everybody else from
-the providers behind them, so no call goes unseen (docs/decisions/0048).
+``ModelCatalogue`` returns observed models only, and import contracts prevent direct use of the
+providers, so every call is observed (docs/decisions/0048).
 """
 
 import asyncio
@@ -70,11 +70,11 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
 
     Attributes:
         provider: The provider: ``ollama``, or a vendor's name.
-        model: The model's name, without a provider in front.
-        purpose: What it is asked for.
+        model: The model's name, without its provider.
+        purpose: The purpose of the call.
         call_id: An id that no other call of any process has.
-        caller: For whom it is made; None where nobody said.
-        request: The request; None where a library of the provider makes it.
+        caller: The caller; None if unknown.
+        request: The request; None if a provider's library makes it.
         url: The provider's address, which may hold credentials; None if it is not known.
     """
 
@@ -91,7 +91,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """A model call that has ended.
 
     Attributes:
-        start: What was known of it when it began.
+        start: The start of the call.
         outcome: ``ok``, ``cancelled`` (the caller stopped it), or the code of the error.
         started_at: When it was asked, in seconds since 1970.
         seconds_to_first_token: From then to the first text, reasoning or tool call; None if there
@@ -117,10 +117,10 @@ class ModelCallObserver(Protocol):
         Runs in the task that makes the call, so context variables that are set here hold for it.
 
         Returns:
-            A sentence that whoever waits for the answer is told; None for nothing.
+            A warning for the caller; None without one.
 
         Raises:
-            MochiError: The call is refused; it is not made, and nobody hears of its end.
+            MochiError: The call is refused. It is not made, and its end is not reported.
         """
         ...
 
@@ -133,17 +133,17 @@ class ModelCallObservers:
     """Passes model calls to several observers, in order.
 
     Args:
-        observers: The observers; those that may refuse a call come first.
+        observers: The observers, beginning with those that may refuse a call.
     """
 
     def __init__(self, observers: Sequence[ModelCallObserver]) -> None:
         self._observers = tuple(observers)
 
     async def model_calling(self, start: ModelCallStart, /) -> str | None:
-        """Tell the observers one by one; return what they want to be told.
+        """Call the observers in order; return their warnings.
 
         Raises:
-            MochiError: One refused the call; those behind it do not hear of it.
+            MochiError: An observer refused the call; later ones are not called.
         """
         told = [await each.model_calling(start) for each in self._observers]
         return " ".join(filter(None, told)) or None
@@ -158,7 +158,7 @@ class ModelCallLog:
     """Logs model calls, a line each."""
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
-        """Do nothing: the end says it all."""
+        """Do nothing: the end of the call has everything."""
 
     def model_called(self, call: ModelCall, /) -> None:
         """Log the call."""
@@ -183,11 +183,11 @@ class ModelCallLog:
 class CallInProgress:
     """Measures one call, as an async context manager, and tells the observer of start and end.
 
-    Entering it raises what the observer refuses the call with.
+    Entering it raises the observer's error if the call is refused.
 
     Attributes:
         finished: The last delta, once it is there.
-        warning: What an observer wants whoever waits for the answer to be told.
+        warning: An observer's warning for the caller.
     """
 
     __slots__ = ("_begun", "_first", "_observer", "_start", "finished", "warning")
@@ -268,7 +268,7 @@ class ObservedModel:
         provider: The provider: ``ollama``, or a vendor's name.
         observer: Sees its calls.
         url: The provider's address, for the observer.
-        prices: Says what its calls cost.
+        prices: The prices of its calls.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class ObservedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield its deltas unchanged, but for the cost in the last one.
 
-        What an observer warns of comes first.
+        Warnings of observers are yielded first.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.

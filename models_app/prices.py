@@ -10,14 +10,14 @@ _MONEY = re.compile(r"[0-9]{1,15}(\.[0-9]{1,40})?", re.ASCII)
 
 
 class Prices(Protocol):
-    """Knows what model calls cost. Asked on the event loop, so it must not block."""
+    """Provides the costs of model calls. Called on the event loop, so it must not block."""
 
     def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
-        """Return what a call costs in US dollars; None where that is not known, or not yet.
+        """Return the cost of a call in US dollars; None if it is unknown or not loaded yet.
 
         Args:
             provider: The provider: ``ollama``, or a vendor's name.
-            model: The model's name, without a provider in front.
+            model: The model's name, without its provider.
             tokens: The tokens as the provider counted them.
         """
         ...
@@ -40,5 +40,5 @@ def money(amount: Decimal) -> str:
 
 
 def read_money(text: str) -> Decimal | None:
-    """Return an amount as ``money`` writes it; None where this is none."""
+    """Parse an amount in the format of ``money``; None if it is not one."""
     return Decimal(text) if _MONEY.fullmatch(text) else None

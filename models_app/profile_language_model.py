@@ -134,7 +134,7 @@ class ProfileLanguageModel:
 
 
 def _name_of(profile: Profile) -> str:
-    """Return the name of a profile's model, with the provider in front unless that is Ollama."""
+    """Return the name of a profile's model, with its provider except for Ollama."""
     is_ollama = profile.provider == "ollama"
     return profile.model if is_ollama else f"{profile.provider}:{profile.model}"
 
@@ -142,8 +142,8 @@ def _name_of(profile: Profile) -> str:
 def apply_profile(profile: Profile, request: ModelRequest) -> ModelRequest:
     """Apply a profile's model, parameters and system prompt to a request.
 
-    The session's own options and system prompt win over the profile's. The prompt is for
-    conversations, not for what else a model is asked.
+    The session's own options and system prompt take precedence over the profile's. The prompt is
+    for conversations only, not for other purposes.
     """
     messages = request.messages
     if profile.system_prompt and request.purpose in CONVERSATIONS:

@@ -72,7 +72,7 @@ class UnreadableProfileOut(Schema):
 
 
 class ProfileListOut(Schema):
-    """All profiles by name, and the files that are none."""
+    """All profiles by name, and invalid files."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"profiles": [_SHOWN], "unreadable": []}}

@@ -49,7 +49,7 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         stop: Texts that end the answer.
         presence_penalty: From -2 to 2.
         frequency_penalty: From -2 to 2.
-        thinking: Whether to think, and with which effort, if a request does not say.
+        thinking: Whether to think, and with which effort, unless a request sets it.
         thinking_budget: Tokens of reasoning; 10,000 by default if ``thinking`` is true.
         reasoning_effort: The effort of reasoning by the provider's own name.
         context_limit: The most tokens that a request may have before its history is compacted.
@@ -151,7 +151,7 @@ class ProfileService:
 
         Raises:
             ValidationFailed: The name is not allowed.
-            ProfileNotFound: There is none, or its file can't be read as one.
+            ProfileNotFound: It does not exist, or its file is invalid.
         """
         validate_name(name)
         return _read(self._documents, name)
@@ -161,7 +161,7 @@ class ProfileService:
 
         Raises:
             ValidationFailed: Something in it is not allowed; ``field`` names it.
-            ProfileNotFound: There is none to replace, or its file can't be read as one.
+            ProfileNotFound: It does not exist, or its file is invalid.
         """
         validate_name(profile.name)
         self._check(profile, self.get(profile.name) if replaces else None)
@@ -186,7 +186,7 @@ class ProfileService:
 
         Raises:
             ValidationFailed: Something in it is not allowed; ``field`` names it.
-            ProfileNotFound: There is none, or its file can't be read as one.
+            ProfileNotFound: It does not exist, or its file is invalid.
             StorageFull: The disk is full; the old one is intact.
         """
         self.check(profile, replaces=True)
@@ -198,7 +198,7 @@ class ProfileService:
 
         Raises:
             ValidationFailed: The name is not allowed.
-            ProfileNotFound: There is none, or it is not a regular file.
+            ProfileNotFound: It does not exist, or is not a regular file.
         """
         validate_name(name)
         try:
@@ -318,7 +318,7 @@ def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
     """Convert a request's body to a profile.
 
     Raises:
-        ValidationFailed: It is invalid; ``field`` says where.
+        ValidationFailed: It is invalid; ``field`` is the path.
     """
     parameters = {
         # To JSON, 4000 and 4000.0 are the same number.

@@ -40,7 +40,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         instructions: The system prompt.
         text: The user message.
-        context_window: Tokens of context to reserve, where the provider takes that.
+        context_window: The context window in tokens, if the provider supports it.
         answer_tokens: The longest answer of Ollama's models, in tokens; one caught in a loop would
             keep others waiting. Other providers count reasoning into such a limit.
         purpose: The purpose of the call, for observers.
@@ -77,7 +77,7 @@ class StructuredModels:
         resolve: Returns the language model that runs a model, and its name there.
         is_of_ollama: Returns whether a model's name means a model of Ollama.
         ollama_host: Ollama's URL.
-        silence_timeout: Seconds that an answer of Ollama's may take.
+        silence_timeout: The timeout of an answer of Ollama, in seconds.
         observer: Sees the calls of Ollama's models; the others are observed already.
         call_headers: Returns further headers of such a call; None for none.
     """
@@ -138,7 +138,7 @@ class StructuredModels:
         return form.model_validate_json(response.message.content or "")
 
     def _open_client(self) -> "AsyncInstructorOllamaClient":
-        """Import and open Ollama's client, which takes reading files: modules, certificates."""
+        """Import and open Ollama's client, which reads files (modules, certificates)."""
         from models_app.ollama.structured import AsyncInstructorOllamaClient  # noqa: PLC0415
 
         return AsyncInstructorOllamaClient(
@@ -159,8 +159,8 @@ async def ask_for_json(
 ) -> Form:
     """Ask any model to answer in JSON, and find the JSON in its answer.
 
-    The prompt holds the schema. The first attempt also sends it as the provider's structured
-    output; where the provider fails at that, or the answer is unusable, the prompt alone is tried.
+    The prompt contains the schema. The first attempt also sends it as the provider's structured
+    output; if that fails, or the answer is invalid, only the prompt is used.
 
     Raises:
         ModelError: The provider can't be asked, or gave no answer of that form (retryable).

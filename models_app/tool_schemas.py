@@ -32,8 +32,8 @@ _SCHEMAS = frozenset(
 def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema with every local ``$ref`` replaced by its target.
 
-    Keywords beside a ``$ref`` (a description, say) win over those of the target. Where a schema
-    contains itself, the inner occurrence becomes a plain object. References to other documents,
+    Keywords beside a ``$ref``, such as a description, take precedence over those of the target. In
+    a recursive schema, the inner occurrence becomes a plain object. References to other documents,
     and dangling ones, are left as they are. The argument is not changed.
     """
     written_out = _Inliner(schema).node(schema, ())

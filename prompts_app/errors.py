@@ -18,7 +18,7 @@ class PromptError(MochiError):
 
 
 class PromptNotFound(PromptError):
-    """No prompt has this name, or what bears the name is no file that may be read as a prompt."""
+    """No prompt has this name, or its file is not a valid prompt."""
 
     code = "PROMPT_NOT_FOUND"
 

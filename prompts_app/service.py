@@ -25,7 +25,7 @@ class SystemPromptService:
     directory is made when the first prompt is written. Symbolic links are never followed.
 
     Args:
-        directory: Where the prompt files are, or another place where documents are kept.
+        directory: The directory of the prompt files, or another store of documents.
     """
 
     def __init__(self, directory: StrPath | Documents) -> None:
@@ -52,7 +52,7 @@ class SystemPromptService:
 
         Raises:
             ValidationFailed: No prompt may have this name.
-            PromptNotFound: There is none, or the file can't be read as a prompt.
+            PromptNotFound: It does not exist, or its file is not a valid prompt.
         """
         validate_filename(filename)
         return _read(self._documents, filename)
@@ -78,7 +78,7 @@ class SystemPromptService:
 
         Raises:
             ValidationFailed: The name or the content can't be a prompt's.
-            PromptNotFound: There is none, or what has the name is no regular file.
+            PromptNotFound: It does not exist, or is not a regular file.
             StorageFull: The disk is full; the old text is intact.
         """
         validate_filename(filename)
@@ -92,7 +92,7 @@ class SystemPromptService:
 
         Raises:
             ValidationFailed: No prompt may have this name.
-            PromptNotFound: There is none, or what has the name is no regular file.
+            PromptNotFound: It does not exist, or is not a regular file.
         """
         validate_filename(filename)
         with _prompt_required(filename):
@@ -119,7 +119,7 @@ def _read(documents: DocumentReader, filename: str) -> Prompt:
 
 @contextmanager
 def _prompt_required(filename: str) -> Iterator[None]:
-    """Raise ``PromptNotFound`` where there is no such document, or none that can be read."""
+    """Raise ``PromptNotFound`` if the document does not exist or can't be read."""
     try:
         yield
     except FileNotFoundError as error:

@@ -58,7 +58,7 @@ class OllamaClient(ollama.Client):
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that making a connection may take.
+        connect_timeout: The timeout of connecting, in seconds.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class OllamaClient(ollama.Client):
         """Return the models that can chat. One whose details fail is left out.
 
         Raises:
-            ModelError: The list can't be had, or nothing in it can be shown.
+            ModelError: The list can't be loaded, or has no valid entry.
         """
         with typed_errors(self.public_host):
             tags = tags_from(self.list())
@@ -127,7 +127,7 @@ class OllamaClient(ollama.Client):
         Args:
             model: The model's name.
             messages: The conversation, oldest first.
-            tools: What the model may call.
+            tools: The tools that the model may call.
             think: Whether and how hard to reason; None leaves it to the server.
             context_window: Tokens of context to reserve (``num_ctx``).
             more: Other keys of the request: ``options``, ``format``, ``keep_alive``, ...
@@ -179,7 +179,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that making a connection may take.
+        connect_timeout: The timeout of connecting, in seconds.
         stream_transport: Connections to share for chat; its owner closes it.
     """
 
@@ -221,7 +221,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
         """Return the models that can chat. One whose details fail is left out.
 
         Raises:
-            ModelError: The list can't be had, or nothing in it can be shown.
+            ModelError: The list can't be loaded, or has no valid entry.
         """
         return await ModelInventory(self).list()
 
@@ -241,7 +241,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
             return tags_from(await self.list())
 
     async def fetch_details(self, name: str) -> ModelDetails:
-        """Return what the server shows of a model (for ``ModelInventory``)."""
+        """Return the server's details of a model (for ``ModelInventory``)."""
         return details_from(await self.show_model_details(name))
 
     async def chat_stream(

@@ -103,7 +103,7 @@ def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | No
 
 
 def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
-    """Return the error for what can't be done with the request; None if it is not that."""
+    """Return the error for an unsupported request; None for other errors."""
     if "does not support thinking" in text:
         return ThinkingNotSupported(text, field="think", **facts)
     if "does not support tools" in text:

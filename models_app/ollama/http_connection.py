@@ -41,7 +41,7 @@ class HttpConnection(asyncio.Protocol):
     Attributes:
         status: The answer's status; 0 until its head is there.
         is_complete: Whether the answer's body has ended; True also before the first request.
-        received_any: Whether any byte of the answer came.
+        received_any: Whether any byte of the response was received.
         on_body: Buffers a piece of the body. The parser calls it for every token, so it is the
             list's own method; likewise ``on_header``.
     """
@@ -134,8 +134,8 @@ class HttpConnection(asyncio.Protocol):
     async def send_body(self, pieces: Iterable[bytes]) -> None:
         """Send a large body after its head, each piece once the one before has nearly left.
 
-        An answer that comes before the end is one that does not need the rest. A failure is left
-        to ``head``.
+        If the response arrives before the end, the rest is not sent. A failure is reported by
+        ``head``.
         """
         self._is_sending = True
         for piece in pieces:
@@ -177,7 +177,7 @@ class HttpConnection(asyncio.Protocol):
         Call it once ``readable`` is done.
 
         Raises:
-            HttpError: The rest will not arrive; what arrived before was returned first.
+            HttpError: The rest will not arrive; everything before was returned.
         """
         pieces = self._pieces
         if not pieces:
@@ -197,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
         """Call ``callback`` when data arrives, for the rest of this answer (docs/decisions/0019).
 
         It may call ``read_available``, and returns False to wake the waiter of ``readable``, which
-        may then find nothing to read. The end of the answer always wakes the waiter.
+        may then find nothing to read. The end of the response always wakes the waiter.
         """
         self._data_callback = callback
 
@@ -266,11 +266,11 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def pause_writing(self) -> None:
-        """Have ``send_body`` wait."""
+        """Pause ``send_body``."""
         self._may_write = False
 
     def resume_writing(self) -> None:
-        """Have ``send_body`` go on; who waits for the answer sleeps on."""
+        """Resume ``send_body``, without waking a task that waits for the response."""
         self._may_write = True
         if self._is_sending:
             self._wake()
@@ -322,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def _check_silence(self) -> None:
-        """Fail if nothing arrived in time. One timer serves many pieces and many answers."""
+        """Fail if nothing arrived in time. One timer serves many chunks and responses."""
         self._timer = None
         if self.is_complete:
             return

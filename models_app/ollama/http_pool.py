@@ -14,8 +14,8 @@ class HttpPool:
         host: The server's name or address.
         port: Its port.
         secure: Whether to use TLS.
-        connect_timeout: Seconds that connecting may take.
-        keep_seconds: How long an unused connection is kept.
+        connect_timeout: The timeout of connecting, in seconds.
+        keep_seconds: How long an idle connection is kept.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class HttpPool:
         Args:
             request: The request.
             silence_timeout: Seconds without a byte after which the answer counts as lost.
-            rest: What of the request is sent piece by piece; iterated once for each connection.
+            rest: The rest of the request, sent chunk by chunk; iterated once per connection.
 
         Raises:
             OSError: No connection could be made.
@@ -103,7 +103,7 @@ class HttpPool:
         return None
 
     def _tidy(self) -> None:
-        """Close what was not used for so long. One timer serves all that wait."""
+        """Close connections that were idle too long. One timer serves all."""
         self._tidying = None
         loop = asyncio.get_running_loop()
         while self._idle:

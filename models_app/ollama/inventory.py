@@ -1,4 +1,4 @@
-"""Caches which models an Ollama server has and what they can do."""
+"""Caches an Ollama server's models and their capabilities."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The model's name.
-        digest: What the name stands for now.
+        digest: The digest of the model that the name refers to.
         size: Its bytes on disk.
         modified_at: When it was pulled or made, in seconds since 1970; None if unknown.
     """
@@ -39,8 +39,8 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     """A model's details (``POST /api/show``).
 
-    ``capabilities`` are taken from here and never from the list, which misses those that only the
-    chat template of a model file has.
+    ``capabilities`` are read from here and never from the list, which lacks those that only the
+    model's chat template has.
     """
 
     format: str = ""
@@ -188,7 +188,7 @@ class ModelInventory:
     async def _once(self, key: str, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Send a request, or wait for the same one that is in progress already.
 
-        It goes on when its first caller is cancelled: others may wait for it.
+        It continues if its first caller is cancelled, because others may wait for it.
         """
         task: asyncio.Task[_T] | None = self._asking.get(key)
         if task is None:

@@ -51,7 +51,7 @@ class OllamaLanguageModel:
     Args:
         host: The server's URL; may hold credentials.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that making a connection may take.
+        connect_timeout: The timeout of connecting, in seconds.
         call_headers: Returns further headers of a model call; None for none.
     """
 
@@ -217,7 +217,7 @@ class _SinkFeeder:
     """Passes arriving deltas to a request's sink, and keeps a batch that the sink refuses.
 
     Attributes:
-        has_leftover: Whether there is such a batch, or an error; it comes before newer data.
+        has_leftover: Whether there is such a batch, or an error, which precedes newer data.
     """
 
     __slots__ = ("_batch", "_error", "_parser", "_read", "_sink", "has_leftover")

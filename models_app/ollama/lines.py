@@ -1,4 +1,4 @@
-"""Splits what comes over the network into whole lines."""
+"""Splits network data into lines."""
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
@@ -17,7 +17,7 @@ class LineSplitter:
         self.held_bytes = 0
 
     def push(self, data: bytes) -> bytes:
-        """Return the whole lines that this read completes (one block, or nothing)."""
+        """Return the lines completed by this read, as one block; empty without any."""
         cut = data.rfind(b"\n") + 1
         if not cut:
             if data:

@@ -1,4 +1,4 @@
-"""Opens a transport where a client needs one: connections belong to the event loop they are on."""
+"""Opens a transport per event loop, because connections belong to an event loop."""
 
 import asyncio
 from collections.abc import Callable

@@ -38,8 +38,8 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
 
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
-        silence_timeout: Seconds that an answer may take.
-        connect_timeout: Seconds that making a connection may take.
+        silence_timeout: The timeout of an answer, in seconds.
+        connect_timeout: The timeout of connecting, in seconds.
         observer: Sees the calls of ``structured_response``; None logs them.
         call_headers: Returns further headers of a model call; None for none.
     """
@@ -90,7 +90,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         think: Think | None = False,
         **more: Any,
     ) -> Any:
-        """Chat as the library does, but raise where it would truncate silently.
+        """Chat like the library, but raise an error instead of truncating silently.
 
         Reasoning is off by default.
 
@@ -130,7 +130,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         Args:
             model: The model's name.
             messages: The conversation, oldest first.
-            format: What the answer must be.
+            format: The required format of the answer.
             options: Sampling options, ``num_ctx`` among them.
             attempts: How often to ask until an answer fits.
             purpose: The purpose of the call, for the observer.
@@ -193,5 +193,5 @@ def _require_room(response: ollama.ChatResponse, options: Mapping[str, Any]) -> 
 
 @lru_cache(maxsize=64)
 def _schema_of(form: type[BaseModel]) -> Mapping[str, Any]:
-    """Return a form's JSON schema; making it takes longer than sending it."""
+    """Return a form's JSON schema, cached because making it takes longer than sending it."""
     return form.model_json_schema()

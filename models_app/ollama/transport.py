@@ -1,4 +1,4 @@
-"""Sends chat requests to Ollama over pooled connections; replies come by whole network reads.
+"""Sends chat requests to Ollama over pooled connections; responses are read in whole network reads.
 
 httpx, which the ollama library is built on, costs a millisecond before the first token and most
 of the processor time after it; so chat goes this way, and the library does the rest
@@ -41,8 +41,8 @@ class OllamaTransport:
     Args:
         host: The server's address.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that making a connection may take.
-        authorization: An ``Authorization`` header, where the host has no credentials of its own.
+        connect_timeout: The timeout of connecting, in seconds.
+        authorization: An ``Authorization`` header, if the host has no credentials of its own.
         call_headers: Returns further headers of a chat request; None for none.
     """
 
@@ -156,7 +156,7 @@ class OllamaTransport:
 
 
 class Reply:
-    """The body of one answer, as it comes in.
+    """The body of one response, as it arrives.
 
     Attributes:
         readable: ``HttpConnection.readable`` itself: every token waits for it.

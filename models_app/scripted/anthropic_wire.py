@@ -88,7 +88,7 @@ def find_model(name: Any) -> ModelCard:
     """Return the model of this name.
 
     Raises:
-        Refused: There is none.
+        Refused: It does not exist.
     """
     card = find_vendor_card("anthropic", name) if isinstance(name, str) else None
     if card is None:
@@ -129,7 +129,7 @@ class AnthropicReply:
         self._called = False
 
     def frames(self, chunk: Chunk) -> Iterator[bytes]:
-        """Yield the events of a chunk; a tool call's arguments come in fragments."""
+        """Yield the events of a chunk; a tool call's arguments are sent in fragments."""
         match chunk:
             case TextChunk(text):
                 block: dict[str, Any] = {"type": "text", "text": ""}

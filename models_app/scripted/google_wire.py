@@ -1,6 +1,6 @@
 """Speaks Google's Gemini API: parts of text, thought and function calls, in SSE.
 
-Function calls have no ids here and their arguments come whole, as from the real service.
+Function calls have no ids and complete arguments, as from the real service.
 """
 
 import secrets
@@ -72,7 +72,7 @@ def find_model(name: str) -> ModelCard:
     """Return the model of this name.
 
     Raises:
-        Refused: There is none.
+        Refused: It does not exist.
     """
     card = find_vendor_card("google", name)
     if card is None:
@@ -112,7 +112,7 @@ class GoogleReply:
         self._id = secrets.token_hex(8)
 
     def frames(self, chunk: Chunk) -> Iterator[bytes]:
-        """Yield one event for each chunk; calls come whole."""
+        """Yield one event for each chunk; calls are complete."""
         yield self._event({"content": {"parts": [_part(chunk)], "role": "model"}, "index": 0})
 
     def closing(self, completion_tokens: int) -> bytes:

@@ -182,7 +182,7 @@ def _require_small(size: int) -> None:
 
 
 def _number(schema: Schema, *, whole: bool) -> float:
-    """Return 1 or what comes close to it within the bounds."""
+    """Return 1, or the closest number within the bounds."""
     step = schema.get("multipleOf", 1 if whole else None)
     low = max(schema.get("minimum", -1e15), schema.get("exclusiveMinimum", -1e15))
     high = min(schema.get("maximum", 1e15), schema.get("exclusiveMaximum", 1e15))

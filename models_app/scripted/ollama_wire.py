@@ -45,7 +45,7 @@ def read_json(raw: bytes) -> dict[str, Any]:
     """Return the request's body as an object.
 
     Raises:
-        Refused: It is none.
+        Refused: It is not JSON.
     """
     if not raw:
         raise Refused(400, "missing request body")

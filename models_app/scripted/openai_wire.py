@@ -47,7 +47,7 @@ def read_json(raw: bytes) -> dict[str, Any]:
     """Return the request's body as an object.
 
     Raises:
-        Refused: It is none.
+        Refused: It is not JSON.
     """
     try:
         body = msgspec.json.decode(raw)
@@ -101,7 +101,7 @@ def find_model(name: Any, *, vendor: str = "openai") -> ModelCard:
     """Return the model of this name.
 
     Raises:
-        Refused: There is none.
+        Refused: It does not exist.
     """
     if not isinstance(name, str) or not name:
         raise Refused(400, "model is required")
@@ -180,7 +180,7 @@ class OpenAIReply:
         self._reasoning = "reasoning_content" if deepseek else "reasoning"
 
     def frames(self, chunk: Chunk) -> Iterator[bytes]:
-        """Yield one event for a text; a tool call's name and arguments come progressively."""
+        """Yield one event for a text; a tool call's name and arguments are sent in pieces."""
         index = chunk.message_index
         match chunk:
             case TextChunk(text):

@@ -11,7 +11,7 @@ _FROM_URLS = str.maketrans("-_", "+/")
 
 
 def with_files(text: str, encoded: Iterable[str]) -> str:
-    """Return a message's text with a line for each file that came with it in base64.
+    """Return a message's text with a line for each of its base64-encoded files.
 
     A data URL counts, too: ``data:image/png;base64,...``.
 

@@ -102,7 +102,7 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 class BrokenLine(msgspec.Struct, frozen=True):
-    """A line that is no JSON; the stream goes on after it."""
+    """A line that is not JSON, after which the stream continues."""
 
 
 class ErrorLine(msgspec.Struct, frozen=True):
@@ -134,8 +134,8 @@ class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):
         mode: Which rule made it.
         steps: Chunks and faults in the order in which they happen.
         status: An HTTP error status to refuse the request with, before the first byte.
-        retry_after: What the refusal says in ``Retry-After``, in seconds.
-        words_per_second: The pace, where the block sets one; 0 is unpaced.
+        retry_after: The seconds in ``Retry-After`` of the refusal.
+        words_per_second: The pace, if the block sets one; 0 is unpaced.
     """
 
     mode: Literal["fallback", "instruction", "format"]
@@ -214,7 +214,7 @@ def plan_reply(
         think: Whether thinking was asked for.
         format: ``"json"`` or a JSON schema; the answer is then always a valid object, whatever
             the messages hold.
-        script: What to answer, instead of what the messages say.
+        script: The script to use instead of one in the messages.
 
     Raises:
         ValueError: No object can satisfy the schema.
@@ -246,7 +246,7 @@ def read_script(block: Mapping[str, Any]) -> Instruction:
     """Return a script from the content of a block.
 
     Raises:
-        ValueError: It is none; the message says why.
+        ValueError: It is not a script; the message says why.
     """
     return convert_to(block, Instruction)
 
@@ -270,7 +270,7 @@ def chunk_words(text: str) -> list[str]:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Return how many tokens the scripted models say that so many characters are (4 each)."""
+    """Return the number of tokens that scripted models report for characters (4 each)."""
     return -(-characters // 4)
 
 

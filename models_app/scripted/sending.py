@@ -103,7 +103,7 @@ async def whole(
     pace: Pace,
     error_body: ErrorBody,
 ) -> web.StreamResponse:
-    """Answer in one body, after the time that streaming it would take."""
+    """Send the answer as one body, after the time that streaming it would take."""
     chunks: list[Chunk] = []
     broken = False
     for step in plan.steps:

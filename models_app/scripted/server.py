@@ -116,7 +116,7 @@ class ScriptedModelServer:
         self._runner = runner
 
     async def stop(self) -> None:
-        """Stop at once: replies in progress are cut off. Does nothing when not running."""
+        """Stop immediately; replies in progress are cut off. Does nothing if not running."""
         runner, self._runner = self._runner, None
         if runner is None:
             return

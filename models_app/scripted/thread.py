@@ -8,7 +8,7 @@ from models_app.scripted.server import ScriptedModelServer
 
 
 class ScriptedModelThread:
-    """Serves scripted models beside whatever event loops the program has.
+    """Serves scripted models in a thread, independent of the program's event loops.
 
     Attributes:
         server: The server; start and stop it here.

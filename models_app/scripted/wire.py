@@ -24,7 +24,7 @@ from models_app.scripted.replies import (
 class Refused(Exception):
     """The request gets no reply but an error: HTTP ``status`` and the server's words.
 
-    ``retry_after`` is how many seconds to wait, where the server says so.
+    ``retry_after`` is the number of seconds to wait, if set.
     """
 
     def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
@@ -41,7 +41,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         card: The model.
         name: The model's name as the client wrote it.
         messages: The conversation, oldest first.
-        stream: Whether the reply comes in pieces.
+        stream: Whether the reply is streamed.
         think: Whether thinking was asked for.
         format: ``"json"``, a JSON schema, or None.
         context_window: The most tokens the request may have; None is unlimited.
@@ -65,7 +65,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         return estimate_tokens(sum(len(said.text) for said in self.messages))
 
     def plan(self, script: Instruction | None = None) -> ReplyPlan:
-        """Return the reply to this request: to a script, or to what its messages say.
+        """Return the reply to this request, from a script or its messages.
 
         Raises:
             Refused: No object can satisfy the requested schema.

@@ -1,4 +1,4 @@
-"""Remembers which models reject answer schemas; they get the schema in words instead."""
+"""Remembers which models reject answer schemas, and get the schema in the prompt only."""
 
 import time
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class AnswerSchemas:
         self._refusing.set(model, True)
 
     def warning(self, model: str) -> Warned:
-        """Return what whoever waits for the answer should know."""
+        """Return the warning for the caller."""
         return Warned(
             f"'{self._vendor}' takes no JSON schema for answers of {model}. It was asked for JSON "
             "in words, and its answer may not fit the schema."
@@ -56,5 +56,5 @@ def may_be_about_schema(error: ModelError) -> bool:
 
 
 def without_schema(request: ModelRequest) -> ModelRequest:
-    """Return the request for an answer whose form only its prompt tells."""
+    """Return the request without an answer schema, which is then only in the prompt."""
     return msgspec.structs.replace(request, answer_schema=None)

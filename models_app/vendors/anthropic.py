@@ -48,7 +48,7 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
         return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the effort, and the budget where the request has one."""
+        """Return the effort, and the budget if the request has one."""
         settings: dict[str, Any] = {"thinking": think}
         if budget := thinking_budget(think, options):
             settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}

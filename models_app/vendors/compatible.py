@@ -34,7 +34,7 @@ class CompatibleServer(Vendor, frozen=True, kw_only=True):
         return {"extra_body": samplers} if samplers else {}
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the effort; servers disagree on how to say no, and some refuse the parameter."""
+        """Return the effort; servers differ in how to disable it, and some refuse the parameter."""
         if not think:
             return {}
         return {"openai_reasoning_effort": "medium" if think is True else str(think)}

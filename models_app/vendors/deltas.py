@@ -45,7 +45,7 @@ class DeltaReader:
         self._indices: dict[int, int] = {}
 
     def read(self, event: ModelResponseStreamEvent) -> Delta | None:
-        """Return the delta of an event, or None if it adds nothing."""
+        """Return the delta of an event; None if it is empty."""
         match event:
             case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 delta: Delta | None = TextDelta(text) if text else None

@@ -108,7 +108,7 @@ def error_from_refusal(
         words: The answer's message, with keys redacted.
         model: The requested model; None for a request that names none.
         status: The HTTP status, if there was one.
-        fault: The kind of error, where it is known better than from the status.
+        fault: The kind of error, if known better than from the status.
         retry_after: Seconds to wait before a retry, if stated.
     """
     name = vendor.name
@@ -141,7 +141,7 @@ def error_from_refusal(
 
 
 def _told_by_words(fault: Fault, text: str) -> Fault:
-    """Return what of a request the words of its refusal name."""
+    """Return the part of a request that the message of its refusal names."""
     if fault in ("request", "model") and _ABOUT_FILES.search(text):
         return "files"
     if fault == "request" and _ABOUT_TOOLS.search(text):

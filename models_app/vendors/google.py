@@ -31,7 +31,7 @@ class Google(Vendor, frozen=True, kw_only=True):
         return {} if key is None else {"x-goog-api-key": key}
 
     def facts(self, item: Mapping[str, Any]) -> ModelFacts:
-        """Return what the model can generate, whether it thinks, and its longest input."""
+        """Return the model's output types, whether it thinks, and its longest input."""
         context_length = item.get("inputTokenLimit")
         stated = item.get("supportedGenerationMethods")
         methods = [it for it in stated if isinstance(it, str)] if isinstance(stated, list) else []
@@ -45,7 +45,7 @@ class Google(Vendor, frozen=True, kw_only=True):
         return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the budget where the request has one, else the effort."""
+        """Return the budget if the request has one, else the effort."""
         if budget := thinking_budget(think, options):
             config = {"include_thoughts": True, "thinking_budget": budget}
             return {"google_thinking_config": config}

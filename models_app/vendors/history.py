@@ -55,11 +55,11 @@ def model_messages(
 ) -> list[ModelMessage]:
     """Return the conversation, oldest first, as a request to one vendor holds it.
 
-    Of attachments those are sent that are among ``files``; what a tool returned follows its result
-    as if the user had sent it, because most vendors take nothing but text in results.
+    Attachments are sent if they are in ``files``. Files of a tool's result follow it as a user
+    message, because most vendors accept only text in results.
 
-    Reasoning is left out, except the vendor's own in the running round of tool calls, which it
-    requires to go on.
+    Reasoning is left out, except the vendor's own in the current round of tool calls, which it
+    requires to continue.
     """
     history = _History(vendor, files)
     last_user = max(

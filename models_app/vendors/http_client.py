@@ -72,7 +72,7 @@ def open_client(
     Args:
         vendor: The vendor.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that connecting may take.
+        connect_timeout: The timeout of connecting, in seconds.
         call_headers: Returns further headers of a model call; None for none.
     """
 

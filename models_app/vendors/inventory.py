@@ -1,4 +1,4 @@
-"""Caches which models a vendor has and what they can do. Uses plain HTTP, without an SDK.
+"""Caches a vendor's models and their capabilities. Uses plain HTTP, without an SDK.
 
 OpenRouter, Google and Anthropic state a model's context length and capabilities; OpenAI and most
 compatible servers list names alone, and then every capability is assumed.
@@ -158,7 +158,7 @@ class VendorInventory:
 
 
 def unknown(vendor: Vendor, model: str) -> ModelInfo:
-    """Return the facts about a model that the vendor states nothing about: it may do anything."""
+    """Return the metadata of a model that the vendor does not describe: everything is allowed."""
     return ModelInfo(
         name=f"{vendor.name}:{model}",
         size_mb=0.0,
@@ -191,7 +191,7 @@ def _info(vendor: Vendor, item: Any) -> ModelInfo | None:
 
 
 def _modified_at(item: Mapping[str, Any]) -> int | None:
-    """Return when a model came to be, which the list may say as a number or, Anthropic, as text."""
+    """Return the creation time of a model, which is a number in the list, or text for Anthropic."""
     created = item.get("created")
     if created is None:
         try:

@@ -53,7 +53,7 @@ class VendorLanguageModel:
     Args:
         vendor: The vendor.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that connecting may take.
+        connect_timeout: The timeout of connecting, in seconds.
         key_of: Looks up the value of a key's variable; in the environment by default.
         call_headers: Returns further headers of a model call; None for none.
     """
@@ -83,8 +83,8 @@ class VendorLanguageModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield batches of deltas.
 
-        A request that fails before its first delta is retried (``Retrying``). One whose answer
-        schema is refused is sent without it (``Warned``): its prompt has to tell the form, too.
+        A request that fails before its first delta is retried (``Retrying``). If its answer schema
+        is refused, it is sent without (``Warned``): the prompt must describe the format, too.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.

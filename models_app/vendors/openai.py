@@ -51,7 +51,7 @@ def open_sdk(
         vendor: The server to connect to.
         key: The API key.
         http_client: The connections to use.
-        with_account: Whether to send the organization and project that the SDK takes from the
+        with_account: Whether to send the organization and project that the SDK reads from the
             environment; other servers must not learn them.
     """
     from openai import AsyncOpenAI, Omit  # noqa: PLC0415 - a second of imports
@@ -69,7 +69,7 @@ def open_sdk(
 def chat_model(
     name: str, provider: "Provider[AsyncOpenAI]", *, is_openais: bool
 ) -> "OpenAIChatModel":
-    """Return pydantic-ai's model for a name; OpenAI's own take other parameters than the rest."""
+    """Return pydantic-ai's model for a name; OpenAI's own models have other parameters."""
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - a second of imports
     from pydantic_ai.profiles import merge_profile  # noqa: PLC0415
     from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415

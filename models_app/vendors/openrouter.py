@@ -24,7 +24,7 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
     key_variables: tuple[str, ...] = ("OPENROUTER_API_KEY",)
 
     def facts(self, item: Mapping[str, Any]) -> ModelFacts:
-        """Return what the model generates, what it supports, and its context length."""
+        """Return the model's output types, supported features, and context length."""
         stated = item.get("supported_parameters")
         supported = stated if isinstance(stated, list) else []
         architecture = item.get("architecture")
@@ -45,7 +45,7 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
         return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the budget where the request has one, else the effort."""
+        """Return the budget if the request has one, else the effort."""
         if budget := thinking_budget(think, options):
             return {"openrouter_reasoning": {"enabled": True, "max_tokens": budget}}
         return {"thinking": think}

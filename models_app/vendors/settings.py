@@ -15,7 +15,7 @@ _EFFORTS = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 
 
 def common_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that every vendor takes."""
+    """Return the settings that all vendors accept."""
     settings = options_named(_COMMON, options)
     if (max_tokens := _max_tokens(options)) is not None:
         settings["max_tokens"] = max_tokens
@@ -32,8 +32,8 @@ def options_named(names: Sequence[str], options: Mapping[str, Any]) -> dict[str,
 def effective_think(request: "ModelRequest") -> "Think | str | None":
     """Return whether to think, and with which effort; None leaves it to the vendor.
 
-    ``reasoning_effort`` is the effort where the request asks for thinking without one, and turns
-    thinking on where the request says nothing.
+    ``reasoning_effort`` is the effort if the request enables thinking without one, and enables
+    thinking if the request does not set it.
     """
     effort = request.options.get("reasoning_effort")
     if effort in _EFFORTS and request.think in (True, None):
@@ -44,7 +44,7 @@ def effective_think(request: "ModelRequest") -> "Think | str | None":
 
 
 def thinking_budget(think: bool | str, options: Mapping[str, Any]) -> int | None:
-    """Return the tokens that thinking may take; None where it is off or has no budget."""
+    """Return the budget of thinking in tokens; None if it is off or has no budget."""
     budget = options.get("thinking_budget")
     return budget if think and isinstance(budget, int) and budget > 0 else None
 

@@ -1,8 +1,8 @@
 """Finds vendors' signatures in the tool calls of a history. Pure.
 
-Anthropic and Google refuse to go on from a model's calls without the signed thinking that led to
-them. It is kept in the call's ``extra``, hence in the session's file, so that another process can
-resume the turn.
+Anthropic and Google refuse to continue after tool calls without the signed thinking before them. It
+is stored in the call's ``extra``, and so in the session's file, so that another process can resume
+the turn.
 """
 
 from collections.abc import Mapping, Sequence

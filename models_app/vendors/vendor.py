@@ -102,7 +102,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sampling settings that this provider takes beside the common ones."""
+        """Return the sampling settings of this provider in addition to the common ones."""
         return {}
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return host in {"localhost", "::1"} or host.startswith("127.")
 
     def key(self, look_up: KeyLookup = os.environ.get) -> str | None:
-        """Return the key, or None where none is set."""
+        """Return the key; None if none is set."""
         for variable in self.key_variables:
             if value := (look_up(variable) or "").strip():
                 return value
@@ -140,7 +140,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return not self.key_variables or self.key(look_up) is not None
 
     def require_key(self, look_up: KeyLookup = os.environ.get) -> str | None:
-        """Return the key; None where none is needed.
+        """Return the key; None if none is needed.
 
         Raises:
             Unauthorized: No key is set, or it has characters that no header can hold; the message
