@@ -1,4 +1,4 @@
-"""Turns every exception and every bare error response into the one envelope."""
+"""Converts exceptions and plain error responses to the error envelope."""
 
 import json
 import logging
@@ -38,7 +38,7 @@ _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
 
 
 def install_error_handlers(api: NinjaAPI) -> None:
-    """Make every exception that leaves a route an envelope."""
+    """Register handlers that convert every exception raised by a route to the envelope."""
     for kind, handler in _HANDLERS.items():
         api.add_exception_handler(kind, handler)
 
@@ -52,15 +52,15 @@ def error_response(
     details: dict[str, Any] | None = None,
     path: str = "",
 ) -> HttpResponse:
-    """Return the envelope as a response; the status is the code's unless given.
+    """Return an error response with the envelope as its body.
 
     Args:
         code: The error's code.
-        message: The sentence for people.
-        status: The status, if it is not the code's.
+        message: The human-readable message.
+        status: The HTTP status; by default the one of ``code``.
         retryable: Whether the same request may succeed later.
-        details: The facts for programs.
-        path: Where the error is answered: below ``/v1`` it has OpenAI's shape.
+        details: Machine-readable details.
+        path: The request path; errors below ``/v1`` have OpenAI's format.
     """
     if speaks_openai(path):
         answer = error_answer(code, message, status=status, retryable=retryable, details=details)
@@ -84,14 +84,14 @@ def error_response(
 
 
 def plain_error(status: int, message: str | None = None, *, path: str = "") -> HttpResponse:
-    """Return the envelope for a status of which nothing more is known."""
+    """Return an error response with the default code and message of a status."""
     fallback = _PLAIN_ERRORS[500] if status >= 500 else _PLAIN_ERRORS[400]
     code, default_message = _PLAIN_ERRORS.get(status, fallback)
     return error_response(code, message or default_message, status=status, path=path)
 
 
 def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -> HttpResponse:
-    """Return 405 with the methods that are allowed, in the envelope and in ``Allow``."""
+    """Return a 405 response with the allowed methods in the envelope and in ``Allow``."""
     methods = sorted(allowed)
     response = error_response(
         "METHOD_NOT_ALLOWED",
@@ -106,7 +106,7 @@ def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -
 
 
 def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer an error of the domain with its own code and message."""
+    """Return the response to a domain error, with its code and message."""
     response = error_response(
         error.code,
         error.message,
@@ -116,14 +116,14 @@ def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
     )
     if response.status_code >= 500:
         logger.warning("%s: %s", error.code, error.message)
-        # private: HttpResponse._has_been_logged. Django would log the status alone, as an error of
-        # this server's.
+        # private: HttpResponse._has_been_logged. Django would log the status again, as a server
+        # error without the code.
         vars(response)["_has_been_logged"] = True
     return response
 
 
 def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer a request whose parameters or body have the wrong shape or value."""
+    """Return the response to a request with invalid parameters or an invalid body."""
     errors = [
         {"field": field_of(item["loc"]), "message": _sentence(item), "type": item["type"]}
         for item in error.errors
@@ -140,25 +140,25 @@ def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer what Ninja itself refuses: above all a body that can't be parsed."""
+    """Return the response to a request that Ninja rejects, such as an unparsable body."""
     if isinstance(error.__cause__, MochiError):
         return on_mochi_error(request, error.__cause__)
     return plain_error(error.status_code, error.message, path=request.path_info)
 
 
 def on_not_found(request: HttpRequest, _error: Any) -> HttpResponse:
-    """Answer Django's own not-found exception."""
+    """Return the response to Django's ``Http404``."""
     return plain_error(404, path=request.path_info)
 
 
 def on_suspicious_operation(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer a request that Django itself finds malformed."""
+    """Return the response to a request that Django rejects as malformed."""
     logger.warning("suspicious request: %s", error)
     return plain_error(400, path=request.path_info)
 
 
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer a disk that is full or read-only, wherever that showed, with the error for it."""
+    """Return a storage error for a full or read-only disk, else ``INTERNAL_ERROR``."""
     try:
         raise_if_unwritable(error)
     except StorageError as storage_error:
@@ -168,7 +168,7 @@ def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Answer a bug: the traceback goes to the log, and nothing of it to the client."""
+    """Log the traceback of an unexpected exception; return a response without its details."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     return plain_error(500, path=request.path_info)
 
@@ -185,11 +185,11 @@ _HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
 
 
 def field_of(loc: Iterable[str | int]) -> str:
-    """Return the dotted path of a field, as the caller sees it.
+    """Return the dotted path of a field in the request.
 
-    Ninja puts where it was sent in front (``body``, ``query``, ...), and for a body the name of
-    the route's parameter too: ``("body", "payload", "options", "seed")`` is ``options.seed``.
-    Pydantic adds ``[key]`` where the key itself is wrong.
+    Ninja prepends the source (``body``, ``query``, ...), and for a body also the name of the
+    route's parameter: ``("body", "payload", "options", "seed")`` becomes ``options.seed``.
+    Pydantic appends ``[key]`` if the key itself is invalid.
     """
     source, *path = loc
     if source in {"body", "form"}:
@@ -218,7 +218,7 @@ def server_error_view(request: HttpRequest) -> HttpResponse:
 
 
 async def unknown_path_view(request: HttpRequest) -> HttpResponse:
-    """Answer every path that is no route: the last entry of the URL configuration."""
+    """Return 404 for a path without a route: the last entry of the URL configuration."""
     return plain_error(404, path=request.path_info)
 
 

@@ -11,15 +11,15 @@ INTERNAL_ERROR = "Something went wrong in this server. Its log says what."
 
 
 def headers_too_large(limit: int) -> str:
-    """Return the message for headers of more bytes than the limit."""
+    """Return the message for request headers that exceed ``limit`` bytes."""
     return f"The request's headers are larger than {limit} bytes."
 
 
 def body_too_large(limit: int, variable: str = "MOCHI_MAX_BODY_BYTES") -> str:
-    """Return the message for a body of more bytes than the limit, which a variable sets."""
+    """Return the message for a body that exceeds ``limit`` bytes, set by ``variable``."""
     return f"The request's body is larger than {limit} bytes ({variable})."
 
 
 def body_too_slow(seconds: float) -> str:
-    """Return the message for a body that takes longer than this."""
+    """Return the message for a request body that takes longer than ``seconds`` to arrive."""
     return f"The request's body took longer than {seconds:g} seconds."

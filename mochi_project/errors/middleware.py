@@ -1,7 +1,7 @@
-"""Converts errors of Ninja and Django to the envelope, and waits for streams.
+"""Converts errors of Ninja and Django to the envelope, and waits for streams to begin.
 
-A stream that has yet to begin may still turn out to be an error. It is waited for here, with Ninja
-and most of Django behind it: they are done while the model is asked (docs/decisions/0095).
+A stream that has not begun can still fail with an error response. The innermost middleware waits
+for it, so that Ninja and most of Django finish during the model request (docs/decisions/0095).
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,15 +19,15 @@ GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 @async_only_middleware
 def envelope_middleware(get_response: GetResponse) -> GetResponse:
-    """Let a POST without a body mean ``{}``, and put every bare error response into the envelope.
+    """Treat an empty POST body as ``{}``, and put plain error responses into the envelope.
 
     An async function and not a class with hooks: Django runs hooks in a thread.
     """
 
     async def middleware(request: HttpRequest) -> HttpResponseBase:
         if request.method == "POST" and not request.body:
-            # private: HttpRequest._body. Ninja doesn't parse an empty body at all, so that no
-            # parser could say what it means.
+            # private: HttpRequest._body. Ninja doesn't call the parser for an empty body, so the
+            # parser can't supply a default.
             request._body = b"{}"  # noqa: SLF001
         response = await get_response(request)
         if hasattr(response, "ready"):

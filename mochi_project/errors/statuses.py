@@ -1,12 +1,12 @@
 """Maps error codes to HTTP statuses, and builds the one error envelope.
 
-Nothing here knows Django or Ninja: ``handlers.py`` turns exceptions into responses with it.
+This module does not depend on Django or Ninja; ``handlers.py`` converts exceptions to responses.
 """
 
 from typing import Any
 
 ERROR_HEADER = "x-mochi-error"
-"""The code of an error whose body is not the envelope, but a sentence."""
+"""The response header with the error code when the body is plain text, not the envelope."""
 
 STATUS_OF_CODE: dict[str, int] = {
     "VALIDATION_ERROR": 422,
@@ -79,7 +79,7 @@ STATUS_OF_CODE: dict[str, int] = {
 }
 
 
-# Seconds after which it makes sense to try again; sent as ``Retry-After``.
+# Seconds before a retry; sent as ``Retry-After``.
 RETRY_AFTER_OF_CODE: dict[str, int] = {
     "SESSION_BUSY": 1,
     "TOO_MANY_TURNS": 5,
@@ -94,7 +94,7 @@ RETRY_AFTER_OF_CODE: dict[str, int] = {
 def envelope(
     code: str, message: str, *, retryable: bool = False, details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the body of an error answer (docs/events.md)."""
+    """Return the body of an error response (docs/events.md)."""
     return {
         "error": {
             "code": code,

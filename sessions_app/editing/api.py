@@ -24,9 +24,9 @@ router = Router(tags=["sessions"])
     response={200: MessagesOut, (404, 422, 500, 503): ENVELOPE},
     summary="Get a session's messages",
     description=(
-        "Oldest first, the system prompt included. An answer that replaced others says how many in "
-        "`variant_count`; with `?variants=true` they are there too, newest first, each as the list "
-        "of its messages."
+        "Oldest first, the system prompt included. `variant_count` is the number of answers that "
+        "an answer replaced; with `?variants=true` these are included, newest first, each as the "
+        "list of its messages."
     ),
     operation_id="list_messages",
 )
@@ -59,7 +59,7 @@ async def list_messages(
 async def edit_message(
     request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
 ) -> HttpResponseBase:
-    """Edit a user message and cut off what came after it."""
+    """Edit a user message and remove all messages after it."""
     services = get_services()
     sessions, attachments = services.sessions, None
     if body.attachments is not None:
@@ -91,10 +91,10 @@ async def edit_message(
     response={200: MessageDeletedOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Delete a message",
     description=(
-        "Removes a message for good, with its variants; what comes before and after stays. A "
-        "model's message that called tools and the results of these calls go together, whichever "
-        "is named. Summaries, which may tell of it, go too and are made again. The system prompt "
-        "has a route of its own. 409 while a turn runs."
+        "Deletes a message permanently, with its variants; all other messages stay. An assistant "
+        "message with tool calls and the results of these calls are deleted together, whichever "
+        "is given. Summaries are deleted and written again, because they may mention the message. "
+        "The system prompt has a route of its own. 409 while a turn runs."
     ),
     operation_id="delete_message",
 )
@@ -104,7 +104,7 @@ async def delete_message(
     message_index: int,
     message_id: Annotated[
         str | None,
-        Query(description="The message that is meant; 409 if another stands at the index"),
+        Query(description="Expected `message_id`; 409 if the index has another message"),
     ] = None,
 ) -> HttpResponseBase:
     """Delete a message, with the calls or results that belong to it."""
@@ -127,10 +127,9 @@ async def delete_message(
     response={200: MessageHiddenOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Hide a message from the model, or show it again",
     description=(
-        "A message that is `hidden` stays in the session and in lists, and models are not sent it: "
-        "neither in requests nor for summaries. A model's message that called tools and the "
-        "results of these calls are hidden together, whichever is named. Doing it twice is doing "
-        "it once. 409 while a turn runs."
+        "A `hidden` message stays in the session and in lists, but is not sent to models, neither "
+        "in requests nor for summaries. An assistant message with tool calls and the results of "
+        "these calls are hidden together, whichever is given. Idempotent. 409 while a turn runs."
     ),
     operation_id="hide_message",
 )
@@ -159,10 +158,10 @@ async def hide_message(
     response={200: VariantOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Choose a variant of the last answer",
     description=(
-        "Makes an answer that was replaced the answer again; the present one becomes a variant. "
+        "Restores a replaced answer; the current answer becomes a variant. "
         "The index is that of the message with the variants. Only the last answer can be "
-        "exchanged, because what follows an older one was said in reply to it: fork the session "
-        "for that. Doing it twice is doing it once."
+        "exchanged, because later messages reply to an older one: fork the session for that. "
+        "Idempotent."
     ),
     operation_id="choose_variant",
 )

@@ -1,6 +1,6 @@
-"""Declares how requests name attachments: by id, or with their bytes in base64.
+"""Declares attachments in requests: an id, or the bytes in base64.
 
-Nothing is decoded here: requests are validated in the event loop.
+Base64 is not decoded here, because requests are validated in the event loop.
 """
 
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from sessions_app.attachments.intake import GivenAttachment, Inline, Reference
 
 _ID = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-_NAME = {"type": ["string", "null"], "description": "What people call it; never a path"}
+_NAME = {"type": ["string", "null"], "description": "Display name; never a path"}
 _FORM = (
     'an id, {"id": ..., "name": ...} or {"data": base64, "name": ...}; '
     "`POST /attachments` answers an id"

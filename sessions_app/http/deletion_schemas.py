@@ -1,4 +1,4 @@
-"""Declares the answer of the route that deletes several sessions."""
+"""Declares the response body of the route that deletes several sessions."""
 
 from typing import Literal
 
@@ -6,22 +6,22 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class DeletionErrorOut(BaseModel):
-    """Why a session is still there."""
+    """The error that prevented the deletion of a session."""
 
     code: str
     message: str
 
 
 class DeletionOut(BaseModel):
-    """The outcome for a session that was to be deleted."""
+    """The result of deleting one session."""
 
     session_id: str
     outcome: Literal["deleted", "not_found", "busy", "failed"]
-    error: DeletionErrorOut | None = Field(description="Why it is still there")
+    error: DeletionErrorOut | None = Field(description="Why it was not deleted")
 
 
 class DeletionsOut(BaseModel):
-    """The outcomes, in the order of the request."""
+    """The results, in the order of the request."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -36,4 +36,4 @@ class DeletionsOut(BaseModel):
     )
 
     results: list[DeletionOut]
-    deleted: int = Field(description="How many this request deleted")
+    deleted: int = Field(description="Number of sessions deleted by this request")

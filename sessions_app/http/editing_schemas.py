@@ -1,4 +1,4 @@
-"""Declares the answers of routes that delete and hide messages."""
+"""Declares the response bodies of the routes that delete and hide messages."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,8 +20,8 @@ class MessageDeletedOut(BaseModel):
     )
 
     session_id: str
-    message_index: int = Field(description="Where the first of them stood")
-    deleted: list[str] = Field(description="Their ids: the message, its calls' results or call")
+    message_index: int = Field(description="Index that the first of them had")
+    deleted: list[str] = Field(description="Ids of the message and its tool calls or results")
     message_count: int = Field(description="How many messages the session has now")
 
 
@@ -48,6 +48,6 @@ class MessageHiddenOut(BaseModel):
     )
 
     session_id: str
-    message_index: int = Field(description="Where the first of them stands")
-    messages: list[MessageOut] = Field(description="As they are now")
+    message_index: int = Field(description="Index of the first of them")
+    messages: list[MessageOut] = Field(description="The messages after the change")
     message_count: int = Field(description="How many messages the session has")

@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ErrorInfo(BaseModel):
-    """The error: a stable code for programs, a sentence for people, facts for both."""
+    """An error: a stable code, a human-readable message, and details."""
 
-    code: str = Field(description="Stable, machine-readable name of what happened")
+    code: str = Field(description="Stable, machine-readable error code")
     message: str = Field(description="A sentence that says what to change")
     details: dict[str, Any] = Field(
         description="Facts for programs; always has `retryable`, often `field` or `provider`"
@@ -16,7 +16,7 @@ class ErrorInfo(BaseModel):
 
 
 class ErrorResponse(BaseModel):
-    """The body of every error answer."""
+    """The body of every error response."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -34,7 +34,8 @@ class ErrorResponse(BaseModel):
 
 
 ENVELOPE = None
-"""The type that routes declare for error answers: the OpenAPI document shows an ``ErrorResponse``.
+"""The type that routes declare for error responses; OpenAPI shows it as ``ErrorResponse``.
 
-The error handlers make these answers. Ninja would make a model for each, three for every route.
+The error handlers build these responses. A declared schema would have Ninja create a model for
+each, three per route.
 """

@@ -1,4 +1,4 @@
-"""Declares the answer to an import."""
+"""Declares the response body of an import."""
 
 from typing import Literal
 
@@ -6,14 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class MissingOut(BaseModel):
-    """An attachment that a session refers to and nobody has."""
+    """A referenced attachment that neither the import nor the server has."""
 
     id: str
     name: str
 
 
 class ImportedSessionOut(BaseModel):
-    """Tells what became of one session."""
+    """The result for one session."""
 
     session_id: str
     outcome: Literal["imported", "same", "different"] = Field(
@@ -21,18 +21,20 @@ class ImportedSessionOut(BaseModel):
     )
     messages: int
     attachments: int = Field(description="How many images and files its messages refer to")
-    missing: list[MissingOut] = Field(description="Those that nobody has")
+    missing: list[MissingOut] = Field(
+        description="Attachments that neither the import nor the server has"
+    )
 
 
 class ImportProblemOut(BaseModel):
-    """Tells what was not taken in, and why."""
+    """An entry that was not imported, and the reason."""
 
     place: str
     reason: str
 
 
 class ImportOut(BaseModel):
-    """Tells what was taken in, and what was not."""
+    """The result of an import."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -67,11 +69,11 @@ class ImportOut(BaseModel):
     different: int = Field(description="Sessions that are here, differ, and stay")
     branches: int = Field(description="New ones that are other branches than the one shown")
     empty: int = Field(description="Conversations without messages")
-    broken: int = Field(description="Entries that were not taken in")
+    broken: int = Field(description="Entries that were not imported")
     sessions: list[ImportedSessionOut] = Field(description="The first 1,000")
-    problems: list[ImportProblemOut] = Field(description="The first 1,000 of what is broken")
+    problems: list[ImportProblemOut] = Field(description="The first 1,000 broken entries")
     attachments_added: int = Field(description="Images and files that were not kept before")
     attachments_left_out: int = Field(
         description="Images and files that the export lacks; messages mention them"
     )
-    left_out: list[str] = Field(description="What else a zip file holds")
+    left_out: list[str] = Field(description="Other files of the zip archive")

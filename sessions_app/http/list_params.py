@@ -14,12 +14,12 @@ _PREFIX = "metadata."
 
 
 class SessionListParams(Schema):
-    """The sessions that are wanted, and their order."""
+    """The filters and the order of a list of sessions."""
 
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        None, description="How many at most"
+        None, description="Maximum number of sessions"
     )
-    offset: int = Field(0, ge=0, le=10**9, description="How many to leave out")
+    offset: int = Field(0, ge=0, le=10**9, description="Number of sessions to skip")
     q: str = Field("", max_length=500, description="Text in title, preview, summary, topics")
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned")
     archived: bool | None = Field(None, description="Only those that are, or are not, archived")
@@ -32,10 +32,10 @@ class SessionListParams(Schema):
 
 
 def metadata_filters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return what is asked for of sessions' own metadata: ``metadata.<key>=<value>``.
+    """Return the filters on metadata: query parameters ``metadata.<key>=<value>``.
 
     Raises:
-        ValidationFailed: These are more than a session can have.
+        ValidationFailed: There are more filters than a session can have keys.
     """
     found = {
         name.removeprefix(_PREFIX): parameters[name]

@@ -13,7 +13,7 @@ class UnreadableOut(BaseModel):
 
 
 COMPLETE: bool = Field(
-    True, description="Whether these are all; false while an index of them is made anew"
+    True, description="Whether the list is complete; false during a rebuild of the index"
 )
 
 

@@ -36,7 +36,7 @@ OPTIONS = _NUMBERS | _OTHERS
 
 
 def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Refuse what would fail with every answer, or do nothing."""
+    """Reject options that would fail every answer or have no effect."""
     for name, value in (options or {}).items():
         if name == "num_ctx":
             raise ValueError("`num_ctx` is what the session's `context_window` sets")
@@ -53,7 +53,7 @@ def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
     return options
 
 
-# Numbers in which nothing stands behind the point are whole ones, here as in JSON Schema.
+# As in JSON Schema, a float without a fractional part is an integer.
 _PROPERTIES: JsonDict = {
     **{
         name: {"type": ["integer" if name in _INTEGERS else "number", "null"]}

@@ -18,7 +18,7 @@ from sessions_app.session import (
 from sessions_app.text_rules import MAX_PROMPT_LENGTH
 
 MOST_DELETED = 1000
-"""Sessions that one request deletes."""
+"""The largest number of sessions in one delete request."""
 MOST_ID_CHARACTERS = 100
 
 _PROMPT = "You are a helpful assistant."
@@ -30,12 +30,15 @@ _TOOLS: dict[str, Any] = {
 
 
 def _request(example: dict[str, Any], **rules: Any) -> ConfigDict:
-    """Return a body's configuration: an unknown field is refused, not ignored."""
+    """Return a model configuration that rejects unknown fields."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": example, **rules})
 
 
 def _is_file(field: str, *, or_null: bool = False) -> dict[str, Any]:
-    """Return the rule that a field names a prompt file; beside a text it may be any label."""
+    """Return the JSON Schema of a field that names a prompt file.
+
+    Beside a text, the field may be any label.
+    """
     kinds = ["string", "null"] if or_null else ["string"]
     return {"properties": {field: {"type": kinds, **PROMPT_FILE}}}
 
@@ -66,7 +69,7 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
     )
 
     def to_value(self) -> ToolSettings:
-        """Return the settings as a session keeps them."""
+        """Return the settings in the form that a session stores."""
         return ToolSettings(
             tools=tuple(self.tools or ()),
             tool_group=self.tool_group,
@@ -80,11 +83,11 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
 
     enabled_agents: list[Name] | None = Field(None, description="Names of agents")
     selection_metadata: dict[str, Any] | None = Field(
-        None, description="Whatever the front end wants to remember of how they were chosen"
+        None, description="Data of the front end about how the agents were chosen"
     )
 
     def to_value(self) -> AgentSettings:
-        """Return the settings as a session keeps them."""
+        """Return the settings in the form that a session stores."""
         return AgentSettings(
             enabled_agents=tuple(self.enabled_agents or ()),
             selection_metadata=self.selection_metadata,
@@ -93,20 +96,20 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
 
 _SUMMARY_MODEL = "The model that writes summaries where `model` can't"
 _CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
-_CONTEXT_STRATEGY = "How a history that is too long is made to fit; null: the server's way"
+_CONTEXT_STRATEGY = "How a history that is too long is shortened; null: the server's default"
 
 
 Title = Annotated[
     str,
     Field(
-        description="How the session is called in lists, on one line",
+        description="Title of the session, on one line",
         json_schema_extra={"pattern": NOT_BLANK_PATTERN, "maxLength": TITLE_LENGTH},
     ),
 ]
 ClientMetadata = Annotated[
     dict[str, Any],
     Field(
-        description=f"Whatever the client wants to remember of it: {METADATA_KEYS} keys, "
+        description=f"Data of the client: at most {METADATA_KEYS} keys, "
         f"{METADATA_BYTES} bytes of JSON",
         max_length=METADATA_KEYS,
     ),
@@ -143,7 +146,7 @@ class SessionCreateIn(BaseModel):
     context_strategy: Name | None = Field(
         None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
     )
-    title: Title | None = Field(None, description="The server finds a title unless given")
+    title: Title | None = Field(None, description="By default the server generates a title")
     metadata: ClientMetadata | None = None
 
 
@@ -168,10 +171,10 @@ class SessionUpdateIn(BaseModel):
     context_window: WindowSize | None = Field(
         None, description="Tokens, set by hand; null returns to a window that grows by itself"
     )
-    title: Title | None = Field(None, description="null has the server find a title again")
+    title: Title | None = Field(None, description="null: the server generates a title again")
     metadata: ClientMetadata | None = Field(None, description="Replaced whole; null removes it")
     pinned: bool = Field(default_factory=bool, description="Whether it is pinned", strict=True)
-    archived: bool = Field(default_factory=bool, description="Whether it is put away", strict=True)
+    archived: bool = Field(default_factory=bool, description="Whether it is archived", strict=True)
 
 
 class MessageEditIn(BaseModel):
@@ -179,12 +182,12 @@ class MessageEditIn(BaseModel):
 
     model_config = _request({"content": "Updated message content"})
 
-    content: str = Field(description="The new text; may be blank where something is attached")
+    content: str = Field(description="The new text; may be blank with attachments")
     attachments: list[AttachmentIn] | None = Field(
-        None, description="Its images and files from now on; those that it has, unless given"
+        None, description="The new images and files; unchanged unless given"
     )
     message_id: str | None = Field(
-        None, description="The message that is meant; 409 if another stands at the index"
+        None, description="Expected `message_id`; 409 if the index has another message"
     )
 
 
@@ -195,7 +198,7 @@ class MessageHiddenIn(BaseModel):
 
     hidden: bool = Field(description="Whether it is hidden from models", strict=True)
     message_id: str | None = Field(
-        None, description="The message that is meant; 409 if another stands at the index"
+        None, description="Expected `message_id`; 409 if the index has another message"
     )
 
 
@@ -233,7 +236,9 @@ class ForkIn(BaseModel):
     message_index: MessageIndex | None = Field(
         None, description="The last message that is copied; all of them unless given"
     )
-    title: Title | None = Field(None, description="As the original's unless given")
+    title: Title | None = Field(
+        None, description="Title of the copy; by default that of the original"
+    )
 
 
 class DeleteIn(BaseModel):
@@ -242,7 +247,7 @@ class DeleteIn(BaseModel):
     model_config = _request({"session_ids": ["a1b2c3d4e5", "0f9e8d7c6b"], "force": False})
 
     session_ids: list[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)]] = Field(
-        min_length=1, max_length=MOST_DELETED, description="Which"
+        min_length=1, max_length=MOST_DELETED, description="Ids of the sessions"
     )
     force: StrictBool | None = Field(None, description="Whether running turns are cancelled first")
-    agents: StrictBool | None = Field(None, description="Whether agents' sessions go with them")
+    agents: StrictBool | None = Field(None, description="Whether to delete agents' sessions too")

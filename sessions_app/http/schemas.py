@@ -137,14 +137,14 @@ class ToolCallOut(BaseModel):
 
 
 class UsageOut(BaseModel):
-    """The cost of model calls; the unknown is null or left out."""
+    """The tokens, times and cost of model calls; unknown values are null or left out."""
 
     model_config = ConfigDict(extra="allow", from_attributes=True)
 
     input_tokens: int | None = Field(None, description="Tokens of the requests, cached ones too")
     output_tokens: int | None = Field(None, description="Tokens of the answers, reasoning too")
-    cached_tokens: int | None = Field(None, description="Of the requests, what was cached")
-    reasoning_tokens: int | None = Field(None, description="Of the answers, what was reasoning")
+    cached_tokens: int | None = Field(None, description="Cached tokens of the requests")
+    reasoning_tokens: int | None = Field(None, description="Reasoning tokens of the answers")
     first_token_ms: int | None = Field(None, description="Until the first output, milliseconds")
     total_ms: int | None = Field(None, description="Until the end, milliseconds")
     cost_usd: str | None = Field(None, description="US dollars by the prices then, as a decimal")
@@ -170,7 +170,7 @@ class AttachmentOut(BaseModel):
 
     id: str = Field(description="`sha256:` and the digest of the bytes")
     name: str
-    media_type: str = Field(description="What the bytes are, as the server found")
+    media_type: str = Field(description="Media type that the server detected")
     size: int = Field(description="Bytes")
     width: int | None = Field(None, description="Pixels, of an image")
     height: int | None = Field(None, description="Pixels, of an image")
@@ -181,15 +181,15 @@ _FIELD_TYPES: Mapping[Any, Any] = {
     Usage | None: UsageOut,
     tuple[Attachment, ...]: list[AttachmentOut],
 }
-"""The schemas of fields whose type is declared elsewhere than here."""
+"""Maps types of message fields to the schemas in this module."""
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
 def with_message_fields(body: type[Body]) -> type[Body]:
-    """Return a body with the fields that messages of any role have, as their structs declare them.
+    """Return a body with the fields of messages of all roles, as declared by their structs.
 
-    Fields without a description are not for clients, or are declared in the body itself.
+    Fields without a description are internal, or declared in the body itself.
     """
     fields: dict[str, Any] = {}
     for message_type in MESSAGE_TYPES:
@@ -220,26 +220,27 @@ class MessageFields(BaseModel):
 
 
 class MessageOut(MessageFields):
-    """A message as it stands in the session's file; which keys there are depends on its role."""
+    """A message as stored in the session's file; its keys depend on its role."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"example": _ANSWER})
 
     variant_count: int | None = Field(
-        None, description="assistant: how many answers were replaced by the one that begins here"
+        None, description="assistant: number of answers that this one replaced"
     )
     variants: "list[list[MessageOut]] | None" = Field(
-        None, description="assistant: these answers, newest first; only with `?variants=true`"
+        None,
+        description="assistant: the replaced answers, newest first; only with `?variants=true`",
     )
 
 
 class SessionLabels(BaseModel):
     """The labels of a session: lists show them, and are filtered by them."""
 
-    title: str | None = Field(None, description="How it is called, once it has a title")
+    title: str | None = Field(None, description="Title, if there is one")
     titled_by: Literal["person", "model", "message"] | None = Field(
-        None, description="Who gave the title; `message`: it is the beginning of the first one"
+        None, description="Source of the title; `message`: the beginning of the first message"
     )
-    metadata: dict[str, Any] | None = Field(None, description="What clients remember of it")
+    metadata: dict[str, Any] | None = Field(None, description="Data of the clients")
     pinned: bool = False
     archived: bool = False
 
@@ -262,25 +263,25 @@ class SessionOut(SessionLabels):
 
 
 class SessionSavedOut(SessionOut):
-    """A session as it was saved, and what to know about its settings."""
+    """A session after saving, with warnings about its settings."""
 
     model_config = _example({**_SESSION, "warnings": ["no agent is called `coder`"]})
 
     warnings: list[str] = Field(
-        description="Tools, groups and agents that are enabled and not there, a sentence each"
+        description="A sentence for each enabled tool, group or agent that does not exist"
     )
 
 
 STATE: State = Field(
     description=(
-        "What goes on in it, in any process: a question to a person waits for an answer "
-        "(`awaiting_approval`), a turn runs, a summary is `due`, or nothing does (`idle`)"
+        "Activity in any process: an approval is pending (`awaiting_approval`), a turn runs, "
+        "a summary is `due`, or none (`idle`)"
     )
 )
 
 
 class SessionContents(SessionOut):
-    """A session with everything in it."""
+    """A session with its messages and settings."""
 
     model_config = _example(_DETAIL)
 
@@ -293,7 +294,7 @@ class SessionContents(SessionOut):
 
 
 class SessionDetailOut(SessionContents):
-    """A session with everything in it, and what goes on in it."""
+    """A session with its messages, settings and state."""
 
     model_config = _example({**_DETAIL, "state": "idle"})
 
@@ -313,7 +314,7 @@ class SessionEntry(SessionLabels):
 
 
 class ListedSessionOut(SessionEntry):
-    """A session in a list, and what goes on in it."""
+    """A session in a list, with its state."""
 
     model_config = _example(LISTED_SESSION)
 
@@ -330,7 +331,7 @@ class MessagesOut(BaseModel):
 
 
 class MessageEditOut(BaseModel):
-    """The edited message, and what it cost."""
+    """The edited message, and the number of messages removed."""
 
     model_config = _example(
         {
@@ -346,11 +347,11 @@ class MessageEditOut(BaseModel):
     message_index: int
     message: MessageOut
     message_count: int = Field(description="How many messages there are now")
-    removed: int = Field(description="How many messages after it were cut off")
+    removed: int = Field(description="Number of later messages that were removed")
 
 
 class VariantOut(BaseModel):
-    """The answer as it is now."""
+    """The answer after the change."""
 
     model_config = _example(
         {
@@ -362,13 +363,13 @@ class VariantOut(BaseModel):
     )
 
     session_id: str
-    message_index: int = Field(description="Where its first assistant message stands")
+    message_index: int = Field(description="Index of its first assistant message")
     messages: list[MessageOut] = Field(description="The answer, with its tool calls and results")
     message_count: int = Field(description="How many messages the session has now")
 
 
 class SystemPromptOut(BaseModel):
-    """The system prompt as it is now."""
+    """The system prompt after the change."""
 
     model_config = _example({"content": _PROMPT, "source_file": "helpful.md", "message_index": 0})
 

@@ -16,7 +16,7 @@ PROMPT_FILE: JsonDict = {"pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*\.(md|txt)$", "
 
 
 def given(*fields: str) -> JsonDict:
-    """Return a schema for an object in which these fields are there and not null."""
+    """Return a schema for an object in which these fields are present and not null."""
     return {
         "required": [*fields],
         "properties": {field: {"not": {"type": "null"}} for field in fields},
