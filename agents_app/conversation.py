@@ -81,7 +81,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return "\n\n".join([*parts, self.asked])
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The words of an agent since its last instruction.
 
     Attributes:
@@ -133,7 +133,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     )
 
 
-def said_since_instruction(messages: Sequence[Message]) -> Said:
+def said_since_instruction(messages: Sequence[Message]) -> AgentOutput:
     """Return an agent's output from the messages of its own session."""
     begin = len(messages)
     while begin and not isinstance(messages[begin - 1], UserMessage):
@@ -141,7 +141,7 @@ def said_since_instruction(messages: Sequence[Message]) -> Said:
     answers = [each for each in messages[begin:] if isinstance(each, AssistantMessage)]
     texts = [unmark_cancelled(answer.content) for answer in answers]
     usages = [answer.usage for answer in answers if answer.usage is not None]
-    return Said(
+    return AgentOutput(
         plan=texts[0] if texts else "",
         text="\n\n".join(text for text in texts[1:] if text),
         last=answers[-1] if answers else None,

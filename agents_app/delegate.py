@@ -19,7 +19,7 @@ from agents_app.preparation import AgentPreparation
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
-from chat.approvals.approver import NobodyToAsk
+from chat.approvals.approver import NobodyToApprove
 from chat.errors import TurnLost
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.preparation import TurnPreparer
@@ -91,7 +91,7 @@ class AgentDelegate:
 
         Raises:
             AgentNotFound, AgentInvalid, AgentSessionNotFound, ArgumentsInvalid: By the arguments.
-            NobodyToAsk: A tool of the agent waits for an approval, and no client listens.
+            NobodyToApprove: A tool of the agent waits for an approval, and no client listens.
         """
         arguments = _arguments(invocation)
         if not (arguments.instruction.strip() or turn.attachments):
@@ -107,7 +107,7 @@ class AgentDelegate:
             turn.emit([run.narration.completed(run.session_id, f"Error: {error.message}")])
             return ToolResult(success=False, error_message=error.message, error_code=error.code)
         if outcome.state is State.SUSPENDED:
-            raise NobodyToAsk(outcome.confirmations)
+            raise NobodyToApprove(outcome.confirmations)
         output = output_of(run.session_id, run.messages, outcome.error)
         turn.emit([run.narration.completed(run.session_id, output)])
         attachments = attachments_of(run.messages)

@@ -11,9 +11,9 @@ import msgspec
 from agents_app.agent import AgentDefinition
 from agents_app.catalogue import AgentCatalogue
 from agents_app.conversation import (
+    AgentOutput,
     CallResult,
     Conversation,
-    Said,
     read_conversation,
     said_since_instruction,
 )
@@ -175,7 +175,9 @@ class AgentLanguageModel:
         said = said_since_instruction(session.messages)
         return earlier.session_id if said.equals(earlier.said) else None
 
-    async def _said(self, agent: AgentDefinition, result: CallResult) -> tuple[Said, str | None]:
+    async def _said(
+        self, agent: AgentDefinition, result: CallResult
+    ) -> tuple[AgentOutput, str | None]:
         """Return the agent's output, and why it was stopped, if it was."""
         if result.session_id is None:
             return NOTHING_SAID, result.failure

@@ -12,7 +12,7 @@ import msgspec
 from agents_app.sessions import CALLED_BY
 from sessions_app.decoding import decode_as
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
-from sessions_app.retention import Due, Kept, due_in, require_unchanged
+from sessions_app.retention import DueSessions, SessionKept, due_in, require_unchanged
 from sessions_app.service import SessionManager
 from sessions_app.session import SessionMetadata
 from sessions_app.store.atomic import UnreadableFileError
@@ -82,14 +82,14 @@ class SessionSweep:
         finally:
             locks.close()
 
-    def due(self) -> Due:
+    def due(self) -> DueSessions:
         """Return what a sweep would delete of people's sessions now. Blocks."""
         return self._due(self._deleted_today().count)
 
-    def _due(self, deleted_today: int) -> Due:
+    def _due(self, deleted_today: int) -> DueSessions:
         listing = self._sessions.repository.list()
         if not listing.complete:
-            return Due()
+            return DueSessions()
         return due_in(
             listing.sessions, days=self._days, now=self._now(), deleted_today=deleted_today
         )
@@ -132,7 +132,7 @@ class SessionSweep:
             try:
                 sessions.delete(listed.session_id, check=partial(require_unchanged, listed))
                 deleted += 1
-            except (Kept, SessionBusy, SessionNotFound):
+            except (SessionKept, SessionBusy, SessionNotFound):
                 continue
             except MochiError as error:  # the others are tried all the same
                 logger.warning(

@@ -74,7 +74,7 @@ data: {"type":"response.output_text.delta","sequence_number":4,\
 """
 
 
-class Described(msgspec.Struct, frozen=True, kw_only=True):
+class OperationDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Describes an operation beyond its parameters.
 
     Attributes:
@@ -92,16 +92,16 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
 
 
-def _models() -> dict[str, Described]:
+def _models() -> dict[str, OperationDetails]:
     return {
-        "openai_list_models": Described(
+        "openai_list_models": OperationDetails(
             answer=ModelListOut, example={"object": "list", "data": [_QWEN]}
         ),
-        "openai_get_model": Described(answer=ModelOut, example=_QWEN),
+        "openai_get_model": OperationDetails(answer=ModelOut, example=_QWEN),
     }
 
 
-def _conversations() -> dict[str, Described]:
+def _conversations() -> dict[str, OperationDetails]:
     labels = {"metadata": {"topic": "weather"}}
     said = {"type": "message", "role": "user", "content": "Hello!"}
     conversation = {
@@ -118,8 +118,8 @@ def _conversations() -> dict[str, Described]:
         "last_id": item["id"],
         "has_more": False,
     }
-    shown = Described(answer=ConversationOut, example=conversation)
-    listed = Described(answer=ItemPage, example=page)
+    shown = OperationDetails(answer=ConversationOut, example=conversation)
+    listed = OperationDetails(answer=ItemPage, example=page)
     return {
         "openai_create_conversation": msgspec.structs.replace(
             shown, body=ConversationIn, body_example={"items": [said], **labels}
@@ -128,7 +128,7 @@ def _conversations() -> dict[str, Described]:
         "openai_update_conversation": msgspec.structs.replace(
             shown, body=LabelsIn, body_example=labels
         ),
-        "openai_delete_conversation": Described(
+        "openai_delete_conversation": OperationDetails(
             answer=ConversationDeletedOut,
             example={"id": conversation["id"], "object": "conversation.deleted", "deleted": True},
         ),
@@ -136,32 +136,32 @@ def _conversations() -> dict[str, Described]:
         "openai_create_conversation_items": msgspec.structs.replace(
             listed, body=ItemsIn, body_example={"items": [said]}
         ),
-        "openai_get_conversation_item": Described(example=item),
+        "openai_get_conversation_item": OperationDetails(example=item),
         "openai_delete_conversation_item": shown,
     }
 
 
-def _responses() -> dict[str, Described]:
+def _responses() -> dict[str, OperationDetails]:
     return {
-        "openai_create_response": Described(
+        "openai_create_response": OperationDetails(
             body=ResponseIn,
             body_example={"model": "qwen3:14b", "input": "Hello!"},
             example=_RESPONSE,
             stream=_RESPONSE_EVENTS,
         ),
-        "openai_count_input_tokens": Described(
+        "openai_count_input_tokens": OperationDetails(
             body=ResponseIn,
             body_example={"model": "qwen3:14b", "input": "Hello!"},
             answer=InputTokensOut,
             example={"object": "response.input_tokens", "input_tokens": 12},
         ),
-        "openai_get_response": Described(example=_RESPONSE, stream=_RESPONSE_EVENTS),
-        "openai_cancel_response": Described(example={**_RESPONSE, "status": "cancelled"}),
-        "openai_delete_response": Described(
+        "openai_get_response": OperationDetails(example=_RESPONSE, stream=_RESPONSE_EVENTS),
+        "openai_cancel_response": OperationDetails(example={**_RESPONSE, "status": "cancelled"}),
+        "openai_delete_response": OperationDetails(
             answer=ResponseDeletedOut,
             example={"id": _RESPONSE["id"], "object": "response", "deleted": True},
         ),
-        "openai_list_input_items": Described(
+        "openai_list_input_items": OperationDetails(
             answer=ItemPage,
             example={
                 "object": "list",
@@ -174,7 +174,7 @@ def _responses() -> dict[str, Described]:
     }
 
 
-def _chat_completions() -> dict[str, Described]:
+def _chat_completions() -> dict[str, OperationDetails]:
     question = {"role": "user", "content": "What is the capital of France?"}
     identity = {
         "id": "chatcmpl-0199f3a2b4c51f2e3d4c",
@@ -187,7 +187,7 @@ def _chat_completions() -> dict[str, Described]:
         "choices": [{"index": 0, "delta": {"content": "Paris."}, "finish_reason": None}],
     }
     return {
-        "openai_chat_completion": Described(
+        "openai_chat_completion": OperationDetails(
             body=CompletionIn,
             body_example={"model": "qwen3:14b", "messages": [question]},
             answer=CompletionOut,
@@ -215,7 +215,7 @@ def _chat_completions() -> dict[str, Described]:
     }
 
 
-SECTIONS: list[Callable[[], dict[str, Described]]] = [
+SECTIONS: list[Callable[[], dict[str, OperationDetails]]] = [
     _models,
     _chat_completions,
     _responses,
@@ -252,7 +252,7 @@ def _components(kinds: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
     return dict(json.loads(named))
 
 
-def _describe(operation: dict[str, Any], entry: Described) -> None:
+def _describe(operation: dict[str, Any], entry: OperationDetails) -> None:
     if entry.body is not None:
         operation["requestBody"] = {
             # A POST without a body is taken for {}, which may be enough.

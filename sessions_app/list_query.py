@@ -68,7 +68,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
         return (self.order or ("asc" if self.sort == "title" else "desc")) == "desc"
 
 
-class Wanted(TypedDict, total=False):
+class ListOptions(TypedDict, total=False):
     """The further fields of a ``ListQuery``."""
 
     pinned: bool | None

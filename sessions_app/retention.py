@@ -21,11 +21,11 @@ LEAST_SHARE_PER_DAY = 0.1
 _DAY = timedelta(days=1)
 
 
-class Kept(Exception):
+class SessionKept(Exception):
     """Raised to keep a session that has changed since it was listed."""
 
 
-class Due(msgspec.Struct, frozen=True, kw_only=True):
+class DueSessions(msgspec.Struct, frozen=True, kw_only=True):
     """The sessions to be deleted now, least recently changed first.
 
     Attributes:
@@ -43,7 +43,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 def due_in(
     sessions: Sequence[SessionMetadata], *, days: int, now: datetime, deleted_today: int = 0
-) -> Due:
+) -> DueSessions:
     """Return the sessions to be deleted.
 
     Args:
@@ -71,7 +71,7 @@ def due_in(
     gone = {one.session_id for one in refused}
     expired = [one for one in expired if one.session_id not in gone]
     allowed = max(allowed_per_day(len(sessions), days) - deleted_today, 0) if days else 0
-    return Due(
+    return DueSessions(
         refused=refused,
         expired=expired[:allowed],
         waiting=len(expired[allowed:]),
@@ -125,9 +125,9 @@ def require_unchanged(listed: SessionMetadata, session: Session) -> None:
     """
     now = session.metadata
     if now.updated_at != listed.updated_at or now.pinned != listed.pinned:
-        raise Kept
+        raise SessionKept
     if listed.refused_at is not None and not is_refused(now) and is_refused(listed):
-        raise Kept
+        raise SessionKept
 
 
 def _changed_at(metadata: SessionMetadata) -> datetime | None:

@@ -13,7 +13,7 @@ from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.labels import labels_of, with_labels
-from sessions_app.list_query import ListQuery, Orders, SessionPage, Wanted, page_of
+from sessions_app.list_query import ListOptions, ListQuery, Orders, SessionPage, page_of
 from sessions_app.message_editor import MessageEditor, system_message
 from sessions_app.session import (
     AgentSettings,
@@ -141,7 +141,7 @@ class SessionManager(MessageEditor):
         limit: int | None = None,
         offset: int = 0,
         q: str = "",
-        **wanted: Unpack[Wanted],
+        **wanted: Unpack[ListOptions],
     ) -> SessionPage:
         """Return a page of sessions, most recently updated first unless ``sort`` says otherwise.
 

@@ -14,7 +14,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_GROUPS = 10_000
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ReportQuery(msgspec.Struct, frozen=True):
     """The first and last day of a report (inclusive), and its grouping."""
 
     first: str
@@ -123,7 +123,7 @@ def add_to(table: Table, record: UsageRecord, *, with_session: bool) -> None:
 class Report(msgspec.Struct, frozen=True):
     """The sums of each group, in order, and of all."""
 
-    wanted: Wanted
+    wanted: ReportQuery
     groups: Sequence[tuple[Values, Sums]]
     total: Sums
 
@@ -135,7 +135,7 @@ class Reporter:
         wanted: The days and the grouping.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: ReportQuery) -> None:
         self._wanted = wanted
         self._groups: dict[Values, Sums] = {}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sessions_app.errors import StorageUnavailable
 from usage_app.ledger import Ledger
-from usage_app.report import Report, Reporter, Table, Wanted, add_to
+from usage_app.report import Report, Reporter, ReportQuery, Table, add_to
 
 MOST_ENTRIES = 20_000
 _PIECE = 5_000
@@ -36,7 +36,7 @@ class UsageReports:
         self._lock = threading.Lock()
         self._months: dict[str, _Month] = {}
 
-    def report(self, wanted: Wanted) -> Report:
+    def report(self, wanted: ReportQuery) -> Report:
         """Sum up what is wanted.
 
         Raises:
@@ -50,7 +50,7 @@ class UsageReports:
                 f"The ledger of usage can't be read: {error.strerror or error}."
             ) from error
 
-    def _report(self, wanted: Wanted) -> Report:
+    def _report(self, wanted: ReportQuery) -> Report:
         reporter = Reporter(wanted)
         first, last = wanted.months
         with self._lock:

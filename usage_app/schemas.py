@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from models_app.prices import money
 from sessions_app.errors import ValidationFailed
-from usage_app.report import DIMENSIONS, Dimension, Report, Sums, Wanted
+from usage_app.report import DIMENSIONS, Dimension, Report, ReportQuery, Sums
 
 _ONE = "|".join(DIMENSIONS)
 GROUP_BY_PATTERN = f"^({_ONE})(,({_ONE}))*$"
@@ -40,7 +40,7 @@ class UsageParams(Schema):
         "which groups are sorted",
     )
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ReportQuery:
         """Return the days and the grouping of a report.
 
         Raises:
@@ -52,7 +52,7 @@ class UsageParams(Schema):
         if last < first:
             raise ValidationFailed("'to' is before 'from'.", field="to")
         names = dict.fromkeys(self.group_by.split(","))
-        return Wanted(
+        return ReportQuery(
             first.isoformat(),
             last.isoformat(),
             [each for each in names if each in DIMENSIONS],  # as the pattern says

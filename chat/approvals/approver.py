@@ -62,7 +62,7 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
     refusal: ToolResult | None = None
 
 
-class NobodyToAsk(Exception):
+class NobodyToApprove(Exception):
     """Raised when calls wait for an approval and the turn has no listener to ask."""
 
     def __init__(self, confirmations: Sequence[Confirmation]) -> None:
@@ -163,7 +163,7 @@ class Approver:
             emit: Called with the events that ask.
 
         Raises:
-            NobodyToAsk: A person must be asked, and none listens.
+            NobodyToApprove: A person must be asked, and none listens.
         """
         asked = [item for item in calls if self._available.must_ask(item.call.name)]
         if not asked:
@@ -173,7 +173,7 @@ class Approver:
         if questions:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
             if self._mode == "suspend":
-                raise NobodyToAsk(questions)
+                raise NobodyToApprove(questions)
             self._waiting = {question.call_index: question for question in questions}
             decisions |= await self._answers()
         await self._accept_changes(asked, decisions)

@@ -8,9 +8,9 @@ import msgspec
 from chat.context.attachment_costs import AttachmentRules
 from chat.context.attachments import with_mentions
 from chat.context.history import for_model
+from chat.context.history_facts import HISTORY_FACTS, HistoryFacts
 from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
-from chat.context.survey import SURVEYS, Survey
 from sessions_app.context_state import ContextState, digest_of
 from sessions_app.messages import Message, ToolMessage, UserMessage
 
@@ -67,14 +67,14 @@ class SessionHistory:
         session_id: str = "",
     ) -> None:
         self._all = messages
-        survey = SURVEYS.of(messages, session_id)
-        span = span_of(survey, state, strategy) if state is not None else None
+        facts = HISTORY_FACTS.of(messages, session_id)
+        span = span_of(facts, state, strategy) if state is not None else None
         self.state = state if span is not None else None
-        self._messages = survey.shown
+        self._messages = facts.shown
         self.strategy = strategy
         self._span = span if span is not None else range(0)
         self.rules = rules
-        self._attached = survey.attached
+        self._attached = facts.attached
         self._without_files: Collection[str] = ()
         if self.state is not None and self.state.files_until is not None:
             self._leave_files_out(self.state, self.state.files_until)
@@ -189,20 +189,20 @@ class SessionHistory:
         ]
 
 
-def span_of(survey: Survey, state: ContextState | None, strategy: Strategy) -> range | None:
+def span_of(facts: HistoryFacts, state: ContextState | None, strategy: Strategy) -> range | None:
     """Return where the shown messages stand that a state leaves out; None if it does not hold."""
     if state is None or state.strategy != strategy.name:
         return None
     if not state.count:
         return range(0) if state.files_until is not None else None
-    messages = survey.shown
+    messages = facts.shown
     start = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
     if start is None:
         return None
     span = range(start, start + state.count)
     if span.stop > len(messages) or messages[span.stop - 1].message_id != state.last_id:
         return None
-    return span if survey.digest_of(span) == state.digest else None
+    return span if facts.digest_of(span) == state.digest else None
 
 
 def _last_user(messages: Sequence[Message]) -> int:

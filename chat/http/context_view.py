@@ -17,7 +17,7 @@ from chat.context.tokens import (
 )
 from chat.context.window import choose_window, model_changed
 from sessions_app.attachments.media_type import TEXT
-from sessions_app.format.json_pieces import Many
+from sessions_app.format.json_pieces import LongList
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolSpec
 from sessions_app.session import Session, with_metadata
 
@@ -85,7 +85,7 @@ def _window(
 
 def _sent(
     plan: ContextPlan, session: Session, places: Mapping[str, int], rules: AttachmentRules
-) -> Many:
+) -> LongList:
     def shown(message: Message) -> dict[str, Any]:
         at = places.get(message.message_id)
         entry = {
@@ -101,7 +101,7 @@ def _sent(
         own = sum(file["tokens"] for file in files if file["media_type"] != TEXT)
         return {**entry, "tokens": entry["tokens"] + own, "attachments": files}
 
-    return Many(plan.sent, shown, _size_of)
+    return LongList(plan.sent, shown, _size_of)
 
 
 def _attachment(
@@ -127,11 +127,11 @@ def _size_of(message: Message) -> int:
     return _ENTRY_BYTES + _ATTACHMENT_BYTES * len(message.attachments)
 
 
-def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
+def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> LongList:
     def shown(item: DroppedMessage) -> dict[str, Any]:
         return {"index": places[item.message_id], **msgspec.structs.asdict(item)}
 
-    return Many(plan.dropped, shown, lambda _: _ENTRY_BYTES)
+    return LongList(plan.dropped, shown, lambda _: _ENTRY_BYTES)
 
 
 def _last_count(

@@ -7,7 +7,7 @@ from typing import Self
 
 from django.http import StreamingHttpResponse
 
-from chat.http.projector import EventsThemselves, Projector
+from chat.http.projector import Projector, UnchangedEvents
 from chat.stream import heartbeat
 from chat.stream.numbered_event import Listener, NumberedEvent
 
@@ -53,7 +53,7 @@ class EventStreamBody:
         self, listener: Listener, leave: Callable[[], None], projector: Projector | None = None
     ) -> None:
         self._listener = listener
-        self._projector = projector or EventsThemselves(listener.turn_id)
+        self._projector = projector or UnchangedEvents(listener.turn_id)
         self._leave = leave
         self._loop = asyncio.get_running_loop()
         self._has_begun = False

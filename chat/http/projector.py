@@ -34,7 +34,7 @@ class Projector(Protocol):
         """
 
 
-class EventsThemselves:
+class UnchangedEvents:
     """Sends events unchanged: the server's own stream (docs/events.md)."""
 
     opening = sse.RETRY

@@ -17,7 +17,7 @@ from chat.context.history import Continuation
 from chat.remote.recovery import TurnRecovery
 from chat.start.attempt import Attempt
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
-from chat.storage.journal import JournalWriter, OwnerCondemned, TurnJournal
+from chat.storage.journal import JournalWriter, OwnerExpired, TurnJournal
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionRecorder, open_session
@@ -202,7 +202,7 @@ class TurnClaimer:
                 return self._claim_as(turn_id, session_id, prepare, announce, new, owner=owner)
             except _Overtaken as newer:
                 turn_id = new_turn_id(after=newer.turn_id)
-            except OwnerCondemned:
+            except OwnerExpired:
                 self._await_other_id(session_id, owner)
 
     def _await_other_id(self, session_id: str, owner: str) -> None:

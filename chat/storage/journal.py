@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
         return decoded
 
 
-class Passage(msgspec.Struct, frozen=True):
+class JournalSlice(msgspec.Struct, frozen=True):
     """Holds consecutive whole entries of a journal, and the position after the last one."""
 
     entries: Sequence[Entry]
@@ -45,11 +45,11 @@ class Fenced(OSError):
     """Raised when another process took the journal over and ends the turn."""
 
 
-class OwnerCondemned(OSError):
+class OwnerExpired(OSError):
     """Raised when others declared the process dead: no turn may begin under its old id."""
 
 
-class JournalAway(OSError):
+class JournalTimedOut(OSError):
     """Raised when the journal's store was unreachable for longer than the timeout."""
 
 
@@ -101,7 +101,7 @@ class JournalWriter(Protocol):
 class JournalReader(Protocol):
     """Reads journals of this and other processes. All calls but ``watch`` block."""
 
-    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return whole entries from a position on (0 is the beginning), notes included.
 
         Returns at most ``PASSAGE_BYTES``, or one entry that is longer; no entries if there are no
@@ -177,7 +177,7 @@ class TurnJournal(JournalReader, JournalQuarantine, Protocol):
         """Create the journal of a new turn for the process that owns its claim.
 
         Raises:
-            OwnerCondemned: Other processes declared the owner dead; it has a new id by now.
+            OwnerExpired: Other processes declared the owner dead; it has a new id by now.
             StorageError: The journal can't be created.
         """
 

@@ -1,7 +1,7 @@
 """Converts errors of journals to errors of turns, and ends streams at a gap in a journal."""
 
 from chat.errors import JournalUnavailable, TurnInterrupted, TurnLost
-from chat.storage.journal import Fenced, JournalAway
+from chat.storage.journal import Fenced, JournalTimedOut
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, Failed
 from chat.stream.numbered_event import NumberedEvent
@@ -11,7 +11,7 @@ from sessions_app.store.atomic import raise_if_unwritable
 
 def error_of(failure: OSError) -> MochiError:
     """Return the error of a turn whose journal failed."""
-    if isinstance(failure, JournalAway):
+    if isinstance(failure, JournalTimedOut):
         return JournalUnavailable()
     if isinstance(failure, Fenced):
         return TurnLost()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from chat.storage.journal import Passage
+from chat.storage.journal import JournalSlice
 from chat.stream.heartbeat import Heartbeat
 from chat.stream.journal_errors import broken_off
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
@@ -14,7 +14,7 @@ MAX_PENDING_BYTES = 256 * 1024
 EVENT_BYTES = 256  # what a waiting event takes in memory beside its payload, roughly
 RETRY_SECONDS = 0.25  # before a journal is read again that could not be reached
 
-ReadJournal = Callable[[int], Awaitable[Passage]]
+ReadJournal = Callable[[int], Awaitable[JournalSlice]]
 
 
 class Subscribable(Protocol):
@@ -164,7 +164,7 @@ class Subscription:
                 if not self._stream.ended:
                     await asyncio.sleep(RETRY_SECONDS)
                     return missed
-                passage = Passage([], self._position)
+                passage = JournalSlice([], self._position)
             if not passage.entries:
                 break
             self._position = passage.position

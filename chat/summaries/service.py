@@ -23,7 +23,7 @@ from chat.summaries.prompt import (
     wants_summary,
 )
 from chat.summaries.task_lock import held
-from chat.summaries.writer import GaveWay, SummaryWriter
+from chat.summaries.writer import SummaryPreempted, SummaryWriter
 from models_app.errors import CallRefused, ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
@@ -238,7 +238,7 @@ class SummaryService:
         try:
             summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
             await asyncio.to_thread(self._finish, session, summary, model)
-        except (GaveWay, MochiError) as why:
+        except (SummaryPreempted, MochiError) as why:
             return await asyncio.to_thread(self._note_end, session.session_id, why)
         return "done"
 
@@ -248,10 +248,10 @@ class SummaryService:
         self._save(session, summary, model, named=named)
         self._failures.forget(session.session_id)
 
-    def _note_end(self, session_id: str, why: GaveWay | MochiError) -> str:
+    def _note_end(self, session_id: str, why: SummaryPreempted | MochiError) -> str:
         """Record why a summary was not written; return it in a few words. Blocks."""
         match why:
-            case GaveWay():
+            case SummaryPreempted():
                 self._failures.withdraw(session_id)
                 return self._give_way(session_id)
             case SessionBusy() | CallRefused():

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 WATCH_SECONDS = 0.25
 
 
-class GaveWay(Exception):
+class SummaryPreempted(Exception):
     """Raised when a turn of another session wants the model."""
 
 
@@ -116,7 +116,7 @@ class SummaryWriter:
 
         Raises:
             SessionBusy: A turn of the session began meanwhile.
-            GaveWay: A turn of another session wants the model.
+            SummaryPreempted: A turn of another session wants the model.
             ModelError: The model can't be asked, or gave no usable answer.
         """
         task = asyncio.create_task(self._ask(session, model))
@@ -131,7 +131,7 @@ class SummaryWriter:
                     if gives_way and await asyncio.to_thread(
                         self.is_wanted, model, but_not_by=session.session_id
                     ):
-                        raise GaveWay
+                        raise SummaryPreempted
         except TimeoutError as error:
             raise SummaryTimedOut(model) from error
         finally:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk, NumberedCall
+from chat.approvals.approver import Approver, DecidedCall, NobodyToApprove, NumberedCall
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
@@ -147,7 +147,7 @@ class TurnActions:
             self._decided_calls = await self.approver.decide(
                 self._open_calls, message_id=self._asking_id, emit=self._stream.emit
             )
-        except NobodyToAsk as nobody:
+        except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
         return Input.CALLS_DECIDED
@@ -173,7 +173,7 @@ class TurnActions:
                     else:
                         self._stream.note(outcome.event)
                     self.outcome.tool_calls.append(outcome.call)
-        except NobodyToAsk as nobody:
+        except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
         return Input.LEFT_TO_CLIENT if self._client_calls else Input.TOOLS_RETURNED

@@ -80,7 +80,7 @@ class Delegate(Protocol):
 
         Raises:
             MochiError: The call can't be run; no event was sent.
-            NobodyToAsk: An inner call needs an approval, and no client listens.
+            NobodyToApprove: An inner call needs an approval, and no client listens.
         """
         ...
 

@@ -13,7 +13,7 @@ from chat.context.window import WindowChoice
 from chat.stream.events import AttachedFile, TurnStarted
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.observer import Dialect
-from chat.turn.phases import Phases
+from chat.turn.phases import PhasePrompts
 from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import NO_EXTRA, Message, UserMessage
 from sessions_app.session import Session
@@ -67,7 +67,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     window: WindowChoice
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     max_rounds: int = 25
-    phases: Phases | None = None
+    phases: PhasePrompts | None = None
     follows_settings: bool = True
     rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None

@@ -6,7 +6,7 @@ from typing import Protocol
 from sessions_app.messages import Message
 
 
-class Phases(Protocol):
+class PhasePrompts(Protocol):
     """Adds the prompts of both phases to the history, for one request each."""
 
     def planning(self, history: Sequence[Message]) -> Sequence[Message]:

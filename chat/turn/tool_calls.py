@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.approver import DecidedCall, Emit, NobodyToAsk, NumberedCall
+from chat.approvals.approver import DecidedCall, Emit, NobodyToApprove, NumberedCall
 from chat.approvals.confirmation import Confirmation
 from chat.stream.events import (
     SUMMARY_LENGTH,
@@ -40,7 +40,7 @@ PROGRESS_SECONDS = 0.1
 Note = Callable[[ToolCallStarted], None]
 
 
-class Secure(Protocol):
+class RecordStarted(Protocol):
     """Makes sure that it is on record which calls have started."""
 
     def __call__(self, calls: Sequence[ToolCall], *, durable: bool) -> Awaitable[None]:
@@ -113,7 +113,7 @@ class ToolCallRunner:
         *,
         message_id: str,
         note: Note,
-        secure: Secure,
+        secure: RecordStarted,
     ) -> AsyncGenerator[CallOutcome, None]:
         """Run the calls of one round and yield their results, in order.
 
@@ -129,7 +129,7 @@ class ToolCallRunner:
             secure: Awaited before they run; what it raises keeps them from running.
 
         Raises:
-            NobodyToAsk: At the end: calls of agents wait for an approval, and nobody listens.
+            NobodyToApprove: At the end: calls of agents wait for an approval, and nobody listens.
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
@@ -144,7 +144,7 @@ class ToolCallRunner:
                 await _settled(task)
                 try:
                     result, milliseconds, has_own_event = task.result()
-                except NobodyToAsk as nobody:
+                except NobodyToApprove as nobody:
                     unasked += nobody.confirmations
                     self.running.remove(item.call)
                     continue
@@ -155,7 +155,7 @@ class ToolCallRunner:
             quiet.cancel()
             await _stop(tasks)
         if unasked:
-            raise NobodyToAsk(unasked)
+            raise NobodyToApprove(unasked)
 
     def names_of_running(self) -> tuple[list[str], list[str]]:
         """Return the names of the tools, and of the agents, that run now."""

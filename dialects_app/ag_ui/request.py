@@ -36,7 +36,7 @@ _DIFFERS = "The answers in this thread are not those that were sent."
 _INSTRUCTING = frozenset({"system", "developer"})
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ClientInput(msgspec.Struct, frozen=True, kw_only=True):
     """The new input of a client in a run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         return any(isinstance(message, UserMessage) for message in self.messages)
 
 
-def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message]) -> Said:
+def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message]) -> ClientInput:
     """Return the client's input that its session does not have.
 
     Args:
@@ -96,7 +96,7 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
             if result is not None:
                 new.append(result)
                 paths.append(path)
-    return Said(messages=new, files=files, paths=paths)
+    return ClientInput(messages=new, files=files, paths=paths)
 
 
 def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:
@@ -120,7 +120,7 @@ def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequen
     return [*lost, *said] if lost else said
 
 
-def name_message(error: MochiError, messages: Sequence[Message], said: Said) -> None:
+def name_message(error: MochiError, messages: Sequence[Message], said: ClientInput) -> None:
     """Rename the field of a turn's error to the path of the message in the request.
 
     Args:
@@ -187,11 +187,11 @@ def _require_seen(later: Sequence[Message]) -> None:
         raise ChatDiffers(_DIFFERS)
 
 
-def _said_again(place: int, history: Sequence[Message]) -> Said:
+def _said_again(place: int, history: Sequence[Message]) -> ClientInput:
     """Return input that regenerates the answer to a message, which must be the last one."""
     if any(isinstance(message, UserMessage) for message in history[place + 1 :]):
         raise ChatDiffers(_DIFFERS)
-    return Said(again=True)
+    return ClientInput(again=True)
 
 
 def _user_message(name: Any, text: str, files: Sequence[GivenFile]) -> UserMessage:

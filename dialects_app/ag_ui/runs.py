@@ -18,7 +18,7 @@ from dialects_app.ag_ui.frames import frame
 from dialects_app.ag_ui.interrupts import interrupt_of_pending
 from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
 from dialects_app.ag_ui.request import (
-    Said,
+    ClientInput,
     give_up_calls,
     name_message,
     read_props,
@@ -200,7 +200,7 @@ class Runs:
         return StartedRun(turn=opened, projector=projector)
 
     async def _turn(
-        self, body: RunIn, turn: TurnRequest, said: Said, history: Sequence[Message]
+        self, body: RunIn, turn: TurnRequest, said: ClientInput, history: Sequence[Message]
     ) -> TurnRequest:
         """Return the requested turn with its messages, after storing their files."""
         if not said.messages:
@@ -226,7 +226,7 @@ class Runs:
         )
 
     async def _answer(
-        self, answers: Sequence[ResumeIn] | None, said: Said, place: ClientSession
+        self, answers: Sequence[ResumeIn] | None, said: ClientInput, place: ClientSession
     ) -> None:
         """Decide the pending approvals of a thread.
 
@@ -279,7 +279,7 @@ class Runs:
 
 def _read(
     body: RunIn, props: PropsIn, history: Sequence[Message]
-) -> tuple[Said, TurnRequest, frozenset[str]]:
+) -> tuple[ClientInput, TurnRequest, frozenset[str]]:
     """Return the input, the requested turn, and the calls that the client has."""
     said = read_said(body.messages, history)
     return said, read_turn(body, props), _known_calls(body.messages)

@@ -63,7 +63,7 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
         return [each.id or "" for each in self.messages[:-1]]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class UserInput(msgspec.Struct, frozen=True, kw_only=True):
     """A user's input: text, and the URLs of images and files.
 
     Attributes:
@@ -84,7 +84,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def said_in(message: UIMessageIn) -> Said:
+def said_in(message: UIMessageIn) -> UserInput:
     """Return the user's input in a message.
 
     Raises:
@@ -103,7 +103,7 @@ def said_in(message: UIMessageIn) -> Said:
     text = "\n\n".join(texts)
     if not text.strip() and not files:
         raise ValidationFailed("The message has neither a text nor a file.", field="messages")
-    return Said(text=text, files=files, client_id=message.id)
+    return UserInput(text=text, files=files, client_id=message.id)
 
 
 def attachment_in(url: str) -> str | None:

@@ -19,7 +19,7 @@ from chat.errors import ConfirmationAlreadyDecided, NoActiveTurn
 from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
-from dialects_app.ai_sdk.body import Said, UIChatIn, attachment_in, decisions_in, said_in
+from dialects_app.ai_sdk.body import UIChatIn, UserInput, attachment_in, decisions_in, said_in
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
 from dialects_app.client_sessions import ClientSession, find_session
@@ -161,7 +161,7 @@ class UIChats:
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
 
-    async def _kept(self, said: Said) -> tuple[Attachment, ...]:
+    async def _kept(self, said: UserInput) -> tuple[Attachment, ...]:
         given: list[Reference | Inline] = []
         for number, (url, name) in enumerate(said.files):
             attachment_id = attachment_in(url)
@@ -183,7 +183,7 @@ class UIChats:
     async def _request(
         self,
         body: UIChatIn,
-        said: Said,
+        said: UserInput,
         attachments: tuple[Attachment, ...],
         place: ClientSession,
     ) -> ChatRequest:
@@ -204,7 +204,7 @@ class UIChats:
     async def _is_said(
         self,
         body: UIChatIn,
-        said: Said,
+        said: UserInput,
         attachments: tuple[Attachment, ...],
         session: Session,
     ) -> bool:

@@ -7,7 +7,7 @@ from django.http.response import HttpResponseBase
 from ninja import Header, Router
 
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.chat_completions.view import Manner, complete
+from dialects_app.chat_completions.view import RequestContext, complete
 from dialects_app.openai.body import read_body
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
@@ -66,7 +66,7 @@ async def chat_completion(
     """
     body = await read_body(request, CompletionIn)
     services = get_services()
-    manner = Manner(
+    manner = RequestContext(
         session_id=session_id or None,
         own_tools=own_tools,
         chat_id=chat_id if services.settings.openwebui_sessions else None,

@@ -16,7 +16,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
-from dialects_app.chat_completions.tools import AskedTools, read_tools
+from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
@@ -43,7 +43,7 @@ _PARAMETERS = {
 """The names that fields of a turn's request have in this protocol."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request for a chat completion.
 
     Attributes:
@@ -71,7 +71,7 @@ def read_request(
     session_id: str | None = None,
     creates: bool = False,
     own_tools: str | None = None,
-) -> Asked:
+) -> ParsedCompletion:
     """Parse a request.
 
     Args:
@@ -102,7 +102,7 @@ def read_request(
         if continues
         else whole_conversation(body.messages).with_system_message()
     )
-    return Asked(
+    return ParsedCompletion(
         chat=_chat_request(body, said, turn, session_id, creates=creates),
         paths=said.paths,
         files=said.files,
@@ -113,7 +113,7 @@ def read_request(
     )
 
 
-def with_kept_files(asked: Asked, kept: Mapping[str, Attachment]) -> Asked:
+def with_kept_files(asked: ParsedCompletion, kept: Mapping[str, Attachment]) -> ParsedCompletion:
     """Return the request with its stored files, by path."""
     if not kept:
         return asked
@@ -219,7 +219,7 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
     return options
 
 
-def _answer_schema(body: CompletionIn, tools: AskedTools) -> Mapping[str, Any] | None:
+def _answer_schema(body: CompletionIn, tools: RequestedTools) -> Mapping[str, Any] | None:
     form = body.response_format
     if form is None or form.type == "text":
         return None
@@ -242,7 +242,7 @@ def _answer_schema(body: CompletionIn, tools: AskedTools) -> Mapping[str, Any] |
     return form.json_schema.schema
 
 
-def _warnings(body: CompletionIn, tools: AskedTools) -> Sequence[str]:
+def _warnings(body: CompletionIn, tools: RequestedTools) -> Sequence[str]:
     """Return a warning for each unsupported option, beginning with its field."""
     warnings: list[str] = []
     if body.parallel_tool_calls is False and tools.offers_some:

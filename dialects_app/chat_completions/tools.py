@@ -20,7 +20,7 @@ _WITH_OWN_TOOLS = ("profile:", "agent:")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-class AskedTools(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedTools(msgspec.Struct, frozen=True, kw_only=True):
     """The tools of a request.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Choice(msgspec.Struct, frozen=True):
     allowed_tools: _AllowedTools | None = None
 
 
-def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
+def read_tools(body: CompletionIn, own_tools: str | None = None) -> RequestedTools:
     """Return the tools of a request.
 
     Args:
@@ -73,10 +73,10 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
     own = _own_tools(body.model, own_tools)
     choice = body.tool_choice
     if choice is None or choice == "auto":
-        return AskedTools(client=client, own=own, choice="auto")
+        return RequestedTools(client=client, own=own, choice="auto")
     if choice == "none":
-        return AskedTools(client=(), own=own, choice="none")
-    offered = AskedTools(client=client, own=own, choice="required")
+        return RequestedTools(client=(), own=own, choice="none")
+    offered = RequestedTools(client=client, own=own, choice="required")
     if not client and own is not None and not own:
         raise _refusal("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.")
     if choice == "required":
@@ -90,7 +90,7 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
     return _chosen(_convert(choice), offered)
 
 
-def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
+def _chosen(choice: _Choice, offered: RequestedTools) -> RequestedTools:
     """Return the tools with a choice given as an object: one function, or allowed tools."""
     if choice.type == "function" and choice.function is not None:
         path, name = "tool_choice.function.name", choice.function.name
@@ -102,7 +102,7 @@ def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
         if allowed.mode not in {"auto", "required"}:
             raise _refusal(f"{path}.mode", "Supported values are: 'auto' and 'required'.")
         names = _allowed(allowed.tools, offered, f"{path}.tools")
-        return AskedTools(
+        return RequestedTools(
             client=[tool for tool in offered.client if tool.name in names],
             own=None if offered.own is None else [name for name in offered.own if name in names],
             choice="auto" if allowed.mode == "auto" else [*names],
@@ -110,7 +110,7 @@ def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
     raise _refusal("tool_choice", f"Choices of the type {choice.type[:40]!r} are not taken.")
 
 
-def _allowed(tools: Sequence[_NamedTool], offered: AskedTools, path: str) -> dict[str, None]:
+def _allowed(tools: Sequence[_NamedTool], offered: RequestedTools, path: str) -> dict[str, None]:
     """Return the names of allowed tools, in order; as dictionary keys, for fast lookup."""
     client = {tool.name for tool in offered.client}
     names: dict[str, None] = {}
@@ -123,7 +123,7 @@ def _allowed(tools: Sequence[_NamedTool], offered: AskedTools, path: str) -> dic
     return names
 
 
-def _require_known(name: str, offered: AskedTools, client: AbstractSet[str], path: str) -> None:
+def _require_known(name: str, offered: RequestedTools, client: AbstractSet[str], path: str) -> None:
     if name not in client and offered.own is not None and name not in offered.own:
         raise _refusal(path, f"There is no function {name[:100]!r} in 'tools'.")
 

@@ -13,7 +13,7 @@ from dialects_app.chat_completions.answer import whole_answer
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.chat_completions.request import (
-    Asked,
+    ParsedCompletion,
     name_field,
     read_request,
     session_of_chat,
@@ -27,7 +27,7 @@ from sessions_app.errors import MochiError, SessionExists, SessionNotFound
 SESSION_HEADER = "x-mochi-session-id"
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """The headers of a request that matter here.
 
     Attributes:
@@ -50,7 +50,7 @@ async def complete(
     models: ModelCatalogue,
     files: FileKeeper,
     body: CompletionIn,
-    manner: Manner,
+    manner: RequestContext,
 ) -> HttpResponseBase:
     """Return the response to a request, as a stream or as one object.
 
@@ -69,8 +69,8 @@ async def complete(
 
 
 async def _open(
-    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: Manner
-) -> tuple[Asked, OpenTurn]:
+    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: RequestContext
+) -> tuple[ParsedCompletion, OpenTurn]:
     """Open the turn; for another program's chat on its session, which is created if necessary.
 
     Only streaming requests belong to such a chat: titles and tags are requested without streaming.
@@ -89,8 +89,13 @@ async def _open(
 
 
 async def _open_as(
-    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: Manner, *, creates: bool
-) -> tuple[Asked, OpenTurn]:
+    chat: ChatService,
+    files: FileKeeper,
+    body: CompletionIn,
+    manner: RequestContext,
+    *,
+    creates: bool,
+) -> tuple[ParsedCompletion, OpenTurn]:
     asked = read_request(
         body, session_id=manner.session_id, creates=creates, own_tools=manner.own_tools
     )
@@ -109,7 +114,7 @@ async def _open_as(
 
 
 @contextmanager
-def _fields_named(asked: Asked) -> Iterator[None]:
+def _fields_named(asked: ParsedCompletion) -> Iterator[None]:
     """Rename the fields in errors of the turn to those of the request."""
     try:
         yield
@@ -118,14 +123,14 @@ def _fields_named(asked: Asked) -> Iterator[None]:
         raise
 
 
-async def _streamed(asked: Asked, turn: OpenTurn) -> HttpResponseBase:
+async def _streamed(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
     stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
     await stream.ready()
     return stream
 
 
-async def _whole(asked: Asked, turn: OpenTurn) -> HttpResponseBase:
+async def _whole(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     try:
         completion = await whole_answer(turn, asked.model)
     finally:

@@ -50,7 +50,7 @@ _PARAMETERS = {
 """The names of a turn's fields in this protocol."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request for a response, without its input and what it continues.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     warnings: Sequence[str]
 
 
-def read_request(body: ResponseIn) -> Asked:
+def read_request(body: ResponseIn) -> ParsedResponse:
     """Parse a request.
 
     Raises:
@@ -99,7 +99,7 @@ def read_request(body: ResponseIn) -> Asked:
         options=_options(body),
         answer_schema=_answer_schema(body, tools),
     )
-    return Asked(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
+    return ParsedResponse(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
 
 
 def name_field(error: MochiError, body: ResponseIn) -> None:

@@ -28,7 +28,12 @@ from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import ParsedInput, parse_input
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseEnd, ResponseRecord
-from dialects_app.responses.request import Asked, name_field, read_request, shown_conversation
+from dialects_app.responses.request import (
+    ParsedResponse,
+    name_field,
+    read_request,
+    shown_conversation,
+)
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tools import ServerTools, changed_settings
@@ -176,7 +181,7 @@ class ResponseMaker:
             logger.warning("the end of a response could not be kept", exc_info=error)
 
     async def _start(
-        self, body: ResponseIn, asked: Asked, key: str | None, client: str | None
+        self, body: ResponseIn, asked: ParsedResponse, key: str | None, client: str | None
     ) -> StartedResponse:
         sent = what_was_sent(body)
         before = await self._chat.opened_before(key, sent) if key is not None else None
@@ -207,7 +212,9 @@ class ResponseMaker:
             store=store if is_kept else None,
         )
 
-    async def _again(self, body: ResponseIn, asked: Asked, turn: OpenTurn) -> StartedResponse:
+    async def _again(
+        self, body: ResponseIn, asked: ParsedResponse, turn: OpenTurn
+    ) -> StartedResponse:
         """Return a response that the same request started before, with the same key."""
         store = ResponseStore((await self._chat.conversations(turn.session_id)).records)
         kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
@@ -221,7 +228,7 @@ class ResponseMaker:
         )
 
     async def _wanted(
-        self, body: ResponseIn, asked: Asked
+        self, body: ResponseIn, asked: ParsedResponse
     ) -> tuple[ChatRequest, Continued | None, Answers | None]:
         """Return the requested turn, what it continues, and its decisions."""
         if needs_no_session(body):
@@ -281,7 +288,7 @@ class ResponseMaker:
     async def _turn(
         self,
         body: ResponseIn,
-        asked: Asked,
+        asked: ParsedResponse,
         parsed: ParsedInput,
         continued: Continued | None,
         answers: Answers | None,
@@ -319,7 +326,7 @@ class ResponseMaker:
     def _request(
         self,
         body: ResponseIn,
-        asked: Asked,
+        asked: ParsedResponse,
         turn: TurnRequest,
         continued: Continued | None,
         answers: Answers | None,
@@ -350,7 +357,7 @@ class ResponseMaker:
         )
 
 
-def _record(body: ResponseIn, asked: Asked, continued: Continued | None) -> ResponseRecord:
+def _record(body: ResponseIn, asked: ParsedResponse, continued: Continued | None) -> ResponseRecord:
     echo = dict(asked.echo)
     if continued is not None and continued.is_conversation:
         echo["conversation"] = shown_conversation(continued.session.session_id)

@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from mochi_project.memory.large_answers import LARGE_BYTES, LargeBody
+from mochi_project.memory.large_responses import LARGE_BYTES, LargeBody
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.services import get_services
 from sessions_app.format.codec import to_json
@@ -27,7 +27,7 @@ ANY_NUMBER = nullcontext()
 async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
     """Call ``work`` and encode its result, both in a thread.
 
-    Long lists are ``Many``. Tests compare the values with the schemas declared by routes.
+    Long lists are ``LongList``. Tests compare the values with the schemas declared by routes.
     """
     encoding = await asyncio.to_thread(_Encoding, work, None)
     return _response(encoding, status)
@@ -43,13 +43,13 @@ async def answer_by_reading(
         places: Entered during the work, but not while waiting for a place among large responses.
 
     Raises:
-        TooManyLargeAnswers: No place became free in time.
+        TooManyLargeResponses: No place became free in time.
     """
     async with places:
         encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
     if encoding.is_complete:
         return _response(encoding)
-    large = get_services().large_answers
+    large = get_services().large_responses
     waits = large.is_full
     if waits:
         del encoding  # free the memory while waiting

@@ -11,7 +11,7 @@ Outcome = Literal["copied", "same", "different", "unreadable"]
 SHOWN = 5
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedName(msgspec.Struct, frozen=True, kw_only=True):
     """Tells what became of a name.
 
     Attributes:
@@ -39,10 +39,10 @@ class CopyReport:
     def __init__(self, *, dry_run: bool) -> None:
         self._dry_run = dry_run
         self._counts: dict[str, Counter[Outcome]] = {}
-        self._left: list[Copied] = []
+        self._left: list[CopiedName] = []
         self._interrupted: list[str] = []
 
-    def add(self, copied: Copied) -> None:
+    def add(self, copied: CopiedName) -> None:
         """Take in what became of a name."""
         self._counts.setdefault(copied.part, Counter())[copied.outcome] += 1
         if copied.outcome in ("different", "unreadable"):
@@ -88,7 +88,7 @@ class CopyReport:
         return f"{names} {'was' if len(self._left) == 1 else 'were'} left; nothing was overwritten."
 
 
-def _reason(item: Copied) -> str:
+def _reason(item: CopiedName) -> str:
     return item.reason or "another one is there"
 
 

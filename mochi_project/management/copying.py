@@ -14,7 +14,7 @@ from typing import Protocol
 
 from chat.storage.records import TURN_KINDS, TURN_NAMES
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.copy_report import Copied, Outcome
+from mochi_project.management.copy_report import CopiedName, Outcome
 from mochi_project.wiring.attachments import attachments_dir
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
@@ -80,7 +80,7 @@ PARTS: Sequence[Part] = (
 )
 
 
-class Place(Protocol):
+class DataLocation(Protocol):
     """A data directory, or an object store. All calls block."""
 
     name: str
@@ -106,7 +106,7 @@ class Place(Protocol):
         """Have the place take what is new; ``ValueError`` if it can't."""
 
 
-class DirectoryPlace:
+class DirectoryLocation:
     """A data directory.
 
     Args:
@@ -163,7 +163,7 @@ class DirectoryPlace:
         ]
 
 
-class ObjectPlace:
+class ObjectLocation:
     """An object store.
 
     Args:
@@ -224,7 +224,7 @@ class ObjectPlace:
 
 def places_of(
     source: str, target: str, settings: MochiSettings, *, dry_run: bool
-) -> tuple[Place, Place]:
+) -> tuple[DataLocation, DataLocation]:
     """Return the places that a person named, ready to be copied between.
 
     Args:
@@ -248,20 +248,20 @@ def places_of(
     return places
 
 
-def _place_of(text: str, settings: MochiSettings) -> Place:
+def _place_of(text: str, settings: MochiSettings) -> DataLocation:
     if "://" in text:
         cluster = build_cluster(settings) if text == settings.sessions_url else None
         builds = (build_storage, build_agent_storage) if cluster is not None else ()
-        return ObjectPlace(text, [build(settings, cluster) for build in builds])
+        return ObjectLocation(text, [build(settings, cluster) for build in builds])
     directory = Path(text).expanduser().resolve()
     if directory == settings.resolved_data_dir:
-        return DirectoryPlace(settings)
+        return DirectoryLocation(settings)
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{text} is not a directory")
-    return DirectoryPlace(MochiSettings(data_dir=directory))
+    return DirectoryLocation(MochiSettings(data_dir=directory))
 
 
-def copy_all(source: Place, target: Place, *, dry_run: bool) -> Iterator[Copied]:
+def copy_all(source: DataLocation, target: DataLocation, *, dry_run: bool) -> Iterator[CopiedName]:
     """Copy everything that the target lacks, and yield what becomes of each name."""
     with ThreadPoolExecutor(COPIERS) as copiers:
         for part in PARTS:
@@ -272,13 +272,13 @@ def copy_all(source: Place, target: Place, *, dry_run: bool) -> Iterator[Copied]
 
 @dataclass(frozen=True, slots=True)
 class _Copier:
-    source: Place
-    target: Place
+    source: DataLocation
+    target: DataLocation
     part: Part
     there: frozenset[str]
     dry_run: bool
 
-    def copy(self, name: str) -> Copied | None:
+    def copy(self, name: str) -> CopiedName | None:
         """Copy what has a name; None where it went meanwhile."""
         try:
             data = self.source.read(self.part, name)
@@ -298,8 +298,8 @@ class _Copier:
 
     def _told(
         self, name: str, outcome: Outcome, *, reason: str = "", was_claimed: bool = False
-    ) -> Copied:
-        return Copied(
+    ) -> CopiedName:
+        return CopiedName(
             part=self.part.name,
             name=name,
             outcome=outcome,

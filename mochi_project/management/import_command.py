@@ -11,7 +11,7 @@ from mochi_project.management.import_report import ImportReport
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from sessions_app.errors import MochiError, ValidationFailed
-from sessions_app.transfer.archive_import import ArchiveImport, Taken
+from sessions_app.transfer.archive_import import ArchiveImport, ImportedArchive
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.formats.sources import SOURCES
@@ -116,7 +116,7 @@ class FilesImport:
 
 def _shown(
     work: ArchiveImport | ConversationImport, name: str, screen: IO[str]
-) -> Iterator[Taken | Problem]:
+) -> Iterator[ImportedArchive | Problem]:
     """Yield what an import does, and show on a terminal how far it is."""
     if not screen.isatty():
         yield from work.run()

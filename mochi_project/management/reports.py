@@ -28,7 +28,7 @@ class ReportCommand(MochiCommand):
         parser.add_argument("directory", metavar="DIR", nargs="?", type=Path, help=help_text)
 
     def print_json(self, value: Mapping[str, Any]) -> None:
-        """Print JSON-compatible values, indented; long lists may be ``Many``."""
+        """Print JSON-compatible values, indented; long lists may be ``LongList``."""
         for piece in json_pieces(value, partial(to_json, readable=True)):
             self.stdout.write(steering_escaped(piece.decode()), ending="")
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from mochi_project.memory.large_answers import Place
+from mochi_project.memory.large_responses import ResponseSlot
 
 MOST = 4
 WAIT_SECONDS = 10.0
@@ -33,7 +33,7 @@ class LargeBodies:
                 await self._places.acquire()
         except TimeoutError:
             return False
-        scope[_KEY] = Place(self._places, asyncio.get_running_loop())
+        scope[_KEY] = ResponseSlot(self._places, asyncio.get_running_loop())
         return True
 
 
@@ -44,6 +44,6 @@ def holds_large_body(scope: Mapping[str, Any]) -> bool:
 
 def leave_large_body(scope: Mapping[str, Any]) -> None:
     """Release a request's place, if it has one. Idempotent."""
-    place: Place | None = scope.get(_KEY)
+    place: ResponseSlot | None = scope.get(_KEY)
     if place is not None:
         place.leave()

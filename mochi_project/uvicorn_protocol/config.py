@@ -4,7 +4,7 @@ from typing import Any
 
 import uvicorn
 
-from mochi_project.uvicorn_protocol.departures import Departures
+from mochi_project.uvicorn_protocol.disconnects import Disconnects
 from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections
 
 HEAD_SECONDS = 30.0
@@ -39,5 +39,5 @@ class ServerConfig(uvicorn.Config):
         self.head_timeout = head_timeout
         self.write_timeout = write_timeout
         self.waiting_connections = WaitingConnections(most_waiting)
-        self.departures = Departures()
+        self.disconnects = Disconnects()
         self.server_stops = False

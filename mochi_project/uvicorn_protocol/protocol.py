@@ -75,7 +75,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         super().connection_lost(exc)
         for exchange in self._exchanges:
             exchange.note_lost()
-            self.config.departures.tell(exchange.disconnect)
+            self.config.disconnects.tell(exchange.disconnect)
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, unless this connection was refused already."""

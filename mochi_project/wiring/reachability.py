@@ -42,7 +42,7 @@ class JournalState(msgspec.Struct, frozen=True):
 T = TypeVar("T")
 
 
-class Asked(Generic[T]):
+class CachedCheck(Generic[T]):
     """Caches the result of a blocking query, which runs at most once at a time.
 
     Concurrent callers wait for the same result, or get the last one.
@@ -107,14 +107,14 @@ class Stores:
         self._failing = failing
         self._oldest_due_seconds = oldest_due_seconds
         seconds = FAILURES_FRESH_SECONDS if cluster and cluster.objects else 0.0
-        self._failures = Asked(self._count_failures, 0, fresh_seconds=seconds)
-        self._queue_age: Asked[float] = Asked(
+        self._failures = CachedCheck(self._count_failures, 0, fresh_seconds=seconds)
+        self._queue_age: CachedCheck[float] = CachedCheck(
             self._oldest_due, math.nan, fresh_seconds=max(seconds, QUEUE_FRESH_SECONDS)
         )
-        self._journal = Asked(
+        self._journal = CachedCheck(
             self._ask_journal, JournalState("unreachable"), fresh_seconds=JOURNAL_FRESH_SECONDS
         )
-        self._sessions: Asked[Reachability] = Asked(
+        self._sessions: CachedCheck[Reachability] = CachedCheck(
             self._ask_store, "unreachable", fresh_seconds=STORE_FRESH_SECONDS
         )
 

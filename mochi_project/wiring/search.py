@@ -21,10 +21,10 @@ def index_path(settings: MochiSettings) -> Path:
 def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
     """Build the search of a repository's sessions; opens nothing."""
     from sessions_app.search.index import SearchIndex  # noqa: PLC0415
-    from sessions_app.search.index_updater import IndexFiller  # noqa: PLC0415
+    from sessions_app.search.index_comparison import IndexComparer  # noqa: PLC0415
+    from sessions_app.search.index_updater import IndexUpdater  # noqa: PLC0415
     from sessions_app.search.service import SessionSearch  # noqa: PLC0415
     from sessions_app.search.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
-    from sessions_app.search.survey import Surveyor  # noqa: PLC0415
     from sessions_app.store.locks import FileLocks  # noqa: PLC0415
 
     source = (
@@ -33,9 +33,9 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
         else StoredSessions(reader)
     )
     index = SearchIndex(index_path(settings))
-    surveyor = Surveyor(source)
-    filler = IndexFiller(source, index, FileLocks(settings.resolved_private_dir), surveyor)
-    return SessionSearch(source, index, filler, surveyor)
+    comparer = IndexComparer(source)
+    updater = IndexUpdater(source, index, FileLocks(settings.resolved_private_dir), comparer)
+    return SessionSearch(source, index, updater, comparer)
 
 
 MOST_AT_ONCE = 1

@@ -32,7 +32,7 @@ from dialects_app.openai.attaching import FileKeeper
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.memory.large_answers import LargeAnswers
+from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.activity import build_activity
 from mochi_project.wiring.agents import (
@@ -104,7 +104,7 @@ class Services:
     observers: Observers
     _tools: ToolServices
     _closing: Callable[[], Awaitable[None]]
-    large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+    large_responses: LargeResponses = field(default_factory=LargeResponses)
     list_places: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(MOST_LISTS_AT_ONCE)
     )

@@ -13,7 +13,13 @@ from typing import Any
 
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from models_app.scripted.received_files import with_files
-from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
+from models_app.scripted.replies import (
+    Chunk,
+    ReasoningChunk,
+    RequestMessage,
+    TextChunk,
+    ToolCallChunk,
+)
 from models_app.scripted.wire import (
     ChatRequest,
     Refused,
@@ -256,8 +262,8 @@ def _call_id(chunk: ToolCallChunk) -> str:
     return f"toolu_{chunk.id.removeprefix('call_')}"
 
 
-def _system(system: Any) -> list[Said]:
-    return [Said("system", _text(system))] if system else []
+def _system(system: Any) -> list[RequestMessage]:
+    return [RequestMessage("system", _text(system))] if system else []
 
 
 def _text(content: Any) -> str:
@@ -270,12 +276,12 @@ def _text(content: Any) -> str:
     )
 
 
-def _said(message: Mapping[str, Any]) -> list[Said]:
+def _said(message: Mapping[str, Any]) -> list[RequestMessage]:
     role, content = str(message["role"]), message["content"]
     results = [block for block in _blocks(content) if block.get("type") == "tool_result"]
-    said = [Said("tool", _text(result.get("content"))) for result in results]
+    said = [RequestMessage("tool", _text(result.get("content"))) for result in results]
     text = _text(content)
-    return [*said, Said(role, text)] if text or not said else said
+    return [*said, RequestMessage(role, text)] if text or not said else said
 
 
 def _blocks(content: Any) -> list[Mapping[str, Any]]:

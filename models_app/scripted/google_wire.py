@@ -9,7 +9,13 @@ from typing import Any
 
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from models_app.scripted.received_files import with_files
-from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
+from models_app.scripted.replies import (
+    Chunk,
+    ReasoningChunk,
+    RequestMessage,
+    TextChunk,
+    ToolCallChunk,
+)
 from models_app.scripted.wire import ChatRequest, Refused, check_length, encode
 
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
@@ -54,7 +60,7 @@ def read_chat(body: Mapping[str, Any], *, name: str, stream: bool) -> ChatReques
         card=card,
         name=name,
         messages=[
-            *([Said("system", system)] if system else []),
+            *([RequestMessage("system", system)] if system else []),
             *(said for content in contents for said in _said(content)),
         ],
         stream=stream,
@@ -183,13 +189,13 @@ def _text(parts: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _said(content: Mapping[str, Any]) -> list[Said]:
+def _said(content: Mapping[str, Any]) -> list[RequestMessage]:
     parts = content.get("parts") or []
     role = "assistant" if content.get("role") == "model" else "user"
     results = [part["functionResponse"] for part in parts if "functionResponse" in part]
-    said = [Said("tool", str(result.get("response"))) for result in results]
+    said = [RequestMessage("tool", str(result.get("response"))) for result in results]
     text = _text(parts)
-    return [*said, Said(role, text)] if text or not said else said
+    return [*said, RequestMessage(role, text)] if text or not said else said
 
 
 def _check_calls(contents: Sequence[Mapping[str, Any]]) -> None:

@@ -14,7 +14,13 @@ import msgspec
 from models_app.scripted import wire
 from models_app.scripted.model_cards import CARDS, ModelCard, find_card
 from models_app.scripted.received_files import with_files
-from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
+from models_app.scripted.replies import (
+    Chunk,
+    ReasoningChunk,
+    RequestMessage,
+    TextChunk,
+    ToolCallChunk,
+)
 from models_app.scripted.wire import ChatRequest, Refused, joined
 
 VERSION = "0.32.15"
@@ -274,7 +280,7 @@ def _list(value: Any, field: str) -> list[Any]:
     return value or []
 
 
-def _message(item: Any) -> Said:
+def _message(item: Any) -> RequestMessage:
     field = "Go struct field ChatRequest.messages"
     if not isinstance(item, dict):
         raise Refused(400, f"json: cannot unmarshal value into {field} of type api.Message")
@@ -292,7 +298,7 @@ def _message(item: Any) -> Said:
         text = with_files(content if isinstance(content, str) else "", images)
     except ValueError as error:
         raise Refused(400, str(error)) from error
-    return Said(str(item.get("role", "")), text)
+    return RequestMessage(str(item.get("role", "")), text)
 
 
 def _check_abilities(card: ModelCard, body: Mapping[str, Any]) -> None:

@@ -15,7 +15,13 @@ from models_app.scripted.model_cards import (
     find_vendor_card,
 )
 from models_app.scripted.received_files import with_files
-from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
+from models_app.scripted.replies import (
+    Chunk,
+    ReasoningChunk,
+    RequestMessage,
+    TextChunk,
+    ToolCallChunk,
+)
 from models_app.scripted.wire import (
     ChatRequest,
     Refused,
@@ -288,7 +294,7 @@ def _wants_reasoning(body: Mapping[str, Any]) -> bool:
     return effort not in (None, "none") or bool(asked.get("max_tokens"))
 
 
-def _message(item: Any) -> Said:
+def _message(item: Any) -> RequestMessage:
     if not isinstance(item, dict):
         raise Refused(400, "'messages' must be a list of objects")
     content = item.get("content")
@@ -302,7 +308,7 @@ def _message(item: Any) -> Said:
     text = content if isinstance(content, str) else ""
     # Clients of local servers break up what a chat template would read as its own tokens, with a
     # joiner of no width. The marks of a block look like such tokens.
-    return Said(str(item.get("role", "")), text.replace("<\u200d|", "<|"))
+    return RequestMessage(str(item.get("role", "")), text.replace("<\u200d|", "<|"))
 
 
 def _check_calls(messages: Sequence[Any]) -> None:

@@ -64,7 +64,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=3600)]
 Literally = str | list[str]
 
 
-class Said(msgspec.Struct, frozen=True):
+class RequestMessage(msgspec.Struct, frozen=True):
     """One message of the request."""
 
     role: str
@@ -201,7 +201,7 @@ _WORD = re.compile(r"\s*\S+|\s+")
 
 
 def plan_reply(
-    messages: Sequence[Said],
+    messages: Sequence[RequestMessage],
     *,
     think: bool = False,
     format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the wire's name for it
@@ -287,7 +287,7 @@ def _formatted(message: str, form: str | Mapping[str, Any], *, reasons: bool) ->
     return _chunks(thought, chunk_words(msgspec.json.encode(value).decode()), 0)
 
 
-def _due(messages: Sequence[Said]) -> tuple[Instruction, Sequence[_Entry]] | None:
+def _due(messages: Sequence[RequestMessage]) -> tuple[Instruction, Sequence[_Entry]] | None:
     """Return the latest block and those of its messages that this request gets.
 
     None when there is no block, when it is broken, and when it is used up.

@@ -12,7 +12,7 @@ from models_app.scripted.replies import (
     Instruction,
     ReasoningChunk,
     ReplyPlan,
-    Said,
+    RequestMessage,
     Step,
     TextChunk,
     TokenLimit,
@@ -51,7 +51,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     card: ModelCard
     name: str
-    messages: Sequence[Said]
+    messages: Sequence[RequestMessage]
     stream: bool
     think: bool = False
     format: str | Mapping[str, Any] | None = None

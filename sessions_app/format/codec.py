@@ -24,7 +24,7 @@ from sessions_app.format.message_format import messages_to_json, read_message
 from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
-from sessions_app.format.unread import Place, find_unread, without_note
+from sessions_app.format.unread import UnreadSpan, find_unread, without_note
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
@@ -178,7 +178,7 @@ def _read_ends(
     return PartlyRead(tuple(head), run, tuple(tail)), head_may_stay and tail_may_stay
 
 
-def unread_of(place: Place, load: Callable[[], bytes], metadata: SessionMetadata) -> Unread:
+def unread_of(place: UnreadSpan, load: Callable[[], bytes], metadata: SessionMetadata) -> Unread:
     """Return the messages at a place of a file as a value that decodes them on demand.
 
     Args:

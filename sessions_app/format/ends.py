@@ -7,7 +7,7 @@ that this process wrote and can recognize (``sessions_app.store.stamps``).
 import msgspec
 
 
-class Stays(msgspec.Struct, frozen=True):
+class UnchangedRange(msgspec.Struct, frozen=True):
     """A byte range of the current file to be copied to the next one.
 
     Attributes:
@@ -22,7 +22,7 @@ class Stays(msgspec.Struct, frozen=True):
         return self.length
 
 
-class Ends(msgspec.Struct, frozen=True, eq=False):
+class FileEnds(msgspec.Struct, frozen=True, eq=False):
     """A file without the bytes in its middle.
 
     Attributes:
@@ -58,9 +58,9 @@ class Ends(msgspec.Struct, frozen=True, eq=False):
         return len(self.front) + self.middle
 
     @property
-    def stays(self) -> Stays:
+    def stays(self) -> UnchangedRange:
         """Return the byte range of the middle."""
-        return Stays(len(self.front), self.middle)
+        return UnchangedRange(len(self.front), self.middle)
 
     @property
     def held(self) -> int:

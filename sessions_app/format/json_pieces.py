@@ -18,7 +18,7 @@ Encode = Callable[[Mapping[str, Any]], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
+class LongList:
     """A long list in a document.
 
     Attributes:
@@ -36,17 +36,17 @@ def json_pieces(document: Mapping[str, Any], encode: Encode) -> Iterator[bytes]:
     """Yield a document's JSON in pieces of about 64 KiB, which join to what ``encode`` returns.
 
     Args:
-        document: The document; its long lists are ``Many``.
+        document: The document; its long lists are ``LongList``.
         encode: Encodes a small document, compact or indented.
     """
     marks = {
         secrets.token_hex(16): value
         for value in document.values()
-        if isinstance(value, Many) and value.items
+        if isinstance(value, LongList) and value.items
     }
     names = iter(marks)
     skeleton = {
-        key: ([next(names)] if value.items else []) if isinstance(value, Many) else value
+        key: ([next(names)] if value.items else []) if isinstance(value, LongList) else value
         for key, value in document.items()
     }
     rest = encode(skeleton)
@@ -57,7 +57,7 @@ def json_pieces(document: Mapping[str, Any], encode: Encode) -> Iterator[bytes]:
     yield rest
 
 
-def _items(many: Many, encode: Encode) -> Iterator[bytes]:
+def _items(many: LongList, encode: Encode) -> Iterator[bytes]:
     """Yield the items' JSON with commas and the indentation of their depth."""
     prefix, _, suffix = encode({"": [0]}).partition(b"0")
     comma = b"," + prefix.rpartition(b"[")[2]

@@ -19,7 +19,7 @@ from sessions_app.format.codec import (
     read_outline,
     unread_of,
 )
-from sessions_app.format.ends import Ends, Stays
+from sessions_app.format.ends import FileEnds, UnchangedRange
 from sessions_app.format.fields import Malformed
 from sessions_app.format.layout import (
     PIECE,
@@ -34,7 +34,7 @@ from sessions_app.messages import Message
 from sessions_app.partly_read import PartlyRead, followed_by
 from sessions_app.session import Session, counted
 
-Part = bytes | memoryview | Stays
+Part = bytes | memoryview | UnchangedRange
 """A part of a file to be written."""
 
 _BETWEEN = b",\n"
@@ -53,7 +53,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
     """
 
     session: Session
-    data: bytes | Ends
+    data: bytes | FileEnds
     messages_at: tuple[int, int] | None = None
     uncut: int = 0
 
@@ -94,7 +94,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         state = metadata.context_state
         if self.messages_at is None or state is None or state.text is None:
             return self
-        if isinstance(data, Ends) or type(messages) is PartlyRead:
+        if isinstance(data, FileEnds) or type(messages) is PartlyRead:
             return self
         place = find_unread(data, *self.messages_at, state)
         if place is None or len(messages) < place.behind:
@@ -108,7 +108,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
     def noting(self, session: Session) -> Session:
         """Return the session with a note in its context state of the text not to decode again."""
-        if self.messages_at is None or isinstance(self.data, Ends):
+        if self.messages_at is None or isinstance(self.data, FileEnds):
             return session
         if type(self.session.messages) is PartlyRead:
             return session
@@ -126,7 +126,7 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
         uncut: As in ``SessionFile``.
     """
 
-    data: bytes | Ends
+    data: bytes | FileEnds
     messages_at: tuple[int, int]
     known: Sequence[Message]
     new_at: int
@@ -185,7 +185,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
     @property
     def stays(self) -> bool:
         """Return whether a part has to be copied from the current file."""
-        return Stays in map(type, self.parts)
+        return UnchangedRange in map(type, self.parts)
 
     def continues(self, before: SessionFile) -> bool:
         """Return whether it begins with the unchanged text of all messages of ``before``."""
@@ -196,7 +196,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         piece: list[bytes | memoryview] = []
         size = 0
         for part in self.parts:
-            if isinstance(part, Stays):
+            if isinstance(part, UnchangedRange):
                 continue
             piece.append(part)
             size += len(part)
@@ -226,18 +226,18 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         before, after = known.unread.commas
         head, text, *rest = self.parts
         if isinstance(text, memoryview):
-            ends = Ends(
+            ends = FileEnds(
                 front=_joined([head, text[:before]]),
                 middle=after - before,
                 back=_joined([text[after:], *rest]),
             )
             return self._written(ends)
         stays, *rest = rest
-        if not isinstance(stays, Stays):  # all messages had to be encoded
+        if not isinstance(stays, UnchangedRange):  # all messages had to be encoded
             return None
-        return self._written(Ends(_joined([head, text]), stays.length, _joined(rest)))
+        return self._written(FileEnds(_joined([head, text]), stays.length, _joined(rest)))
 
-    def _written(self, data: bytes | Ends) -> WrittenFile:
+    def _written(self, data: bytes | FileEnds) -> WrittenFile:
         end = len(data) - len(self.parts[-1])
         return WrittenFile(
             data=data,
@@ -290,4 +290,4 @@ def _common_prefix(old: Sequence[Message], new: Sequence[Message]) -> Sequence[M
 
 
 def _joined(parts: Sequence[Part]) -> bytes:
-    return b"".join([part for part in parts if not isinstance(part, Stays)])
+    return b"".join([part for part in parts if not isinstance(part, UnchangedRange)])

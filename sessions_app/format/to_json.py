@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.context_state import context_state_to_json
-from sessions_app.format.json_pieces import Many
+from sessions_app.format.json_pieces import LongList
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.format.metadata import PLAIN_FIELDS
 from sessions_app.labels import LABELS
@@ -119,23 +119,23 @@ def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
     }
 
 
-def many_messages(messages: Sequence[Message], *, variants: bool = False) -> Many:
+def many_messages(messages: Sequence[Message], *, variants: bool = False) -> LongList:
     """Return messages as a list that is encoded in pieces.
 
     Variants are only counted unless ``variants`` is true.
     """
     if variants:
-        return Many(messages, _with_variants, size_of_message)
-    return Many(messages, _without_variants, partial(size_of_message, variants=False))
+        return LongList(messages, _with_variants, size_of_message)
+    return LongList(messages, _without_variants, partial(size_of_message, variants=False))
 
 
 def many_sessions(
     sessions: Sequence[SessionMetadata],
     *,
     also: Callable[[SessionMetadata], Mapping[str, Any]] = lambda _: {},
-) -> Many:
+) -> LongList:
     """Return a list of sessions that is encoded in pieces; ``also`` adds keys to each."""
-    return Many(
+    return LongList(
         sessions,
         lambda metadata: {**listing_entry(metadata), **also(metadata)},
         lambda _: _LISTED_BYTES,
@@ -171,7 +171,7 @@ def session_overview(session: Session) -> dict[str, Any]:
 
 
 def session_detail(session: Session) -> dict[str, Any]:
-    """Return a whole session, with its messages as ``Many``."""
+    """Return a whole session, with its messages as ``LongList``."""
     metadata = session.metadata
     return {
         **session_overview(session),

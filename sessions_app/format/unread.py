@@ -28,7 +28,7 @@ TAIL = 320
 """The number of last messages always decoded: turns estimate token counts from so many."""
 
 
-class Place(NamedTuple):
+class UnreadSpan(NamedTuple):
     """The place in a file of the messages that need not be decoded.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     state: ContextState
 
 
-def find_unread(data: bytes, start: int, end: int, state: ContextState | None) -> Place | None:
+def find_unread(data: bytes, start: int, end: int, state: ContextState | None) -> UnreadSpan | None:
     """Locate the messages that need not be decoded; return None if all must be.
 
     Args:
@@ -64,7 +64,7 @@ def find_unread(data: bytes, start: int, end: int, state: ContextState | None) -
     text = memoryview(data)[start : start + known.length]
     if hashlib.sha256(text).hexdigest() != known.sha256:
         return None
-    return Place(start + before, start + after, first, behind, state)
+    return UnreadSpan(start + before, start + after, first, behind, state)
 
 
 def noted(session: Session, file: Session, data: bytes, messages_at: tuple[int, int]) -> Session:

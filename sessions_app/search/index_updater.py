@@ -9,10 +9,10 @@ from contextlib import suppress
 from sessions_app.errors import StorageError
 from sessions_app.search.entries import entries_of
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.index_comparison import IndexComparer, IndexComparison
 from sessions_app.search.index_state import IndexUnavailable
 from sessions_app.search.pacing import Pace
 from sessions_app.search.source import Source
-from sessions_app.search.survey import Survey, Surveyor
 from sessions_app.search.writer import SessionRow
 from sessions_app.session import SessionMetadata
 from sessions_app.store.locks import FileLocks
@@ -29,7 +29,7 @@ SESSIONS_OF_TRANSACTION = 20
 logger = logging.getLogger(__name__)
 
 
-class IndexFiller:
+class IndexUpdater:
     """Updates an index with changed sessions, in the one process that has the lock.
 
     Args:
@@ -45,14 +45,14 @@ class IndexFiller:
         source: Source,
         index: SearchIndex,
         locks: FileLocks,
-        surveyor: Surveyor,
+        comparer: IndexComparer,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._index = index
         self._locks = locks
-        self._surveyor = surveyor
+        self._comparer = comparer
         self._clock = clock
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -95,9 +95,9 @@ class IndexFiller:
         pace = Pace(self._clock, self._closing.wait) if rests else _not_resting
         with lock, suppress(_Closing):
             listing = self._source.listing(anew=True)
-            survey = self._surveyed(listing)
-            while self._put_in_and_out(survey, pace):  # repeat for concurrent changes
-                survey = self._surveyed(self._source.listing())
+            comparison = self._compared(listing)
+            while self._put_in_and_out(comparison, pace):  # repeat for concurrent changes
+                comparison = self._compared(self._source.listing())
 
     def close(self) -> None:
         """Stop the thread for good."""
@@ -118,11 +118,11 @@ class IndexFiller:
             self._retry_at = self._clock() + RETRY_SECONDS
             logger.exception("the search index could not be updated")
 
-    def _surveyed(self, listing: Listing) -> Survey:
+    def _compared(self, listing: Listing) -> IndexComparison:
         """Return the sessions to update; rebuild a broken or missing index."""
         try:
             with self._index.reading() as reader:
-                return self._surveyor.survey(listing, reader)
+                return self._comparer.compare(listing, reader)
         except IndexUnavailable as error:
             if not (error.is_broken or error.is_missing):
                 raise
@@ -132,15 +132,15 @@ class IndexFiller:
         with self._index.writing():
             pass
         with self._index.reading() as reader:
-            return self._surveyor.survey(listing, reader)
+            return self._comparer.compare(listing, reader)
 
-    def _put_in_and_out(self, survey: Survey, pace: Callable[[], object]) -> bool:
+    def _put_in_and_out(self, comparison: IndexComparison, pace: Callable[[], object]) -> bool:
         """Update the index; return whether it changed, or was deleted meanwhile."""
         try:
-            if survey.gone:
+            if comparison.gone:
                 with self._index.writing() as writer:
-                    writer.take_out(survey.gone, pace)
-            return self._put(survey.pending, pace)
+                    writer.take_out(comparison.gone, pace)
+            return self._put(comparison.pending, pace)
         except IndexUnavailable as error:
             if not error.is_missing:
                 raise

@@ -8,13 +8,13 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.index_comparison import IndexComparer, IndexComparison
 from sessions_app.search.index_state import IndexUnavailable
-from sessions_app.search.index_updater import IndexFiller
+from sessions_app.search.index_updater import IndexUpdater
 from sessions_app.search.reader import IndexReader
 from sessions_app.search.scan import Stopped, scan
 from sessions_app.search.search_request import Cursor, Found, IndexState, Results, SearchRequest
 from sessions_app.search.source import Source
-from sessions_app.search.survey import Survey, Surveyor
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Listing
 
@@ -42,58 +42,62 @@ class SessionSearch:
         self,
         source: Source,
         index: SearchIndex,
-        filler: IndexFiller,
-        surveyor: Surveyor,
+        updater: IndexUpdater,
+        comparer: IndexComparer,
         *,
         scan_seconds: float = SCAN_SECONDS,
     ) -> None:
         self._source = source
         self._index = index
-        self._filler = filler
+        self._updater = updater
         self._scan_seconds = scan_seconds
-        self._surveyor = surveyor
+        self._comparer = comparer
 
     def search(self, wanted: SearchRequest) -> Results:
         """Return a page of results, most recently changed sessions first."""
         listing = self._source.listing()
         try:
             with self._index.reading() as reader:
-                survey = self._surveyor.survey(listing, reader)
-                results = self._search(wanted, listing, survey, reader)
-            is_due = bool(survey.pending)
+                comparison = self._comparer.compare(listing, reader)
+                results = self._search(wanted, listing, comparison, reader)
+            is_due = bool(comparison.pending)
         except IndexUnavailable as error:
-            survey = self._surveyor.survey(listing, None)
-            results = self._search(wanted, listing, survey, None)
-            is_due = bool(survey.pending) or error.is_broken
-        self._filler.start(is_due=is_due)
+            comparison = self._comparer.compare(listing, None)
+            results = self._search(wanted, listing, comparison, None)
+            is_due = bool(comparison.pending) or error.is_broken
+        self._updater.start(is_due=is_due)
         return results
 
     def fill(self) -> None:
         """Update the index now, unless another process is doing so."""
-        self._filler.fill()
+        self._updater.fill()
 
     def state(self) -> tuple[IndexState, int]:
         """Return the state of the index, and the number of sessions that are stale in it."""
         listing = self._source.listing()
         try:
             with self._index.reading() as reader:
-                pending = self._surveyor.survey(listing, reader).pending
+                pending = self._comparer.compare(listing, reader).pending
         except IndexUnavailable:
             return "scan", len(listing.sessions)
         return _state(pending), len(pending)
 
     def close(self) -> None:
         """Stop updating the index."""
-        self._filler.close()
+        self._updater.close()
 
     def _search(
-        self, wanted: SearchRequest, listing: Listing, survey: Survey, reader: IndexReader | None
+        self,
+        wanted: SearchRequest,
+        listing: Listing,
+        comparison: IndexComparison,
+        reader: IndexReader | None,
     ) -> Results:
-        state = "scan" if reader is None else _state(survey.pending)
+        state = "scan" if reader is None else _state(comparison.pending)
         if not wanted.query.wanted:
             return Results(found=(), total_estimate=0, index=state, complete=listing.complete)
-        scanned = scan(self._source, survey.pending, wanted, seconds=self._scan_seconds)
-        indexed = _indexed(wanted, survey, reader) if reader is not None else ()
+        scanned = scan(self._source, comparison.pending, wanted, seconds=self._scan_seconds)
+        indexed = _indexed(wanted, comparison, reader) if reader is not None else ()
         found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), wanted.limit)
         total = len(found)
         if end is not None or wanted.cursor is not None:
@@ -115,11 +119,13 @@ def _state(pending: Sequence[SessionMetadata]) -> IndexState:
     return "ready" if len(pending) <= FEW else "building"
 
 
-def _indexed(wanted: SearchRequest, survey: Survey, reader: IndexReader) -> Iterator[Found]:
+def _indexed(
+    wanted: SearchRequest, comparison: IndexComparison, reader: IndexReader
+) -> Iterator[Found]:
     """Yield the results of the index in sessions that exist and are not stale."""
-    pending = {metadata.session_id for metadata in survey.pending}
+    pending = {metadata.session_id for metadata in comparison.pending}
     for row, session_id, entry in reader.found(wanted):
-        metadata = survey.sessions.get(session_id)
+        metadata = comparison.sessions.get(session_id)
         if metadata is not None and session_id not in pending:
             yield Found(entry=entry, metadata=metadata, index=reader.state.generation, row=row)
 

@@ -4,7 +4,7 @@ import os
 import threading
 from typing import NamedTuple
 
-from sessions_app.format.ends import Ends
+from sessions_app.format.ends import FileEnds
 from sessions_app.format.rewriting import SessionFile, WrittenFile
 from sessions_app.partly_read import PartlyRead
 from sessions_app.session import Session
@@ -42,12 +42,12 @@ class RecentSessions:
     def __init__(self) -> None:
         self._begin()
 
-    def recognise(self, session_id: str, data: bytes | Ends) -> SessionFile | None:
+    def recognise(self, session_id: str, data: bytes | FileEnds) -> SessionFile | None:
         """Return the cached file if it has these bytes.
 
         Args:
             session_id: The session.
-            data: The bytes of the file; for ``Ends``, the cached object.
+            data: The bytes of the file; for ``FileEnds``, the cached object.
         """
         recent = self._recent.get(session_id)
         if recent is None:

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
-from sessions_app.format.ends import Stays
+from sessions_app.format.ends import UnchangedRange
 from sessions_app.format.rewriting import Rewrite, SessionFile, WrittenFile, rewrite
 from sessions_app.partly_read import PartlyRead
 from sessions_app.session import Session, counted
@@ -209,9 +209,9 @@ class SessionFiles:
             self._saved(session_id)
 
     def _as_part(
-        self, session_id: str, part: bytes | memoryview | Stays, recent: Recent | None
+        self, session_id: str, part: bytes | memoryview | UnchangedRange, recent: Recent | None
     ) -> bytes | memoryview | Range:
-        if not isinstance(part, Stays):
+        if not isinstance(part, UnchangedRange):
             return part
         if recent is None or recent.stamp is None:  # evicted, or written meanwhile
             raise _changed(session_id)

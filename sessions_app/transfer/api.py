@@ -11,7 +11,7 @@ from ninja import Query, Router
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
-from mochi_project.memory.large_answers import LARGE_BYTES, Place
+from mochi_project.memory.large_responses import LARGE_BYTES, ResponseSlot
 from mochi_project.wiring.services import Services, get_services
 from sessions_app.export import to_markdown
 from sessions_app.format.message_format import size_of_message
@@ -103,7 +103,7 @@ async def export_session(
     session = await asyncio.to_thread(services.sessions.get, session_id)
     pieces, warning = await asyncio.to_thread(_begin, services, session, format)
     is_large = await asyncio.to_thread(_is_large, session)
-    place = await services.large_answers.enter() if is_large else None
+    place = await services.large_responses.enter() if is_large else None
     ending, content_type = _ENDINGS[format]
     response = StreamingHttpResponse(PiecesFromThreads(pieces, place), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="session-{session_id}.{ending}"'
@@ -137,7 +137,7 @@ async def export_sessions(
     export = await asyncio.to_thread(
         AllExport, services.sessions, services.attachments.store, archived=archived
     )
-    place = await services.large_answers.enter()
+    place = await services.large_responses.enter()
     response = StreamingHttpResponse(
         PiecesFromThreads(export.pieces(format), place), content_type=_ALL_TYPES[format]
     )
@@ -233,7 +233,7 @@ class PiecesFromThreads:
         place: The place among large responses, released at the end.
     """
 
-    def __init__(self, pieces: Iterator[bytes], place: Place | None) -> None:
+    def __init__(self, pieces: Iterator[bytes], place: ResponseSlot | None) -> None:
         self._pieces = pieces
         self._place = place
         self._step: asyncio.Future[bytes | None] | None = None

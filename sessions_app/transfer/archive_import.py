@@ -24,7 +24,7 @@ from sessions_app.transfer.reading import SessionArchive
 Outcome = Literal["imported", "same", "different"]
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedArchive(msgspec.Struct, frozen=True, kw_only=True):
     """The result of importing one session.
 
     Attributes:
@@ -103,7 +103,7 @@ class SessionImporter:
         self._kept: dict[str, StoredFile | None] = {}
         self.attachments_added = 0
 
-    def take(self, session: Session) -> Taken:
+    def take(self, session: Session) -> ImportedArchive:
         """Import a session, and return the result.
 
         Raises:
@@ -212,7 +212,7 @@ class ArchiveImport:
         """Return the number of processed sessions, and of all."""
         return self._done, len(self._archive.session_ids)
 
-    def run(self) -> Iterator[Taken]:
+    def run(self) -> Iterator[ImportedArchive]:
         """Import the sessions one by one, and yield the result of each.
 
         Raises:
@@ -227,8 +227,8 @@ class ArchiveImport:
 
 def _taken(
     session: Session, outcome: Outcome, attachments: int = 0, missing: Sequence[Attachment] = ()
-) -> Taken:
-    return Taken(
+) -> ImportedArchive:
+    return ImportedArchive(
         session_id=session.session_id,
         outcome=outcome,
         messages=len(session.messages),

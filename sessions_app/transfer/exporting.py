@@ -6,7 +6,7 @@ from typing import Literal
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import AttachmentNotFound, SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import document_of, to_json
-from sessions_app.format.json_pieces import Many, json_pieces
+from sessions_app.format.json_pieces import LongList, json_pieces
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
@@ -80,7 +80,7 @@ class AllExport:
 
     def _lines(self) -> Iterator[bytes]:
         for session in self._read():
-            messages = Many(session.messages, message_to_json, size_of_message)
+            messages = LongList(session.messages, message_to_json, size_of_message)
             yield from json_pieces({**document_of(session, ()), "messages": messages}, to_json)
             yield b"\n"
 

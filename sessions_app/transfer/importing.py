@@ -25,10 +25,10 @@ from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.transfer.archive_import import (
+    ImportedArchive,
     NoAttachments,
     Outcome,
     SessionImporter,
-    Taken,
 )
 from sessions_app.transfer.conversion import (
     message_ids,
@@ -119,7 +119,7 @@ class ConversationImport:
         """Return the number of bytes of conversations read, and of all."""
         return self._file.bytes_read, self._file.total_bytes
 
-    def run(self) -> Iterator[Taken | Problem]:
+    def run(self) -> Iterator[ImportedArchive | Problem]:
         """Import the conversations one by one, and yield the result of each.
 
         Invalid ones are skipped and reported.
@@ -138,7 +138,7 @@ class ConversationImport:
             except (SessionReadOnly, ValidationFailed) as error:
                 yield Problem(place=entry.place, reason=error.message)
 
-    def _take(self, entry: Entry) -> Iterator[Taken | Problem]:
+    def _take(self, entry: Entry) -> Iterator[ImportedArchive | Problem]:
         options = self._options
         found = parse(entry.value, options.source, all_branches=options.all_branches)
         if isinstance(found, Session):
@@ -165,7 +165,7 @@ class ConversationImport:
         model: str,
         *,
         forked_from: str | None,
-    ) -> Taken:
+    ) -> ImportedArchive:
         for attempt in range(_ATTEMPTS):
             session_id = session_id_of(conversation, branch, attempt)
             outcome = self._compared(session_id, conversation, branch)
@@ -185,7 +185,7 @@ class ConversationImport:
                     outcome = self._compared(session_id, conversation, branch) or "taken"
             if outcome == "taken":
                 continue
-            return Taken(
+            return ImportedArchive(
                 session_id=session_id,
                 outcome=outcome or "imported",
                 messages=len(branch.messages),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessions_app.messages import Attachment
-from sessions_app.transfer.archive_import import Taken
+from sessions_app.transfer.archive_import import ImportedArchive
 from sessions_app.transfer.entries import Problem
 
 MOST_TOLD = 1000
@@ -34,7 +34,7 @@ class ImportSummary:
 
     def __init__(self, *, dry_run: bool = False) -> None:
         self.dry_run = dry_run
-        self.taken: list[Taken] = []
+        self.taken: list[ImportedArchive] = []
         self.problems: list[Problem] = []
         self.counts: Counter[str] = Counter()
         self.branches = 0
@@ -50,7 +50,7 @@ class ImportSummary:
         """Return the number of processed sessions."""
         return self.counts.total()
 
-    def add(self, found: Taken | Problem) -> None:
+    def add(self, found: ImportedArchive | Problem) -> None:
         """Add the result of a session, or a problem."""
         if isinstance(found, Problem):
             self.empty += found.is_empty
@@ -88,7 +88,7 @@ class ImportSummary:
         }
 
 
-def _taken_to_json(taken: Taken) -> Mapping[str, Any]:
+def _taken_to_json(taken: ImportedArchive) -> Mapping[str, Any]:
     return {
         "session_id": taken.session_id,
         "outcome": taken.outcome,

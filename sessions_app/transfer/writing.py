@@ -7,7 +7,7 @@ from functools import partial
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.format.codec import document_of, to_json
-from sessions_app.format.json_pieces import Many, json_pieces
+from sessions_app.format.json_pieces import LongList, json_pieces
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.messages import Attachment
 from sessions_app.session import Session
@@ -110,7 +110,7 @@ def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:
 
 def session_pieces(session: Session) -> Iterator[bytes]:
     """Yield a session's file in pieces."""
-    messages = Many(session.messages, message_to_json, size_of_message)
+    messages = LongList(session.messages, message_to_json, size_of_message)
     document = {**document_of(session, ()), "messages": messages}
     return json_pieces(document, partial(to_json, readable=True))
 

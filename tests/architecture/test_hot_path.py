@@ -3,7 +3,7 @@
 import pytest
 
 from chat.http.event_stream import EventStreamBody
-from chat.http.projector import EventsThemselves
+from chat.http.projector import UnchangedEvents
 from chat.storage.files.journal_file import FileJournalWriter
 from chat.stream.heartbeat import Heartbeat
 from chat.stream.numbered_event import NumberedEvent
@@ -28,7 +28,7 @@ PASSED_BY_TOKENS = (
     Subscription,
     Heartbeat,
     EventStreamBody,
-    EventsThemselves,
+    UnchangedEvents,
     Exchange,
 )
 

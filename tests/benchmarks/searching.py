@@ -8,19 +8,19 @@ from tempfile import TemporaryDirectory
 from storage import SETTLED_SECONDS, filled_folder, message, replaced_by, timed
 
 from sessions_app.search.index import SearchIndex
-from sessions_app.search.index_updater import IndexFiller
+from sessions_app.search.index_comparison import IndexComparer
+from sessions_app.search.index_updater import IndexUpdater
 from sessions_app.search.query import read_query
 from sessions_app.search.search_request import SearchRequest
 from sessions_app.search.service import SessionSearch
 from sessions_app.search.source import SessionsInFiles
-from sessions_app.search.survey import Surveyor
 from sessions_app.service import SessionManager
 from sessions_app.store.locks import FileLocks
 
 MESSAGES = 8
 
 
-class NoThread(IndexFiller):
+class NoThread(IndexUpdater):
     """Fills the index only when it is told to, so that nothing else runs."""
 
     def start(self, *, is_due: bool) -> None:
@@ -36,15 +36,15 @@ def searching(sessions: int) -> dict[str, float]:
         time.sleep(SETTLED_SECONDS)
         repository = SessionManager(folder).repository
         source = SessionsInFiles(repository, folder)
-        surveyor = Surveyor(source)
+        comparer = IndexComparer(source)
         index = SearchIndex(Path(state) / "search.sqlite3")
-        filler = NoThread(source, index, FileLocks(state), surveyor)
-        search = SessionSearch(source, index, filler, surveyor, scan_seconds=600)
+        updater = NoThread(source, index, FileLocks(state), comparer)
+        search = SessionSearch(source, index, updater, comparer, scan_seconds=600)
         rare, common = (
             SearchRequest(query=read_query(text)) for text in ("0000000007", "words follow")
         )
         scan = median(timed(lambda: search.search(rare)) for _ in range(3))
-        filled = timed(lambda: filler.fill(rests=True))
+        filled = timed(lambda: updater.fill(rests=True))
         assert search.state() == ("ready", 0)
         times = {
             name: median(timed(lambda: search.search(wanted)) for _ in range(20))  # noqa: B023

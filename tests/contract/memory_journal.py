@@ -14,8 +14,8 @@ from chat.storage.journal import (
     Entry,
     Fenced,
     JournalLost,
-    OwnerCondemned,
-    Passage,
+    JournalSlice,
+    OwnerExpired,
     do_nothing,
 )
 
@@ -153,7 +153,7 @@ class MemoryJournal:
     def open(self, session_id: str, turn_id: str, *, owner: str) -> MemoryWriter:
         self.reach("open a journal")
         if owner in self.condemned or not self._lives(owner):
-            raise OwnerCondemned(owner)
+            raise OwnerExpired(owner)
         with self._lock:
             if (session_id, turn_id) in self._turns:
                 raise FileExistsError(turn_id)
@@ -176,7 +176,7 @@ class MemoryJournal:
     def _say(self, step: str) -> None:
         self.reach(step)
 
-    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         lines = self._turns.get((session_id, turn_id))
         entries: list[Entry] = []
         while lines is not None and not entries:
@@ -188,7 +188,7 @@ class MemoryJournal:
                 break
             position += len(whole)
             entries = list(_entries(whole))
-        return Passage(entries, position)
+        return JournalSlice(entries, position)
 
     def watch(
         self, session_id: str, turn_id: str, changed: Callable[[], object]

@@ -10,9 +10,9 @@ import pytest
 from chat.storage.journal import (
     PASSAGE_BYTES,
     Fenced,
+    JournalSlice,
     JournalWriter,
-    OwnerCondemned,
-    Passage,
+    OwnerExpired,
     TurnJournal,
     line,
     whole_journal,
@@ -280,7 +280,7 @@ def test_a_passage_without_entries_is_the_end(journal: TurnJournal) -> None:
     writer.close()
     passage = journal.read(SESSION, TURN)
     assert [entry.n for entry in passage.entries] == [1]
-    assert journal.read(SESSION, TURN, passage.position) == Passage([], passage.position)
+    assert journal.read(SESSION, TURN, passage.position) == JournalSlice([], passage.position)
 
 
 async def open_and_write(journal: TurnJournal, texts: str) -> tuple[JournalWriter, list[str]]:
@@ -372,6 +372,6 @@ def test_a_process_that_was_given_up_begins_no_journal(
     else:
         connection = request.getfixturevalue("redis_connection")
         connection.client.set(connection.root_key("dead", "me"), "1")
-    with pytest.raises(OwnerCondemned):
+    with pytest.raises(OwnerExpired):
         journal.open(SESSION, TURN, owner="me")
     assert journal.turns(SESSION) == []

@@ -49,7 +49,7 @@ class Prices(Protocol):
         ...
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A budget and its use in the current period.
 
     Attributes:
@@ -170,7 +170,7 @@ class BudgetGate:
         """Note the end of a call. Does not block."""
         self._ending.append((call_id, time.monotonic()))
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[BudgetStatus]:
         """Return the state of all budgets.
 
         Raises:
@@ -253,10 +253,10 @@ class BudgetGate:
 
     def _standing(
         self, counters: Counters, index: int, running: Collection[RunningCall]
-    ) -> Standing:
+    ) -> BudgetStatus:
         budget, now = counters.budgets[index], self._now()
         scope = budget.scope
-        return Standing(
+        return BudgetStatus(
             budget=budget,
             spent=counters.spent(index, now),
             running=sum(
@@ -315,7 +315,7 @@ class BudgetGate:
             unpriced=int(cost is None),
         )
 
-    def _is_news(self, standing: Standing) -> bool:
+    def _is_news(self, standing: BudgetStatus) -> bool:
         """Return whether this process has not logged the warning in this period."""
         key = standing.budget, standing.resets_at
         if key in self._warned:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from models_app.model_calls import ModelCall, ModelCallStart
 
 if TYPE_CHECKING:
-    from usage_app.budgets.gate import BudgetGate, Standing
+    from usage_app.budgets.gate import BudgetGate, BudgetStatus
 
 FRESH_SECONDS = 2.0
 """The time that a first ``budgets.json`` may go unseen; changes of it hold at once."""
@@ -71,7 +71,7 @@ class Budgets:
         """
         return os.path.lexists(self._path)
 
-    def standings(self) -> "Sequence[Standing]":
+    def standings(self) -> "Sequence[BudgetStatus]":
         """Return the state of all budgets. Blocks.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from usage_app.budgets.gate import Standing
+    from usage_app.budgets.gate import BudgetStatus
 
 _EXAMPLE: dict[str, Any] = {
     "scope": {"model": "openai:*"},
@@ -59,12 +59,12 @@ class BudgetsOut(BaseModel):
     budgets: list[BudgetOut]
 
 
-def standings_to_json(standings: "Sequence[Standing]") -> dict[str, Any]:
+def standings_to_json(standings: "Sequence[BudgetStatus]") -> dict[str, Any]:
     """Return the state of budgets as JSON-compatible values."""
     return {"budgets": [_standing_to_json(each) for each in standings]}
 
 
-def _standing_to_json(standing: "Standing") -> dict[str, Any]:
+def _standing_to_json(standing: "BudgetStatus") -> dict[str, Any]:
     budget = standing.budget
     spent = budget.part_of(standing.spent)
     return {

@@ -26,7 +26,7 @@ from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from sessions_app.surrogates import join_surrogates
 from tools_app.mcp.naming import server_of
 from usage_app.traces import contents, names
-from usage_app.traces.endings import Endings
+from usage_app.traces.ended_spans import EndedSpans
 from usage_app.traces.names import Attribute, Naming, Value
 from usage_app.traces.options import SpanOptions
 from usage_app.traces.propagation import headers_of
@@ -63,7 +63,7 @@ class SpanObserver:
     def __init__(self, tracer: Callable[[], Tracer], options: SpanOptions) -> None:
         self._tracer = tracer
         self._contents = options.contents
-        self.endings = Endings(Naming(latest=options.latest_names))
+        self.ended_spans = EndedSpans(Naming(latest=options.latest_names))
         self._turns: dict[str, _Begun] = {}
         self._tools: dict[ToolStart, _Begun] = {}
         self._calls: dict[ModelCallStart, _Begun] = {}
@@ -215,7 +215,7 @@ class SpanObserver:
         error: str | None,
     ) -> None:
         if begun is not None:
-            self.endings.add(begun.span, {**begun.values, **values}, error=error)
+            self.ended_spans.add(begun.span, {**begun.values, **values}, error=error)
 
 
 def _make_current(span: Span) -> None:

@@ -67,13 +67,13 @@ class TraceService:
     async def flush(self) -> None:
         """Export spans that have ended, for at most ``EXPORT_SECONDS``."""
         if self._opened is not None and not self._closed:
-            await _bounded(self.observer.endings.work_off, self._opened[0].force_flush)
+            await _bounded(self.observer.ended_spans.work_off, self._opened[0].force_flush)
 
     async def aclose(self) -> None:
         """Export spans that have ended, like ``flush``, and stop; spans that end later are lost."""
         if self._opened is not None and not self._closed:
             self._closed = True
-            await _bounded(self.observer.endings.work_off, self._opened[0].shutdown)
+            await _bounded(self.observer.ended_spans.work_off, self._opened[0].shutdown)
 
 
 async def _bounded(*steps: Callable[[], Any]) -> None:

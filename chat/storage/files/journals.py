@@ -40,7 +40,7 @@ from chat.storage.files.journal_file import (
 )
 from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
 from chat.storage.files.watcher import PathWatcher
-from chat.storage.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from chat.storage.journal import PASSAGE_BYTES, Entry, JournalSlice, JournalWriter
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
@@ -108,7 +108,7 @@ class FileTurnJournal:
         """Return the session's turns that have a journal, oldest first."""
         return [turn for turn in self._turns(session_id) if self._is_ours(session_id, turn)]
 
-    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return the next passage of whole entries; positions are offsets in bytes."""
         entries: list[Entry] = []
         try:
@@ -123,8 +123,8 @@ class FileTurnJournal:
                     ]
                     file.seek(position)
         except FileNotFoundError:
-            return Passage([], position)
-        return Passage(entries, position)
+            return JournalSlice([], position)
+        return JournalSlice(entries, position)
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal's last entry is ``done``."""

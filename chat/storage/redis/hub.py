@@ -29,7 +29,7 @@ Entries = Sequence[tuple[bytes, Sequence[bytes]]]
 Received = Callable[[Entries], object]
 
 
-class HasClient(Protocol):
+class RedisClientHolder(Protocol):
     """Declares an object with a Redis client."""
 
     @property
@@ -67,7 +67,7 @@ class Hub:
         connection: The Redis connection.
     """
 
-    def __init__(self, connection: HasClient) -> None:
+    def __init__(self, connection: RedisClientHolder) -> None:
         self._connection = connection
         self._numbers = itertools.count()
         self._process = 0

@@ -9,8 +9,8 @@ from typing import Any
 
 from chat.storage.journal import (
     Fenced,
-    JournalAway,
     JournalLost,
+    JournalTimedOut,
     do_nothing,
     ignore_error,
 )
@@ -270,7 +270,7 @@ class PumpedWriter:
         else:
             self._waited += seconds
             if self._waited >= self._context.timeout_seconds:
-                self._fail(JournalAway(errno.ETIMEDOUT, "redis did not store lines in time"))
+                self._fail(JournalTimedOut(errno.ETIMEDOUT, "redis did not store lines in time"))
 
     def _fail(self, error: OSError) -> None:
         """Drop unacknowledged lines and store nothing more."""

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from chat.storage.journal import PASSAGE_BYTES, Entry, JournalWriter, OwnerCondemned, Passage
+from chat.storage.journal import PASSAGE_BYTES, Entry, JournalSlice, JournalWriter, OwnerExpired
 from chat.storage.redis import journal_scripts as lua
 from chat.storage.redis.hub import Hub
 from chat.storage.redis.journal_scripts import Script, TurnKeys, keys_of
@@ -77,7 +77,7 @@ class RedisTurnJournal:
         """Create the journal of a new turn for the process that owns its claim.
 
         Raises:
-            OwnerCondemned: Other processes declared the owner dead; it has a new id by now.
+            OwnerExpired: Other processes declared the owner dead; it has a new id by now.
             FileExistsError: The turn has a journal already.
             StorageFull, StorageUnavailable: Redis could not create it.
         """
@@ -92,7 +92,7 @@ class RedisTurnJournal:
             raise
         match opened:
             case lua.CONDEMNED:
-                raise OwnerCondemned(owner)
+                raise OwnerExpired(owner)
             case 0:
                 raise FileExistsError(turn_id)
         return PumpedWriter(self._context, turn_id, keys, owner)
@@ -103,18 +103,18 @@ class RedisTurnJournal:
         epoch = self._take(keys.stream, keys.mark, args=(self._owners.mine(),))
         return SealingWriter(self._context, keys, epoch)
 
-    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return the next passage of whole entries; a position is a packed stream id."""
         keys, behind = self._keys(session_id, turn_id), position
         entries: list[Entry] = []
         while not entries:
             found = self._read(keys.stream, args=(_id_of(behind), PASSAGE_BYTES))
             if not found:
-                return Passage([], position)
+                return JournalSlice([], position)
             behind = _position_of(found[-2])
             for lines in found[1::2]:
                 entries += _entries_of(lines)
-        return Passage(entries, behind)
+        return JournalSlice(entries, behind)
 
     def watch(
         self, session_id: str, turn_id: str, changed: Callable[[], object]

@@ -65,7 +65,7 @@ class NotPrimary(OSError):
     """Raised when the server refuses the handshake or is not a primary."""
 
 
-class PumpUser(Protocol):
+class CommandSender(Protocol):
     """Declares a sender: it sends commands through a pump and resends lost ones."""
 
     def disconnected(self) -> None:
@@ -90,7 +90,7 @@ class Pump:
     def __init__(self, dial: Callable[[], RedisUrl], *, replicas: int = 0) -> None:
         self._loop = asyncio.get_running_loop()
         self._dial = dial
-        self._users: set[PumpUser] = set()
+        self._users: set[CommandSender] = set()
         self._waiting: list[bytes] = []
         self._waiting_callbacks: list[Answered] = []
         self._sent: list[Answered] = []
@@ -113,7 +113,7 @@ class Pump:
         """The event loop."""
         return self._loop
 
-    def add(self, user: PumpUser) -> None:
+    def add(self, user: CommandSender) -> None:
         """Register a sender; call its ``disconnected`` if there is no connection yet."""
         self._users.add(user)
         if self._ticking is None:
@@ -122,7 +122,7 @@ class Pump:
             user.disconnected()
             self._connect()
 
-    def remove(self, user: PumpUser) -> None:
+    def remove(self, user: CommandSender) -> None:
         """Unregister a sender."""
         self._users.discard(user)
 

@@ -17,7 +17,7 @@ from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
-from usage_app.report import DIMENSIONS, Report, Sums, Wanted
+from usage_app.report import DIMENSIONS, Report, ReportQuery, Sums
 from usage_app.schemas import UsageParams, report_to_json
 
 _BAR_WIDTH = 40
@@ -66,7 +66,7 @@ class Command(ReportCommand):
             self.stderr.write("No model was called.")
 
 
-def _wanted(options: Mapping[str, Any]) -> Wanted:
+def _wanted(options: Mapping[str, Any]) -> ReportQuery:
     given = {name: options[name] for name in ("from", "to") if options[name] is not None}
     try:
         return UsageParams.model_validate({**given, "group_by": options["by"]}).wanted()

@@ -23,7 +23,7 @@ _OPTIONS = {
 _STORES = {"s3": "S3Store", "az": "AzureStore", "gs": "GCSStore"}
 
 
-class Place(msgspec.Struct, frozen=True):
+class StoreAddress(msgspec.Struct, frozen=True):
     """The parts of an object store's URL."""
 
     kind: str
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True):
 class Connection:
     """Holds the library's clients of one bucket; recreates them in a forked child."""
 
-    def __init__(self, place: Place, timeout_seconds: float) -> None:
+    def __init__(self, place: StoreAddress, timeout_seconds: float) -> None:
         self._place = place
         self._timeout = timeout_seconds
         self.compares_versions = place.kind == "gs"
@@ -84,7 +84,7 @@ class Connection:
         )
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> StoreAddress:
     """Parse a URL; errors do not quote it, since it may contain secrets."""
     parts = urlsplit(url)
     if parts.scheme not in _OPTIONS or not parts.hostname:
@@ -105,4 +105,4 @@ def place_of(url: str) -> Place:
             raise ValueError(f"an object store's URL may have the options {known}, not {name!r}")
         options[allowed[name]] = value
     path = parts.path.strip("/")
-    return Place(parts.scheme, parts.netloc, f"{path}/" if path else "", options)
+    return StoreAddress(parts.scheme, parts.netloc, f"{path}/" if path else "", options)

@@ -32,7 +32,7 @@ from sessions_app.store.objects.store import (
     ObjectStore,
     OutcomeUnclear,
 )
-from sessions_app.store.objects.swap import MOST_TRIES, Swap, Wanted, twice
+from sessions_app.store.objects.swap import MOST_TRIES, StepResult, Swap, twice
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.tombstones import KEPT_SECONDS
@@ -132,13 +132,13 @@ class ObjectSessionRepository:
         _require_id(session_id if new is None else new.session_id)
         claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=self._now())
 
-        def opened(session: Session) -> Wanted[Result]:
+        def opened(session: Session) -> StepResult[Result]:
             require_known_format(session)
             changed, result = change(session)
             kept = session if changed is session else counted(changed)
-            return Wanted(session=kept, claim=claim, result=result)
+            return StepResult(session=kept, claim=claim, result=result)
 
-        def step(document: Document) -> Wanted[Result]:
+        def step(document: Document) -> StepResult[Result]:
             self._require_idle(document, recover)
             return opened(document.session)
 
@@ -163,10 +163,10 @@ class ObjectSessionRepository:
         """Release that turn's claim; do nothing if it is not the current one."""
         _require_id(session_id)
 
-        def step(document: Document) -> Wanted[None]:
+        def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
             kept = None if claim is not None and claim.turn_id == turn_id else claim
-            return Wanted(session=document.session, claim=kept, result=None)
+            return StepResult(session=document.session, claim=kept, result=None)
 
         with suppress(SessionNotFound):  # then the claim does not exist either
             self._swap(session_id, step, turn_id=turn_id)
@@ -210,7 +210,7 @@ class ObjectSessionRepository:
         _require_id(session.session_id)
         require_known_format(session)
         swap: Swap[None] = Swap(self._objects, session.session_id)
-        swap.make(Wanted(session=counted(session), claim=None, result=None))
+        swap.make(StepResult(session=counted(session), claim=None, result=None))
         self._objects.known.get(session.session_id)  # decode it before its first turn
 
     def update(
@@ -232,7 +232,7 @@ class ObjectSessionRepository:
         """
         _require_id(session_id)
 
-        def step(document: Document) -> Wanted[str | None]:
+        def step(document: Document) -> StepResult[str | None]:
             claim = document.envelope.claim
             if turn_id is not None and (claim is None or claim.turn_id != turn_id):
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
@@ -241,7 +241,7 @@ class ObjectSessionRepository:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
             if release:
                 claim = None
-            return Wanted(session=_changed(document, change), claim=claim, result=held)
+            return StepResult(session=_changed(document, change), claim=claim, result=held)
 
         made = self._swap(session_id, step, turn_id=turn_id)
         if release:
@@ -262,9 +262,9 @@ class ObjectSessionRepository:
         """
         _require_id(session_id)
 
-        def step(document: Document) -> Wanted[None]:
+        def step(document: Document) -> StepResult[None]:
             claim = self._require_idle(document, recover)
-            return Wanted(session=_changed(document, change), claim=claim, result=None)
+            return StepResult(session=_changed(document, change), claim=claim, result=None)
 
         made = self._with_recovery(session_id, recover, lambda: self._swap(session_id, step))
         self._objects.known.get(session_id)
@@ -327,16 +327,16 @@ class ObjectSessionRepository:
     def _swap(
         self,
         session_id: str,
-        step: Callable[[Document], Wanted[Result]],
+        step: Callable[[Document], StepResult[Result]],
         *,
         turn_id: str | None = None,
-    ) -> Wanted[Result]:
+    ) -> StepResult[Result]:
         with self._retries.spent_by(turn_id) as seconds:
             return Swap[Result](self._objects, session_id, retry_seconds=seconds).change(step)
 
     def _with_recovery(
-        self, session_id: str, recover: Recover | None, act: Callable[[], Wanted[Result]]
-    ) -> Wanted[Result]:
+        self, session_id: str, recover: Recover | None, act: Callable[[], StepResult[Result]]
+    ) -> StepResult[Result]:
         """Call ``act``, after recovering a dead turn if there is one."""
         while True:
             try:
@@ -349,14 +349,14 @@ class ObjectSessionRepository:
     def _recover(self, session_id: str, dead: Claim, recover: Recover) -> None:
         """Save a dead turn's result and remove its claim, in a write with the recovery's limit."""
 
-        def step(document: Document) -> Wanted[None]:
+        def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
             if claim is None or claim.turn_id != dead.turn_id or claim.owner != dead.owner:
-                return Wanted(session=document.session, claim=claim, result=None)
+                return StepResult(session=document.session, claim=claim, result=None)
             require_known_format(document.session)
             dead_now = msgspec.structs.replace(claim, alive=False)
             session = _changed(document, lambda found: recover(found, dead_now))
-            return Wanted(session=session, claim=None, result=None)
+            return StepResult(session=session, claim=None, result=None)
 
         Swap[None](self._objects, session_id, recovers=True).change(step)
         self._claims.forget(session_id, dead.turn_id)

@@ -34,7 +34,7 @@ _chance = random.Random()  # noqa: S311 - spreads writers
 os.register_at_fork(after_in_child=_chance.seed)
 
 
-class Wanted(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, eq=False):
+class StepResult(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, eq=False):
     """The outcome of a step: the content to write.
 
     Attributes:
@@ -48,7 +48,7 @@ class Wanted(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, eq=Fals
     result: Result
 
 
-Step = Callable[[Document], Wanted[Result]]
+Step = Callable[[Document], StepResult[Result]]
 """Returns the content to write, or raises to refuse the change. It may be called several times."""
 
 
@@ -75,7 +75,7 @@ class Swap(Generic[Result]):
         *,
         retry_seconds: float = 0.0,
         recovers: bool = False,
-        announce: Callable[[Wanted[Result]], None] = lambda _wanted: None,
+        announce: Callable[[StepResult[Result]], None] = lambda _wanted: None,
         pause: Callable[[float], object] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -88,10 +88,10 @@ class Swap(Generic[Result]):
         self._now = now
         self.announced = False
         self._failures: list[StorageUnavailable] = []
-        self._maybe_written: dict[str, Wanted[Result]] = {}
+        self._maybe_written: dict[str, StepResult[Result]] = {}
         """The documents that may have been written, by their revisions."""
 
-    def change(self, step: Step[Result]) -> Wanted[Result]:
+    def change(self, step: Step[Result]) -> StepResult[Result]:
         """Change an existing object; return the stored content.
 
         The cached document is tried first. If the step refuses a document that may be stale, it is
@@ -125,7 +125,7 @@ class Swap(Generic[Result]):
             self._pause(_chance.random() * min(LONGEST_PAUSE_SECONDS, 0.005 * (tries + 1)))
         raise SessionBusy(self._session_id)
 
-    def make(self, wanted: Wanted[Result]) -> Wanted[Result]:
+    def make(self, wanted: StepResult[Result]) -> StepResult[Result]:
         """Create the object.
 
         Raises:
@@ -173,7 +173,7 @@ class Swap(Generic[Result]):
             raise SessionBusy(self._session_id)
         return found.tag
 
-    def _is_written(self, document: Document, wanted: Wanted[Result]) -> bool:
+    def _is_written(self, document: Document, wanted: StepResult[Result]) -> bool:
         """Write the content; return False if the object must be read to know the outcome."""
         envelope = document.envelope.followed_by(wanted.claim)
         self.announced = True
@@ -192,7 +192,7 @@ class Swap(Generic[Result]):
     def _is_applied(self) -> bool:
         return self._applied_earlier(self._read()) is not None
 
-    def _applied_earlier(self, document: Document) -> Wanted[Result] | None:
+    def _applied_earlier(self, document: Document) -> StepResult[Result] | None:
         """Return the content of an earlier try that was applied after all."""
         for revision, wanted in self._maybe_written.items():
             if document.envelope.is_of(revision):
@@ -230,7 +230,7 @@ class Swap(Generic[Result]):
         return time.monotonic() < self._deadline
 
 
-def _is_same(document: Document, wanted: Wanted[Result]) -> bool:
+def _is_same(document: Document, wanted: StepResult[Result]) -> bool:
     return wanted.session is document.session and wanted.claim is document.envelope.claim
 
 

@@ -134,7 +134,7 @@ return 1
 )
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class IndexChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of the index since a position in its log.
 
     Attributes:
@@ -216,14 +216,14 @@ class IndexEntries:
         with self._connection.translated():
             self._read(keys=self._all_of(session_id), args=[session_id, mark, entry, *settled])
 
-    def look(self, last: bytes, *, due_after_ms: int) -> Look:
+    def look(self, last: bytes, *, due_after_ms: int) -> IndexChanges:
         """Return the changes since a position in the log."""
         with self._connection.translated():
             build, unchecked, newest, there, changed, end, due = self._look(
                 keys=[self._dirty, self._log, self._state], args=[last, PASSAGE + 1, due_after_ms]
             )
         is_lost = _place(newest) < _place(last)
-        return Look(
+        return IndexChanges(
             build=build.decode(),
             unchecked_ms=int(unchecked),
             is_continued=(there or last == FIRST) and not is_lost and len(changed) <= PASSAGE,

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from sessions_app.store.objects.indexed import Indexed, from_entry
-from sessions_app.store.redis.index_entries import FIRST, IndexEntries, Look
+from sessions_app.store.redis.index_entries import FIRST, IndexChanges, IndexEntries
 from sessions_app.store.repository import Listing
 from sessions_app.store.sorted_sessions import Found, SortedSessions
 
@@ -34,7 +34,7 @@ class KnownSessions:
         with self._lock:
             return self._sessions.listing(complete=complete)
 
-    def refresh(self) -> tuple[Look, Sequence[str]]:
+    def refresh(self) -> tuple[IndexChanges, Sequence[str]]:
         """Update the cache; return the changes of the index and the sessions to be read again.
 
         Until the index is built, no cached entries are dropped.

@@ -21,7 +21,7 @@ from sessions_app.store.objects.indexed import SUFFIX, Indexed, from_entry, to_e
 from sessions_app.store.objects.store import ListedObject, ObjectStore
 from sessions_app.store.objects.tags import same_tag
 from sessions_app.store.redis.connection import RedisConnection
-from sessions_app.store.redis.index_entries import IndexEntries, Look
+from sessions_app.store.redis.index_entries import IndexChanges, IndexEntries
 from sessions_app.store.redis.known_sessions import KnownSessions
 from sessions_app.store.repository import Claim, Listing
 
@@ -140,7 +140,7 @@ class RedisSessionIndex:
             with self._lock:
                 self._untold.add(session_id)
 
-    def _look(self, *, may_wait: bool) -> Look:
+    def _look(self, *, may_wait: bool) -> IndexChanges:
         """Update the cache, and start the maintenance that is due."""
         look, due = self._known.refresh()
         with self._lock:
@@ -155,7 +155,7 @@ class RedisSessionIndex:
             )
         return self._known.refresh()[0]
 
-    def _is_unchecked(self, look: Look) -> bool:
+    def _is_unchecked(self, look: IndexChanges) -> bool:
         return not look.build or look.unchecked_ms > self._times.checked_ms
 
     def _run_in_thread(self, work: Callable[[], None], *, waits: bool) -> None:

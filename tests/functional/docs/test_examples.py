@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from models_app.scripted.replies import Said, plan_reply
+from models_app.scripted.replies import RequestMessage, plan_reply
 from tests.functional.conftest import NO_TLS
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +35,7 @@ def test_the_stream_in_the_readme_is_what_the_server_sends(server: Any) -> None:
 
 @pytest.mark.parametrize("message", INSTRUCTIONS)
 def test_the_instruction_blocks_in_the_guide_are_understood(message: str) -> None:
-    assert plan_reply([Said("user", message)]).mode == "instruction"
+    assert plan_reply([RequestMessage("user", message)]).mode == "instruction"
 
 
 def test_there_are_instruction_blocks_in_the_guide() -> None:

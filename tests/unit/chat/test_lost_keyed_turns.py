@@ -13,7 +13,7 @@ import pytest
 from chat.errors import TurnInterrupted
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
-from chat.storage.journal import JournalAway
+from chat.storage.journal import JournalTimedOut
 from models_app.language_model import TextDelta
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
@@ -244,7 +244,7 @@ async def test_a_turn_of_which_no_event_could_be_kept_tells_its_listeners_all_th
         lambda node: node.model.say([TextDelta("Half")], ...),
     )
     await first.model.asked.wait()
-    away = JournalAway(errno.ETIMEDOUT, "away")
+    away = JournalTimedOut(errno.ETIMEDOUT, "away")
     first.journal.writers[-1].fail(away)
     first.journal.writers[-1].troubled(away)
     way.set()

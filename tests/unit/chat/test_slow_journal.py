@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from chat.storage.journal import Fenced, JournalAway, OwnerCondemned, line
+from chat.storage.journal import Fenced, JournalTimedOut, OwnerExpired, line
 from chat.stream import turn_stream
 from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
@@ -153,7 +153,7 @@ class CondemningJournal(MemoryJournal):
         if not self.refused:
             self.refused += 1
             (self._liveness_files / f"{owner}.lock").unlink()
-            raise OwnerCondemned(owner)
+            raise OwnerExpired(owner)
         return super().open(session_id, turn_id, owner=owner)
 
 
@@ -173,7 +173,7 @@ async def test_a_journal_that_is_away_for_too_long_ends_a_turn_that_says_nothing
     while (await turn.first_subscription.next())[-1].name != "content_delta":
         pass
     await house.model.asked.wait()
-    away = JournalAway(errno.ETIMEDOUT, "away")
+    away = JournalTimedOut(errno.ETIMEDOUT, "away")
     journal.writers[-1].fail(away)
     journal.writers[-1].troubled(away)
     rest = await read_all(turn.first_subscription)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.retention import (
-    Due,
-    Kept,
+    DueSessions,
+    SessionKept,
     allowed_per_day,
     due_in,
     is_refused,
@@ -39,7 +39,9 @@ def refused(days: float, **fields: Any) -> SessionMetadata:
     return msgspec.structs.replace(made, **fields)
 
 
-def expired(sessions: Sequence[SessionMetadata], days: int = 30, now: datetime = NOW) -> Due:
+def expired(
+    sessions: Sequence[SessionMetadata], days: int = 30, now: datetime = NOW
+) -> DueSessions:
     return due_in(sessions, days=days, now=now)
 
 
@@ -115,8 +117,8 @@ def test_a_session_that_changed_since_it_was_listed_is_kept() -> None:
         changes: list[dict[str, Any]] = [{"updated_at": written(NOW)}, {"pinned": True}]
         for change in changes:
             changed = msgspec.structs.replace(listed, **change)
-            with pytest.raises(Kept):
+            with pytest.raises(SessionKept):
                 require_unchanged(listed, Session(metadata=changed))
     renamed = msgspec.structs.replace(refused(40), title="x", titled_by="person")
-    with pytest.raises(Kept):
+    with pytest.raises(SessionKept):
         require_unchanged(refused(40), Session(metadata=renamed))

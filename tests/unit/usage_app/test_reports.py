@@ -8,7 +8,7 @@ from sessions_app.errors import ValidationFailed
 from usage_app import report as module
 from usage_app.ledger import Ledger
 from usage_app.record import UsageRecord
-from usage_app.report import Wanted
+from usage_app.report import ReportQuery
 from usage_app.reports import UsageReports
 
 
@@ -48,7 +48,7 @@ def reports(ledger):
 
 
 def wanted(*group_by, first="2026-11-01", last="2026-11-30"):
-    return Wanted(first, last, group_by)
+    return ReportQuery(first, last, group_by)
 
 
 def test_nothing_is_a_report_too(reports):

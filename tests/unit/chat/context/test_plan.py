@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.context.history import for_model
+from chat.context.history_facts import HistoryFacts
 from chat.context.plan import TARGET_SHARE, TRIGGER_SHARE, plan_request
 from chat.context.session_history import span_of
 from chat.context.strategy import STRATEGIES, strategy_of
-from chat.context.survey import Survey
 from chat.context.tokens import estimate_messages
 from sessions_app.calls import pair_calls
 from sessions_app.messages import (
@@ -269,7 +269,7 @@ def test_every_message_is_sent_or_named_as_left_out_and_cutting_ends(
         if planned.compaction is None:
             break
         state = planned.compaction.state
-        assert span_of(Survey(messages), state, strategy_of(name)) is not None
+        assert span_of(HistoryFacts(messages), state, strategy_of(name)) is not None
     assert planned.compaction is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from chat.remote import journal_follower
 from chat.remote.journal_follower import JournalFollower
-from chat.storage.journal import Entry, Passage
+from chat.storage.journal import Entry, JournalSlice
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.listening import read_all
 
@@ -29,7 +29,7 @@ class ToldJournal:
         passage = self.told.pop(0) if self.told else []
         if isinstance(passage, Exception):
             raise passage
-        return Passage(passage, position)
+        return JournalSlice(passage, position)
 
     def watch(self, session_id, turn_id, changed):
         self.changed = changed

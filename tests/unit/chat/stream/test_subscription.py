@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.storage.journal import Entry, Passage
+from chat.storage.journal import Entry, JournalSlice
 from chat.stream import subscription as module
 from chat.stream.numbered_event import NumberedEvent
 from chat.stream.subscription import Subscription
@@ -55,13 +55,13 @@ class Turn:
         self.received += [event.number for event in events]
         return True
 
-    async def read(self, position: int) -> Passage:
+    async def read(self, position: int) -> JournalSlice:
         await asyncio.sleep(0)
         if self.failing_reads:
             self.failing_reads -= 1
             raise StorageUnavailable("the journal is away")
         end = min(position + ENTRIES_A_PASSAGE, len(self.entries))
-        return Passage(self.entries[position:end], end)
+        return JournalSlice(self.entries[position:end], end)
 
     def emit(self, data_sizes: Sequence[int], *, journalled: bool = True) -> None:
         events = []

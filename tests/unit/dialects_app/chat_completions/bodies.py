@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.chat_completions.request import Asked, read_request
+from dialects_app.chat_completions.request import ParsedCompletion, read_request
 from dialects_app.openai.body import decode_body
 from sessions_app.errors import MochiError
 
@@ -28,7 +28,7 @@ def body_of(*messages: Any, **fields: Any) -> CompletionIn:
     return decode_body(msgspec.json.encode(asked), CompletionIn)
 
 
-def asked(*messages: Any, where: dict[str, Any] | None = None, **fields: Any) -> Asked:
+def asked(*messages: Any, where: dict[str, Any] | None = None, **fields: Any) -> ParsedCompletion:
     return read_request(body_of(*messages, **fields), **(where or {}))
 
 

@@ -12,7 +12,7 @@ from chat.service import ChatRequest, OpenTurn
 from chat.stream.events import Event
 from chat.stream.numbered_event import NumberedEvent
 from chat.turn.outcome import Outcome
-from dialects_app.chat_completions.view import Manner, complete
+from dialects_app.chat_completions.view import RequestContext, complete
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound
 from tests.unit.dialects_app.chat_completions.bodies import body_of, function
@@ -114,9 +114,11 @@ class Models:
         )
 
 
-async def ask(house: House, *messages: Any, manner: Manner | None = None, **fields: Any) -> Any:
+async def ask(
+    house: House, *messages: Any, manner: RequestContext | None = None, **fields: Any
+) -> Any:
     body = body_of(*messages, **fields)
-    return await complete(house, Models(), None, body, manner or Manner())  # type: ignore[arg-type]
+    return await complete(house, Models(), None, body, manner or RequestContext())  # type: ignore[arg-type]
 
 
 async def test_an_answer_is_one_json_object_and_the_turn_is_left():
@@ -179,7 +181,7 @@ async def test_an_answer_names_its_session_where_there_is_one(streams):
     house = House()
     assert "x-mochi-session-id" not in await ask(house, stream=streams)
     stored = await ask(house, stream=streams, store=True)
-    manner = Manner(session_id=stored["x-mochi-session-id"])
+    manner = RequestContext(session_id=stored["x-mochi-session-id"])
     continued = await ask(house, stream=streams, manner=manner)
     assert continued["x-mochi-session-id"] == manner.session_id
 
@@ -217,7 +219,7 @@ async def test_a_request_is_known_by_what_was_sent_streamed_or_not():
 
 async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_first_streamed():
     house = House()
-    manner = Manner(chat_id="c1")
+    manner = RequestContext(chat_id="c1")
     first = await ask(house, stream=True, manner=manner)
     second = await ask(house, stream=True, manner=manner)
     assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
@@ -230,6 +232,6 @@ async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_f
 async def test_first_messages_of_a_chat_that_come_at_once_are_of_one_session():
     house = House()
     house.made_meanwhile = True
-    await ask(house, stream=True, manner=Manner(chat_id="c1"))
+    await ask(house, stream=True, manner=RequestContext(chat_id="c1"))
     assert [request.new is None for request, _ in house.asked] == [True, False, True]
     assert len({request.session_id for request, _ in house.asked}) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from dialects_app.openai.body import convert_body
 from dialects_app.responses.body import ResponseIn, ToolIn
-from dialects_app.responses.request import Asked, name_field, read_request
+from dialects_app.responses.request import ParsedResponse, name_field, read_request
 from sessions_app.errors import ValidationFailed
 
 WEATHER = {
@@ -21,7 +21,7 @@ BODY = ResponseIn(tools=[ToolIn(type=kind, name="x") for kind in ("function", "m
 SCHEMA = {"type": "json_schema", "name": "person", "schema": {"type": "object"}}
 
 
-def asked(**body: Any) -> Asked:
+def asked(**body: Any) -> ParsedResponse:
     return read_request(convert_body({"model": "m", "input": "Hi", **body}, ResponseIn))
 
 

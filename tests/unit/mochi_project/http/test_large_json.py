@@ -13,14 +13,14 @@ import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 
 from mochi_project.http.large_json import WHOLE_BYTES, answer, answer_by_reading
-from mochi_project.memory.large_answers import LARGE_BYTES, LargeAnswers, TooManyLargeAnswers
+from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, TooManyLargeResponses
 from mochi_project.wiring.services import get_services, install_services
 from sessions_app.errors import SessionNotFound
-from sessions_app.format.json_pieces import PIECE_BYTES, Many
+from sessions_app.format.json_pieces import PIECE_BYTES, LongList
 
 
 def document(items: int) -> dict[str, Any]:
-    return {"items": Many(range(items), str, lambda _: 10), "total": items}
+    return {"items": LongList(range(items), str, lambda _: 10), "total": items}
 
 
 async def test_a_small_answer_is_sent_whole() -> None:
@@ -55,7 +55,7 @@ async def test_the_work_is_done_in_a_thread_and_fails_before_anything_is_sent() 
 
 async def test_an_item_that_is_large_itself_is_cut_for_the_connection() -> None:
     text = "é" * PIECE_BYTES
-    response = await answer(lambda: {"items": Many([text] * 3, str, len)})
+    response = await answer(lambda: {"items": LongList([text] * 3, str, len)})
     pieces = [bytes(piece) async for piece in response]
     assert max(map(len, pieces)) <= PIECE_BYTES
     assert json.loads(b"".join(pieces)) == {"items": [text] * 3}
@@ -71,7 +71,9 @@ class Reading:
 
     def __call__(self) -> dict[str, Any]:
         self.times += 1
-        document = Document(Many(range(self._items), lambda _: "x" * 100_000, lambda _: 100_000))
+        document = Document(
+            LongList(range(self._items), lambda _: "x" * 100_000, lambda _: 100_000)
+        )
         self._held.append(weakref.ref(document))
         return document
 
@@ -84,7 +86,7 @@ class Reading:
 class Document(dict[str, Any]):
     """A document that can be referred to weakly."""
 
-    def __init__(self, items: Many) -> None:
+    def __init__(self, items: LongList) -> None:
         super().__init__(items=items)
 
 
@@ -95,10 +97,10 @@ def wait_seconds() -> float:
 
 
 @pytest.fixture
-def large(wait_seconds: float) -> Iterator[LargeAnswers]:
+def large(wait_seconds: float) -> Iterator[LargeResponses]:
     """Allow for two large answers at a time."""
-    answers = LargeAnswers(most=2, wait_seconds=wait_seconds)
-    install_services(replace(get_services(), large_answers=answers))
+    answers = LargeResponses(most=2, wait_seconds=wait_seconds)
+    install_services(replace(get_services(), large_responses=answers))
     yield answers
     install_services(None)
 
@@ -107,7 +109,7 @@ async def body_of(response: Any) -> bytes:
     return b"".join([bytes(piece) async for piece in response])
 
 
-async def test_a_large_answer_that_was_read_is_whole_and_makes_room(large: LargeAnswers) -> None:
+async def test_a_large_answer_that_was_read_is_whole_and_makes_room(large: LargeResponses) -> None:
     for _ in range(3):
         response = await answer_by_reading(Reading())
         body = await body_of(response)
@@ -117,11 +119,11 @@ async def test_a_large_answer_that_was_read_is_whole_and_makes_room(large: Large
     assert not large.is_full
 
 
-async def test_large_answers_beyond_the_limit_wait_then_are_refused(large: LargeAnswers) -> None:
+async def test_large_answers_beyond_the_limit_wait_then_are_refused(large: LargeResponses) -> None:
     reading, late = Reading(), Reading()
     held = [await answer_by_reading(reading) for _ in range(2)]
     assert large.is_full
-    with pytest.raises(TooManyLargeAnswers) as refused:
+    with pytest.raises(TooManyLargeResponses) as refused:
         await answer_by_reading(late)
     assert (refused.value.code, refused.value.retryable) == ("TOO_MANY_LARGE_ANSWERS", True)
     assert (reading.times, late.times) == (2, 1)
@@ -133,7 +135,7 @@ async def test_large_answers_beyond_the_limit_wait_then_are_refused(large: Large
 
 @pytest.mark.parametrize("wait_seconds", [600])
 async def test_who_waits_holds_nothing_and_is_served_when_there_is_room(
-    large: LargeAnswers,
+    large: LargeResponses,
 ) -> None:
     first, _ = [await answer_by_reading(Reading()) for _ in range(2)]
     reading = Reading()
@@ -147,7 +149,7 @@ async def test_who_waits_holds_nothing_and_is_served_when_there_is_room(
 
 
 @pytest.mark.parametrize("end", ["closed", "left", "closed in a thread", "left in the middle"])
-async def test_a_large_answer_that_nobody_reads_makes_room(large: LargeAnswers, end: str) -> None:
+async def test_a_large_answer_that_nobody_reads_makes_room(large: LargeResponses, end: str) -> None:
     for _ in range(3):
         response: Any = await answer_by_reading(Reading())
         generator = vars(response)["_iterator"]
@@ -164,7 +166,7 @@ async def test_a_large_answer_that_nobody_reads_makes_room(large: LargeAnswers, 
     assert not large.is_full
 
 
-async def test_a_large_answer_that_fails_makes_room(large: LargeAnswers) -> None:
+async def test_a_large_answer_that_fails_makes_room(large: LargeResponses) -> None:
     class Broken(Reading):
         def __call__(self) -> dict[str, Any]:
             def fail(index: int) -> str:
@@ -172,7 +174,7 @@ async def test_a_large_answer_that_fails_makes_room(large: LargeAnswers) -> None
                     raise SessionNotFound("0123456789")
                 return "x" * 100_000
 
-            return {"items": Many(range(100), fail, lambda _: 100_000)}
+            return {"items": LongList(range(100), fail, lambda _: 100_000)}
 
     for _ in range(3):
         with pytest.raises(SessionNotFound):

@@ -1,17 +1,17 @@
 """The report of a copy says what was copied, what was left, and why."""
 
-from mochi_project.management.copy_report import Copied, CopyReport
+from mochi_project.management.copy_report import CopiedName, CopyReport
 
 
-def report(*copied: Copied, dry_run: bool = False) -> CopyReport:
+def report(*copied: CopiedName, dry_run: bool = False) -> CopyReport:
     made = CopyReport(dry_run=dry_run)
     for each in copied:
         made.add(each)
     return made
 
 
-def one(name: str, outcome: str, **more: object) -> Copied:
-    return Copied(part="sessions", name=name, outcome=outcome, **more)  # type: ignore[arg-type]
+def one(name: str, outcome: str, **more: object) -> CopiedName:
+    return CopiedName(part="sessions", name=name, outcome=outcome, **more)  # type: ignore[arg-type]
 
 
 def test_a_whole_copy_is_counted_and_has_no_fault() -> None:

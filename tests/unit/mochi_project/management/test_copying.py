@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.copying import DirectoryPlace, ObjectPlace, Place, copy_all, places_of
+from mochi_project.management.copying import (
+    DataLocation,
+    DirectoryLocation,
+    ObjectLocation,
+    copy_all,
+    places_of,
+)
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
@@ -49,8 +55,8 @@ def talk(session_id: str, text: str = "Hello") -> Session:
     return append_messages(made, message, now=NOW)
 
 
-def directory(path: Path) -> DirectoryPlace:
-    return DirectoryPlace(MochiSettings(data_dir=path))
+def directory(path: Path) -> DirectoryLocation:
+    return DirectoryLocation(MochiSettings(data_dir=path))
 
 
 def files_of(path: Path, part: str = "") -> FileSessionRepository:
@@ -69,7 +75,9 @@ def objects_of(store: ObjectStore, part: str = "sessions") -> SessionRepository:
     )
 
 
-def copy(source: Place, target: Place, *, dry_run: bool = False) -> dict[str, list[str]]:
+def copy(
+    source: DataLocation, target: DataLocation, *, dry_run: bool = False
+) -> dict[str, list[str]]:
     """Copy, and return the names by what became of them."""
     outcomes: dict[str, list[str]] = {}
     for copied in copy_all(source, target, dry_run=dry_run):
@@ -100,9 +108,9 @@ def data(tmp_path: Path) -> Path:
 def test_a_data_directory_comes_back_from_an_object_store_as_it_was(
     data: Path, tmp_path: Path, object_url: str
 ) -> None:
-    assert Counter(map(len, copy(directory(data), ObjectPlace(object_url)).values())) == {6: 1}
+    assert Counter(map(len, copy(directory(data), ObjectLocation(object_url)).values())) == {6: 1}
     back = tmp_path / "back"
-    assert copy(ObjectPlace(object_url), directory(back)).keys() == {"copied"}
+    assert copy(ObjectLocation(object_url), directory(back)).keys() == {"copied"}
     here, there = content_of(data), content_of(back)
     assert here.keys() - there.keys() == set(NOT_COPIED)
     assert {name: here[name] for name in there} == there
@@ -111,14 +119,14 @@ def test_a_data_directory_comes_back_from_an_object_store_as_it_was(
 def test_what_was_copied_opens_on_the_other_side(
     data: Path, tmp_path: Path, object_url: str, object_store: ObjectStore
 ) -> None:
-    copy(directory(data), ObjectPlace(object_url))
+    copy(directory(data), ObjectLocation(object_url))
     assert objects_of(object_store).load(SESSION_ID) == files_of(data).load(SESSION_ID)
     in_objects = objects_of(object_store, "agents")
     assert in_objects.load(AGENTS) == files_of(data, "agents").load(AGENTS)
     changed = in_objects.update(
         AGENTS, lambda found: append_messages(found, *talk(AGENTS, "more").messages, now=NOW)
     )
-    copy(ObjectPlace(object_url), directory(tmp_path / "back"))
+    copy(ObjectLocation(object_url), directory(tmp_path / "back"))
     assert files_of(tmp_path / "back", "agents").load(AGENTS) == changed
 
 
@@ -130,10 +138,10 @@ def test_unknown_keys_survive_and_what_belongs_to_the_object_goes(
     document["metadata"]["new"] = {"of": "metadata"}
     document["messages"][0]["new"] = "of a message"
     path.write_text(json.dumps({**document, "new": "of the session"}))
-    copy(directory(data), ObjectPlace(object_url))
+    copy(directory(data), ObjectLocation(object_url))
     in_objects = objects_of(object_store)
     claim_session(in_objects, SESSION_ID, "a-turn", change=lambda found: found)
-    copied = list(copy_all(ObjectPlace(object_url), directory(tmp_path / "back"), dry_run=False))
+    copied = list(copy_all(ObjectLocation(object_url), directory(tmp_path / "back"), dry_run=False))
     assert [item.name for item in copied if item.was_claimed] == [f"{SESSION_ID}.json"]
     back = json.loads((tmp_path / "back" / "chat_sessions" / path.name).read_bytes())
     assert back.keys() == {"metadata", "messages", "new"}
@@ -143,7 +151,7 @@ def test_unknown_keys_survive_and_what_belongs_to_the_object_goes(
 
 def test_a_copy_can_be_made_again(data: Path, object_url: str) -> None:
     for _ in range(2):
-        outcomes = copy(directory(data), ObjectPlace(object_url))
+        outcomes = copy(directory(data), ObjectLocation(object_url))
         (data / "system_prompts" / "new.md").write_text("New.")
     assert outcomes == {
         "copied": ["new.md"],
@@ -164,7 +172,7 @@ def test_a_session_is_the_same_whatever_the_object_holds_beside_it(
     in_objects = objects_of(object_store)
     in_objects.create(talk(SESSION_ID))
     claim_session(in_objects, SESSION_ID, "a-turn")
-    assert f"{SESSION_ID}.json" in copy(directory(data), ObjectPlace(object_url))["same"]
+    assert f"{SESSION_ID}.json" in copy(directory(data), ObjectLocation(object_url))["same"]
 
 
 def test_what_differs_is_left_and_the_rest_copied(
@@ -172,7 +180,7 @@ def test_what_differs_is_left_and_the_rest_copied(
 ) -> None:
     objects_of(object_store).create(talk(SESSION_ID, "Something else"))
     object_store.put("prompts/brief.md", b"Be long.")
-    outcomes = copy(directory(data), ObjectPlace(object_url))
+    outcomes = copy(directory(data), ObjectLocation(object_url))
     assert outcomes["different"] == [f"{SESSION_ID}.json", "brief.md"]
     assert len(outcomes["copied"]) == 4
     assert object_store.get("prompts/brief.md").data == b"Be long."
@@ -183,7 +191,9 @@ def test_what_differs_is_left_and_the_rest_copied(
 def test_a_dry_run_copies_nothing(
     data: Path, tmp_path: Path, object_url: str, object_store: ObjectStore, to_objects: bool
 ) -> None:
-    target: Place = ObjectPlace(object_url) if to_objects else directory(tmp_path / "other")
+    target: DataLocation = (
+        ObjectLocation(object_url) if to_objects else directory(tmp_path / "other")
+    )
     assert len(copy(directory(data), target, dry_run=True)["copied"]) == 6
     assert [item for page in object_store.list() for item in page] == []
     assert not (tmp_path / "other").exists()
@@ -195,7 +205,7 @@ def test_what_can_not_be_read_as_a_session_is_copied_as_it_is_and_a_link_is_not_
     (data / "chat_sessions" / "ffffffffff.json").write_bytes(b"broken")
     (tmp_path / "secret").write_text("secret")
     (data / "system_prompts" / "link.md").symlink_to(tmp_path / "secret")
-    outcomes = copy(directory(data), ObjectPlace(object_url))
+    outcomes = copy(directory(data), ObjectLocation(object_url))
     assert object_store.get("sessions/ffffffffff.json").data == b"broken"
     assert outcomes["unreadable"] == ["link.md"]
 
@@ -209,13 +219,13 @@ def test_a_session_that_is_being_answered_is_told(data: Path) -> None:
 
 
 def test_what_vanishes_meanwhile_is_nothing_to_copy(data: Path, object_url: str) -> None:
-    class Vanishing(DirectoryPlace):
+    class Vanishing(DirectoryLocation):
         def read(self, part: Any, name: str) -> bytes:
             if name == "brief.md":
                 raise FileNotFoundError(name)
             return super().read(part, name)
 
-    outcomes = copy(Vanishing(MochiSettings(data_dir=data)), ObjectPlace(object_url))
+    outcomes = copy(Vanishing(MochiSettings(data_dir=data)), ObjectLocation(object_url))
     assert "brief.md" not in outcomes["copied"]
     assert len(outcomes["copied"]) == 5
 
@@ -223,13 +233,13 @@ def test_what_vanishes_meanwhile_is_nothing_to_copy(data: Path, object_url: str)
 def test_what_comes_meanwhile_is_not_overwritten(
     data: Path, object_url: str, object_store: ObjectStore
 ) -> None:
-    class Taken(ObjectPlace):
+    class ImportedArchive(ObjectLocation):
         def create(self, part: Any, name: str, data: bytes) -> None:
             if name == "brief.md":
                 object_store.put("prompts/brief.md", b"Be long.")
             super().create(part, name, data)
 
-    outcomes = copy(directory(data), Taken(object_url))
+    outcomes = copy(directory(data), ImportedArchive(object_url))
     assert outcomes["different"] == ["brief.md"]
     assert object_store.get("prompts/brief.md").data == b"Be long."
 
@@ -237,7 +247,7 @@ def test_what_comes_meanwhile_is_not_overwritten(
 def test_places_are_named_as_people_name_them(tmp_path: Path, object_url: str) -> None:
     settings = MochiSettings(data_dir=tmp_path)
     source, target = places_of(str(tmp_path), object_url, settings, dry_run=True)
-    assert (type(source), type(target)) == (DirectoryPlace, ObjectPlace)
+    assert (type(source), type(target)) == (DirectoryLocation, ObjectLocation)
     (tmp_path / "file").touch()
     for source_name, target_name, words in (
         (str(tmp_path / "new"), object_url, "not a directory"),

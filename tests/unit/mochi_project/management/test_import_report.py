@@ -2,7 +2,7 @@
 
 from mochi_project.management.import_report import SHOWN, ImportReport
 from sessions_app.messages import Attachment
-from sessions_app.transfer.archive_import import Taken
+from sessions_app.transfer.archive_import import ImportedArchive
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.report import ImportSummary
 
@@ -12,8 +12,8 @@ CAT = Attachment(id="sha256:9f", name="cat.png", media_type="image/png", size=3)
 def summary() -> ImportSummary:
     summary = ImportSummary()
     summary.leave_out(["__MACOSX/x"])
-    summary.add(Taken(session_id="a" * 10, outcome="imported", messages=2, attachments=1))
-    summary.add(Taken(session_id="b" * 10, outcome="same", messages=1))
+    summary.add(ImportedArchive(session_id="a" * 10, outcome="imported", messages=2, attachments=1))
+    summary.add(ImportedArchive(session_id="b" * 10, outcome="same", messages=1))
     return summary
 
 
@@ -30,9 +30,11 @@ def test_people_read_a_line_for_each_session() -> None:
 
 def test_what_stays_and_what_is_missing_is_a_fault() -> None:
     told = summary()
-    told.add(Taken(session_id="c" * 10, outcome="different", messages=3))
+    told.add(ImportedArchive(session_id="c" * 10, outcome="different", messages=3))
     told.add(
-        Taken(session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,))
+        ImportedArchive(
+            session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,)
+        )
     )
     report = ImportReport(told)
     assert "left          cccccccccc: one with this id is here that differs, and stays" in list(
@@ -60,7 +62,7 @@ def test_many_sessions_are_counted() -> None:
     told = ImportSummary()
     for number in range(SHOWN + 2):
         told.add(
-            Taken(
+            ImportedArchive(
                 session_id=f"{number:010}",
                 outcome="imported",
                 messages=1,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mochi_project.management.retention_findings import retention_finding
-from sessions_app.retention import Due
+from sessions_app.retention import DueSessions
 from sessions_app.session import SessionMetadata
 
 OLD = SessionMetadata(
@@ -20,14 +20,24 @@ OLD = SessionMetadata(
 @pytest.mark.parametrize(
     ("days", "due", "state", "words"),
     [
-        (0, Due(total=3), "ok", "kept for ever; none is due"),
-        (30, Due(total=3), "ok", "for 30 days after their last change; none is due"),
-        (0, Due(refused=[OLD], total=3), "ok", "of 3 sessions will be deleted: 1 made for"),
-        (30, Due(expired=[OLD], total=3), "ok", "1 not changed for 30 days, since 2024-01-01"),
-        (30, Due(expired=[OLD], waiting=7, total=9), "note", "at first, 7 more in the next days"),
+        (0, DueSessions(total=3), "ok", "kept for ever; none is due"),
+        (30, DueSessions(total=3), "ok", "for 30 days after their last change; none is due"),
+        (0, DueSessions(refused=[OLD], total=3), "ok", "of 3 sessions will be deleted: 1 made for"),
+        (
+            30,
+            DueSessions(expired=[OLD], total=3),
+            "ok",
+            "1 not changed for 30 days, since 2024-01-01",
+        ),
+        (
+            30,
+            DueSessions(expired=[OLD], waiting=7, total=9),
+            "note",
+            "at first, 7 more in the next days",
+        ),
     ],
 )
-def test_it_is_said_what_would_go(days: int, due: Due, state: str, words: str) -> None:
+def test_it_is_said_what_would_go(days: int, due: DueSessions, state: str, words: str) -> None:
     services: Any = SimpleNamespace(
         settings=SimpleNamespace(session_retention_days=days),
         session_sweep=SimpleNamespace(due=lambda: due),

@@ -7,7 +7,7 @@ import pytest
 
 from mochi_project.background.redis_queue import note_worker
 from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.reachability import Asked, JournalState, Stores
+from mochi_project.wiring.reachability import CachedCheck, JournalState, Stores
 from sessions_app.errors import StorageUnavailable
 from sessions_app.store.objects.store import ObjectMissing, ObjectStore
 from sessions_app.store.redis.connection import RedisConnection
@@ -48,7 +48,7 @@ async def test_many_who_ask_at_once_get_one_answer() -> None:
         assert go_on.wait(30)
         return asked
 
-    question = Asked(ask, 0, fresh_seconds=3600, wait_seconds=30)
+    question = CachedCheck(ask, 0, fresh_seconds=3600, wait_seconds=30)
     answers = asyncio.gather(*(question.answer() for _ in range(20)))
     await asyncio.sleep(0)
     go_on.set()
@@ -67,7 +67,7 @@ async def test_an_answer_that_does_not_come_is_not_asked_for_again_meanwhile() -
         assert go_on.wait(30)
         return "yes"
 
-    question = Asked(ask, "no", fresh_seconds=0, wait_seconds=0.001)
+    question = CachedCheck(ask, "no", fresh_seconds=0, wait_seconds=0.001)
     for _ in range(5):
         assert await question.answer() == "no"
     assert asked == 1

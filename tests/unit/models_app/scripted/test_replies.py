@@ -19,7 +19,7 @@ from models_app.scripted.replies import (
     ErrorLine,
     ReasoningChunk,
     ReplyPlan,
-    Said,
+    RequestMessage,
     Silence,
     TextChunk,
     ToolCallChunk,
@@ -30,9 +30,9 @@ from models_app.scripted.replies import (
 )
 
 
-def block(instruction: object, *, before: str = "", after: str = "") -> Said:
+def block(instruction: object, *, before: str = "", after: str = "") -> RequestMessage:
     written = instruction if isinstance(instruction, str) else json.dumps(instruction)
-    return Said("user", f"{before}{BLOCK_START}{written}{BLOCK_END}{after}")
+    return RequestMessage("user", f"{before}{BLOCK_START}{written}{BLOCK_END}{after}")
 
 
 def texts(plan: ReplyPlan, index: int | None = None) -> str:
@@ -63,7 +63,7 @@ def test_any_text_is_cut_into_chunks_that_concatenate_to_exactly_it(text: str) -
 
 @given(st.text(min_size=1), st.booleans())
 def test_any_message_is_echoed_verbatim_after_the_lorem_words(message: str, think: bool) -> None:
-    plan = plan_reply([Said("user", message)], think=think)
+    plan = plan_reply([RequestMessage("user", message)], think=think)
     words = lorem(5 + stable_hash(message) % 496)
     assert texts(plan) == f"{words}\n\n{message}"
     assert reasoning(plan) == (texts(plan) if think or "\nReason:" in message else "")
@@ -73,19 +73,19 @@ def test_any_message_is_echoed_verbatim_after_the_lorem_words(message: str, thin
 def test_the_length_comes_from_the_first_eight_bytes_of_sha256(message: str) -> None:
     number = int.from_bytes(hashlib.sha256(message.encode()).digest()[:8], "big")
     assert stable_hash(message) == number
-    plan = plan_reply([Said("user", message)])
+    plan = plan_reply([RequestMessage("user", message)])
     lengths = [len(step.text.split()) for step in plan.steps if isinstance(step, TextChunk)]
     assert sum(lengths) == 5 + number % 496 + len(message.split())
 
 
 def test_the_same_conversation_gets_the_same_plan() -> None:
-    said = [Said("system", "Be brief."), Said("user", "Hello!\nReason: x")]
+    said = [RequestMessage("system", "Be brief."), RequestMessage("user", "Hello!\nReason: x")]
     assert plan_reply(said) == plan_reply(said)
-    assert plan_reply(said) != plan_reply([Said("user", "Hello?")])
+    assert plan_reply(said) != plan_reply([RequestMessage("user", "Hello?")])
 
 
 def test_reasoning_comes_first_when_the_message_has_a_reason_tail() -> None:
-    plan = plan_reply([Said("user", "Hello!\nReason: because")])
+    plan = plan_reply([RequestMessage("user", "Hello!\nReason: because")])
     kinds = [type(step) for step in plan.steps]
     assert kinds == sorted(kinds, key=[ReasoningChunk, TextChunk].index)
     assert reasoning(plan).endswith("Hello!\nReason: because")
@@ -93,10 +93,10 @@ def test_reasoning_comes_first_when_the_message_has_a_reason_tail() -> None:
 
 def test_the_latest_user_message_is_answered() -> None:
     said = [
-        Said("user", "first"),
-        Said("assistant", "one"),
-        Said("user", "second"),
-        Said("tool", "x"),
+        RequestMessage("user", "first"),
+        RequestMessage("assistant", "one"),
+        RequestMessage("user", "second"),
+        RequestMessage("tool", "x"),
     ]
     assert texts(plan_reply(said)).endswith("\n\nsecond")
 
@@ -147,12 +147,12 @@ def test_tool_call_ids_are_stable_and_differ_between_calls_and_rounds() -> None:
         {"messages": [{"tool_call": [{"name": "a"}, {"name": "a"}]}], "per_request": True}
     )
 
-    def ids(said: list[Said]) -> list[str]:
+    def ids(said: list[RequestMessage]) -> list[str]:
         steps = plan_reply(said).steps
         return [step.id for step in steps if isinstance(step, ToolCallChunk)]
 
     first = ids([asked])
-    again = ids([asked, Said("assistant", ""), Said("tool", "1"), asked])
+    again = ids([asked, RequestMessage("assistant", ""), RequestMessage("tool", "1"), asked])
     assert first == ids([asked])
     assert len({*first, *again}) == 4
     assert all(len(each) == len("call_xxxxxxxx") and each.startswith("call_") for each in first)
@@ -182,7 +182,11 @@ def test_strings_in_the_block_may_hold_the_end_marker() -> None:
 
 
 def test_a_block_in_one_reply_is_used_up_by_it() -> None:
-    said = [block(ONE_TEXT), Said("assistant", "scripted"), Said("user", "more")]
+    said = [
+        block(ONE_TEXT),
+        RequestMessage("assistant", "scripted"),
+        RequestMessage("user", "more"),
+    ]
     plan = plan_reply(said)
     assert plan.mode == "fallback"
     assert texts(plan).endswith("more")
@@ -202,28 +206,28 @@ def test_each_request_gets_the_next_message_until_the_block_is_used_up() -> None
     ]
     first = plan_reply(said)
     assert [type(step) for step in first.steps] == [ToolCallChunk]
-    said += [Said("assistant", ""), Said("tool", "1")]
+    said += [RequestMessage("assistant", ""), RequestMessage("tool", "1")]
     assert texts(plan_reply(said)) == "the sum is 1"
-    said += [Said("assistant", "the sum is 1"), Said("user", "thanks")]
+    said += [RequestMessage("assistant", "the sum is 1"), RequestMessage("user", "thanks")]
     assert plan_reply(said).mode == "fallback"
 
 
 def test_a_later_message_without_a_block_leaves_the_latest_block_in_charge() -> None:
-    said = [block(ONE_TEXT), Said("user", "Carry out the plan.")]
+    said = [block(ONE_TEXT), RequestMessage("user", "Carry out the plan.")]
     assert texts(plan_reply(said)) == "scripted"
 
 
 def test_the_latest_block_counts() -> None:
     said = [
         block(ONE_TEXT),
-        Said("assistant", ""),
+        RequestMessage("assistant", ""),
         block({"messages": [{"text_message": {"text": "b"}}]}),
     ]
     assert texts(plan_reply(said)) == "b"
 
 
 def test_a_block_in_an_assistant_message_is_an_echo_and_does_not_count() -> None:
-    said = [Said("assistant", block(ONE_TEXT).text), Said("user", "hi")]
+    said = [RequestMessage("assistant", block(ONE_TEXT).text), RequestMessage("user", "hi")]
     assert plan_reply(said).mode == "fallback"
 
 
@@ -259,7 +263,10 @@ def test_a_broken_block_falls_back(written: str) -> None:
 
 
 def test_a_block_that_never_ends_falls_back() -> None:
-    assert plan_reply([Said("user", f"{BLOCK_START}{json.dumps(ONE_TEXT)}")]).mode == "fallback"
+    assert (
+        plan_reply([RequestMessage("user", f"{BLOCK_START}{json.dumps(ONE_TEXT)}")]).mode
+        == "fallback"
+    )
 
 
 FOUR = {"messages": [{"text_message": {"text": ["a", "b", "c", "d"]}}]}

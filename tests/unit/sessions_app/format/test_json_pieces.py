@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.format.codec import to_json
-from sessions_app.format.json_pieces import MOST_ITEMS, PIECE_BYTES, Many, in_pieces, json_pieces
+from sessions_app.format.json_pieces import (
+    MOST_ITEMS,
+    PIECE_BYTES,
+    LongList,
+    in_pieces,
+    json_pieces,
+)
 
 VALUES = st.recursive(
     st.none()
@@ -23,8 +29,8 @@ VALUES = st.recursive(
 )
 
 
-def many(items: list[Any]) -> Many:
-    return Many(items, lambda item: item, lambda _: PIECE_BYTES // 2)
+def many(items: list[Any]) -> LongList:
+    return LongList(items, lambda item: item, lambda _: PIECE_BYTES // 2)
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=3), st.lists(VALUES), st.lists(VALUES))
@@ -45,7 +51,7 @@ def test_an_integer_beyond_64_bits_stands_among_others() -> None:
 
 def test_no_piece_is_much_larger_than_its_largest_item() -> None:
     texts = ["x" * 1000] * 1000 + ["y" * 500_000] + ["z"] * 5000
-    pieces = list(json_pieces({"texts": Many(texts, str, len)}, to_json))
+    pieces = list(json_pieces({"texts": LongList(texts, str, len)}, to_json))
     assert sorted(map(len, pieces))[-2:] == pytest.approx([PIECE_BYTES, 500_000], rel=0.05)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import layout, unread
 from sessions_app.format.codec import decode, encode
-from sessions_app.format.ends import Ends, Stays
+from sessions_app.format.ends import FileEnds, UnchangedRange
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.partly_read import PartlyRead, followed_by
@@ -119,7 +119,9 @@ def test_a_file_that_was_changed_beside_the_server_is_read_as_ever(
 def filled_in(new: Rewrite, before: bytes) -> bytes:
     """Return a file that is written, with what stays of the file before."""
     return b"".join(
-        before[part.start : part.start + part.length] if isinstance(part, Stays) else bytes(part)
+        before[part.start : part.start + part.length]
+        if isinstance(part, UnchangedRange)
+        else bytes(part)
         for part in new.parts
     )
 
@@ -156,7 +158,7 @@ def test_a_file_of_which_the_ends_are_kept_is_written_as_one_that_is_kept_whole(
         if kept is None:
             file = SessionFile.of(data, SESSION_ID, partly=True)
             continue
-        assert isinstance(kept.data, Ends)
+        assert isinstance(kept.data, FileEnds)
         assert len(kept.data) == len(data)
         assert kept.data.held < len(data)
         read = kept.read(SESSION_ID)
@@ -169,7 +171,7 @@ def test_a_file_of_which_the_ends_are_kept_is_written_as_one_that_is_kept_whole(
 
 
 def test_ends_give_no_bytes_that_stand_between_them() -> None:
-    ends = Ends(b"front", 10, b"back")
+    ends = FileEnds(b"front", 10, b"back")
     assert (len(ends), ends.held, ends[:3], ends[15:17]) == (19, 9, b"fro", b"ba")
     for between in (slice(3, 6), slice(6, 8), slice(7, 19)):
         with pytest.raises(IndexError):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from sessions_app.search.index import Connect, SearchIndex
-from sessions_app.search.index_updater import IndexFiller
+from sessions_app.search.index_comparison import IndexComparer
+from sessions_app.search.index_updater import IndexUpdater
 from sessions_app.search.query import read_query
 from sessions_app.search.search_request import Results, SearchRequest
 from sessions_app.search.service import SCAN_SECONDS, SessionSearch
 from sessions_app.search.source import SessionsInFiles, Source, StoredSessions
-from sessions_app.search.survey import Surveyor
 from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
@@ -21,7 +21,7 @@ from tests.unit.sessions_app.conftest import MakeSession
 FIRST_DAY = "2026-11-21T10:00:00.000000+00:00"
 
 
-class CalledFiller(IndexFiller):
+class CalledUpdater(IndexUpdater):
     """Fills the index when it is told to, and counts how often it was asked to."""
 
     asked = 0
@@ -52,10 +52,10 @@ class Archive:
         self.source = source
         self.index = SearchIndex(self.path, connect=connect)
         self.locks = FileLocks(directory / "state")
-        surveyor = Surveyor(source)
-        self.filler = CalledFiller(source, self.index, self.locks, surveyor)
+        comparer = IndexComparer(source)
+        self.updater = CalledUpdater(source, self.index, self.locks, comparer)
         self.search = SessionSearch(
-            source, self.index, self.filler, surveyor, scan_seconds=scan_seconds
+            source, self.index, self.updater, comparer, scan_seconds=scan_seconds
         )
 
     def keep(self, session_id: str, *texts: str, updated_at: str = FIRST_DAY) -> Session:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sessions_app.search.entries import entries_of
+from sessions_app.search.index_comparison import IndexComparer
 from sessions_app.search.index_state import IndexUnavailable
-from sessions_app.search.index_updater import IndexFiller
+from sessions_app.search.index_updater import IndexUpdater
 from sessions_app.search.query import read_query
 from sessions_app.search.search_request import SearchRequest
-from sessions_app.search.survey import Surveyor
 from sessions_app.search.writer import SessionRow
 from tests.unit.sessions_app.search.conftest import FIRST_DAY, Archive, MakeArchive
 
@@ -27,10 +27,10 @@ class Clock:
         return self.now
 
 
-def filler_of(archive: Archive, clock: Callable[[], float] | None = None) -> IndexFiller:
-    surveyor = Surveyor(archive.source)
-    return IndexFiller(
-        archive.source, archive.index, archive.locks, surveyor, clock=clock or Clock()
+def filler_of(archive: Archive, clock: Callable[[], float] | None = None) -> IndexUpdater:
+    comparer = IndexComparer(archive.source)
+    return IndexUpdater(
+        archive.source, archive.index, archive.locks, comparer, clock=clock or Clock()
     )
 
 
@@ -41,35 +41,35 @@ def indexed(archive: Archive) -> list[str]:
 
 def test_a_thread_fills_the_index(archive: Archive) -> None:
     archive.keep("aaaaaaaaaa", "apfel")
-    filler = filler_of(archive)
-    filler.start(is_due=True)
+    updater = filler_of(archive)
+    updater.start(is_due=True)
     _await_thread()
     assert indexed(archive) == ["aaaaaaaaaa"]
-    filler.close()
+    updater.close()
 
 
 def test_no_thread_begins_after_the_end(archive: Archive) -> None:
     archive.keep("aaaaaaaaaa", "apfel")
-    filler = filler_of(archive)
-    filler.close()
-    filler.start(is_due=True)
+    updater = filler_of(archive)
+    updater.close()
+    updater.start(is_due=True)
     assert not _threads()
     assert not archive.path.exists()
 
 
 def test_what_seems_unchanged_is_looked_at_now_and_then(archive: Archive) -> None:
     clock = Clock()
-    filler = filler_of(archive, clock)
-    filler.start(is_due=False)
+    updater = filler_of(archive, clock)
+    updater.start(is_due=False)
     _await_thread()
     archive.keep("aaaaaaaaaa", "apfel")
-    filler.start(is_due=False)
+    updater.start(is_due=False)
     assert not _threads()
     clock.now += 3
-    filler.start(is_due=False)
+    updater.start(is_due=False)
     _await_thread()
     assert indexed(archive) == ["aaaaaaaaaa"]
-    filler.close()
+    updater.close()
 
 
 def test_an_index_that_cannot_be_written_is_left_alone_for_a_while(
@@ -78,19 +78,19 @@ def test_an_index_that_cannot_be_written_is_left_alone_for_a_while(
     archive.keep("aaaaaaaaaa", "apfel")
     archive.path.mkdir(parents=True)
     clock = Clock()
-    filler = filler_of(archive, clock)
+    updater = filler_of(archive, clock)
     with caplog.at_level(logging.WARNING):
-        filler.start(is_due=True)
+        updater.start(is_due=True)
         _await_thread()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     archive.path.rmdir()
-    filler.start(is_due=True)
+    updater.start(is_due=True)
     assert not _threads()
     clock.now += 31
-    filler.start(is_due=True)
+    updater.start(is_due=True)
     _await_thread()
     assert indexed(archive) == ["aaaaaaaaaa"]
-    filler.close()
+    updater.close()
 
 
 def test_one_process_at_a_time_fills_the_index(make_archive: MakeArchive) -> None:
@@ -138,9 +138,9 @@ def test_sessions_of_the_same_time_have_rows_of_their_own(archive: Archive) -> N
 
 def test_the_work_ends_in_the_middle_of_a_session(archive: Archive) -> None:
     archive.keep("aaaaaaaaaa", *["apfel"] * 10)
-    filler = filler_of(archive)
-    filler.close()
-    filler.fill()
+    updater = filler_of(archive)
+    updater.close()
+    updater.fill()
     assert indexed(archive) == []
 
 
@@ -159,10 +159,10 @@ _BUILD = """
 import os, signal, sys
 from pathlib import Path
 from sessions_app.search import index_updater
-from sessions_app.search.index_updater import IndexFiller
+from sessions_app.search.index_updater import IndexUpdater
 from sessions_app.search.index import SearchIndex
 from sessions_app.search.source import SessionsInFiles
-from sessions_app.search.survey import Surveyor
+from sessions_app.search.index_comparison import IndexComparer
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
 
@@ -178,7 +178,7 @@ directory = Path(sys.argv[1])
 sessions = directory / "chat_sessions"
 source = Killed(FileSessionRepository(sessions), sessions)
 index = SearchIndex(directory / "state" / "search.sqlite3")
-IndexFiller(source, index, FileLocks(directory / "state"), Surveyor(source)).fill()
+IndexUpdater(source, index, FileLocks(directory / "state"), IndexComparer(source)).fill()
 """
 
 

@@ -204,13 +204,13 @@ def test_an_index_knows_what_did_not_change(make_archive: MakeArchive) -> None:
     archive = make_archive()
     archive.keep(A, "apfel")
     assert archive.results("apfel").index == "scan"
-    assert archive.filler.asked == 1
+    assert archive.updater.asked == 1
     archive.search.fill()
     assert archive.results("apfel").index == "ready"
-    assert archive.filler.asked == 1
+    assert archive.updater.asked == 1
     another = make_archive()
     assert another.results("apfel").index == "ready"
-    assert another.filler.asked == 0
+    assert another.updater.asked == 0
     assert another.search.state() == ("ready", 0)
 
 
@@ -267,7 +267,7 @@ def test_a_broken_index_is_built_anew(archive: Archive, damage: Any) -> None:
     damage(archive.path)
     found = archive.find("apfel", limit=100)
     assert len(found) == 30
-    assert archive.filler.asked == 1
+    assert archive.updater.asked == 1
     archive.search.fill()
     assert archive.results("apfel").index == "ready"
     assert archive.find("apfel", limit=100) == found

@@ -13,7 +13,7 @@ from chat.context.strategy import STRATEGIES
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format import codec, unread
 from sessions_app.format.codec import decode, encode
-from sessions_app.format.ends import Ends
+from sessions_app.format.ends import FileEnds
 from sessions_app.format.messages import Piece
 from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.partly_read import PartlyRead
@@ -210,7 +210,7 @@ def test_a_session_that_was_touched_is_neither_read_nor_written_where_it_stays(
     assert len(decode(data, SESSION_ID).messages) == LENGTH + 2 + 2 * 7
     recent = repository._files.recent.of(SESSION_ID)
     assert recent is not None
-    assert isinstance(recent.file.data, Ends)
+    assert isinstance(recent.file.data, FileEnds)
     assert recent.file.data.held < len(data) / 4
 
 
@@ -341,7 +341,7 @@ def test_a_file_that_is_changed_between_reading_and_writing_it_is_left_alone(
 
 def is_kept_partly(repository: FileSessionRepository) -> bool:
     recent = repository._files.recent.of(SESSION_ID)
-    return recent is not None and isinstance(recent.file.data, Ends)
+    return recent is not None and isinstance(recent.file.data, FileEnds)
 
 
 def test_a_session_that_somebody_loaded_whole_is_left_in_its_file_by_turns(

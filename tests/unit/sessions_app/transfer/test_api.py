@@ -15,7 +15,7 @@ from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.memory.large_answers import LARGE_BYTES, LargeAnswers
+from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses
 from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import install_services
 from sessions_app.attachments.service import AttachmentService
@@ -41,19 +41,19 @@ def manager(settings_here: MochiSettings) -> SessionManager:
 
 
 @pytest.fixture
-def large_answers() -> LargeAnswers:
-    return LargeAnswers(most=1, wait_seconds=0.01)
+def large_responses() -> LargeResponses:
+    return LargeResponses(most=1, wait_seconds=0.01)
 
 
 @pytest.fixture
 def client(
-    settings_here: MochiSettings, manager: SessionManager, large_answers: LargeAnswers
+    settings_here: MochiSettings, manager: SessionManager, large_responses: LargeResponses
 ) -> Iterator[AsyncClient]:
     services: Any = SimpleNamespace(
         settings=settings_here,
         sessions=manager,
         attachments=AttachmentService(build_attachments(settings_here, None), max_bytes=1 << 20),
-        large_answers=large_answers,
+        large_responses=large_responses,
     )
     install_services(services)
     yield AsyncClient()
@@ -146,28 +146,30 @@ async def test_bad_requests_are_refused(
 
 
 async def test_large_sessions_are_sent_to_a_few_at_a_time(
-    client: AsyncClient, manager: SessionManager, large_answers: LargeAnswers
+    client: AsyncClient, manager: SessionManager, large_responses: LargeResponses
 ) -> None:
     message = question(content="x" * (LARGE_BYTES + 1))
     large = (await asyncio.to_thread(session_of, manager, message)).session_id
     first = await client.get(f"/api/v1/sessions/{large}/export")
-    assert large_answers.is_full
+    assert large_responses.is_full
     refused = await client.get(f"/api/v1/sessions/{large}/export")
     assert refused.json()["error"]["code"] == "TOO_MANY_LARGE_ANSWERS"
     assert len(b"".join([piece async for piece in first])) > LARGE_BYTES
     await asyncio.sleep(0)
-    assert not large_answers.is_full
+    assert not large_responses.is_full
 
 
-async def test_whoever_leaves_early_leaves_its_place(large_answers: LargeAnswers) -> None:
-    pieces = PiecesFromThreads(iter([b"1", b"2"]), await large_answers.enter())
+async def test_whoever_leaves_early_leaves_its_place(large_responses: LargeResponses) -> None:
+    pieces = PiecesFromThreads(iter([b"1", b"2"]), await large_responses.enter())
     assert await anext(pieces) == b"1"
     await pieces.aclose()
     await asyncio.sleep(0)
-    assert not large_answers.is_full
+    assert not large_responses.is_full
 
 
-async def test_the_making_of_pieces_ends_with_whoever_leaves(large_answers: LargeAnswers) -> None:
+async def test_the_making_of_pieces_ends_with_whoever_leaves(
+    large_responses: LargeResponses,
+) -> None:
     is_made, is_left, ended = threading.Event(), threading.Event(), threading.Event()
 
     def made() -> Iterator[bytes]:
@@ -179,7 +181,7 @@ async def test_the_making_of_pieces_ends_with_whoever_leaves(large_answers: Larg
         finally:
             ended.set()
 
-    pieces = PiecesFromThreads(made(), await large_answers.enter())
+    pieces = PiecesFromThreads(made(), await large_responses.enter())
     await anext(pieces)
     reading = asyncio.ensure_future(anext(pieces))
     await asyncio.to_thread(is_made.wait, 60)
@@ -189,7 +191,7 @@ async def test_the_making_of_pieces_ends_with_whoever_leaves(large_answers: Larg
     is_left.set()
     await leaving
     assert ended.is_set()
-    assert not large_answers.is_full
+    assert not large_responses.is_full
 
 
 @pytest.mark.parametrize(("wanted", "begin"), [("jsonl", b'{"metadata"'), ("zip", b"PK")])
@@ -209,9 +211,9 @@ async def test_all_sessions_are_sent_as_a_file(
 
 
 async def test_exports_of_all_are_large_answers(
-    client: AsyncClient, large_answers: LargeAnswers
+    client: AsyncClient, large_responses: LargeResponses
 ) -> None:
-    place = await large_answers.enter()
+    place = await large_responses.enter()
     refused = await client.get("/api/v1/export")
     assert refused.json()["error"]["code"] == "TOO_MANY_LARGE_ANSWERS"
     place.leave()

@@ -12,7 +12,7 @@ from sessions_app.format.codec import encode
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings
 from sessions_app.store.repository import Listing
-from sessions_app.transfer.archive_import import ArchiveImport, Taken
+from sessions_app.transfer.archive_import import ArchiveImport, ImportedArchive
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.reading import SessionArchive
 from tests.unit.sessions_app.attachments.images import png
@@ -58,7 +58,7 @@ def read(data: bytes) -> SessionArchive:
 
 def taken(
     archive: SessionArchive, manager: SessionManager, store: MemoryStore
-) -> tuple[list[Taken], int]:
+) -> tuple[list[ImportedArchive], int]:
     work = ArchiveImport(archive, manager, store, max_attachment_bytes=MIB)
     return list(work.run()), work.attachments_added
 
@@ -72,7 +72,7 @@ def test_a_session_comes_with_its_attachments(
 ) -> None:
     store = MemoryStore()
     ((result,), added) = taken(archive, here, store)
-    assert result == Taken(
+    assert result == ImportedArchive(
         session_id=session.session_id, outcome="imported", messages=1, attachments=2
     )
     assert added == 2

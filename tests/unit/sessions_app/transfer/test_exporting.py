@@ -70,7 +70,7 @@ def test_all_sessions_come_in_elsewhere_as_they_were(
         limits=Limits(attachment_bytes=1 << 20),
         options=ImportOptions(),
     )
-    assert {type(each).__name__ for each in work.run()} == {"Taken"}
+    assert {type(each).__name__ for each in work.run()} == {"ImportedArchive"}
     for session in sessions:
         assert encode(elsewhere.get(session.session_id)) == encode(session)
     assert files.files == store.files

@@ -19,7 +19,7 @@ from sessions_app.labels import with_labels
 from sessions_app.messages import SystemMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_messages
-from sessions_app.transfer.archive_import import Taken
+from sessions_app.transfer.archive_import import ImportedArchive
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.export_file import ExportFile
@@ -64,12 +64,12 @@ def started(
 
 def taken(
     data: bytes, manager: SessionManager, store: MemoryStore | None = None, **options: Any
-) -> list[Taken]:
+) -> list[ImportedArchive]:
     found = started(data, manager, store or MemoryStore(), **options).run()
-    return [each for each in found if isinstance(each, Taken)]
+    return [each for each in found if isinstance(each, ImportedArchive)]
 
 
-def outcomes(found: list[Taken]) -> list[str]:
+def outcomes(found: list[ImportedArchive]) -> list[str]:
     return [each.outcome for each in found]
 
 
@@ -222,7 +222,7 @@ def test_a_sharded_export_is_read_as_one(manager: SessionManager) -> None:
         }
     )
     work = started(data, manager, MemoryStore())
-    assert [type(each) for each in work.run()] == [Taken] * 4
+    assert [type(each) for each in work.run()] == [ImportedArchive] * 4
     assert work.progress[0] == work.progress[1] > 0
 
 
@@ -287,7 +287,7 @@ def test_arguments_nested_too_deep_cost_one_conversation(manager: SessionManager
         b'[{"type":"tool_use","name":"x","input":' + deep + b"}]}]}"
     )
     found = list(started(b"[" + claude + b"," + chat + b"]", manager, MemoryStore()).run())
-    assert [type(each) for each in found] == [Problem, Taken]
+    assert [type(each) for each in found] == [Problem, ImportedArchive]
 
 
 def test_a_session_of_ours_is_compared_and_never_overwritten(
@@ -313,7 +313,7 @@ def test_a_session_of_a_newer_server_is_told_and_the_next_comes_in(
     problem, found = started(newer + b"\n" + lines[1], manager, MemoryStore()).run()
     assert isinstance(problem, Problem)
     assert "newer than this server's" in problem.reason
-    assert isinstance(found, Taken)
+    assert isinstance(found, ImportedArchive)
     assert found.session_id == sessions[1].session_id
 
 

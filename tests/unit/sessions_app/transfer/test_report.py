@@ -1,7 +1,7 @@
 """A report counts everything, and tells the first of it one by one."""
 
 from sessions_app.messages import Attachment
-from sessions_app.transfer.archive_import import Taken
+from sessions_app.transfer.archive_import import ImportedArchive
 from sessions_app.transfer.entries import Problem
 from sessions_app.transfer.report import MOST_TOLD, ImportSummary
 
@@ -12,7 +12,9 @@ def test_scripts_read_what_became_of_each_session() -> None:
     told = ImportSummary()
     told.leave_out(["__MACOSX/x"])
     told.add(
-        Taken(session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,))
+        ImportedArchive(
+            session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,)
+        )
     )
     told.add(Problem(place="a.json, entry 1", reason="odd"))
     told.attachments_added += 1
@@ -34,7 +36,7 @@ def test_scripts_read_what_became_of_each_session() -> None:
 def test_a_report_of_many_stays_small() -> None:
     told = ImportSummary()
     for number in range(MOST_TOLD + 5):
-        told.add(Taken(session_id=f"{number:010}", outcome="same", messages=1))
+        told.add(ImportedArchive(session_id=f"{number:010}", outcome="same", messages=1))
         told.add(Problem(place=str(number), reason="odd"))
     told.leave_out(["x"] * (MOST_TOLD + 5))
     document = told.as_json()

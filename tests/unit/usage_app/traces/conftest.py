@@ -65,7 +65,7 @@ class Traced:
     @property
     def spans(self) -> Sequence[ReadableSpan]:
         assert self.services.observers.traces is not None
-        self.services.observers.traces.observer.endings.work_off()
+        self.services.observers.traces.observer.ended_spans.work_off()
         return self.exporter.get_finished_spans()
 
     @property

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import redis
 
-from chat.storage.journal import Fenced, JournalAway, JournalLost, line
+from chat.storage.journal import Fenced, JournalLost, JournalTimedOut, line
 from chat.storage.redis import journal_writers
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.storage.redis.servers import Server
@@ -187,10 +187,10 @@ async def test_a_turn_bears_for_a_while_that_redis_is_away(own_server, relay, ma
     relay.cut()
     turn.say(3)
     await until(lambda: turn.troubles)
-    assert [type(trouble) for trouble in turn.troubles] == [JournalAway]
+    assert [type(trouble) for trouble in turn.troubles] == [JournalTimedOut]
     assert turn.kept == []
     for again in (turn.say, turn.end):
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalTimedOut):
             again()
     turn.writer.close()
     relay.heal()

@@ -13,7 +13,7 @@ from sessions_app.store.repository import Listing
 from sessions_app.store.sorted_sessions import age
 
 
-class Survey(msgspec.Struct, frozen=True):
+class IndexComparison(msgspec.Struct, frozen=True):
     """The sessions to be searched, compared with the index.
 
     Attributes:
@@ -27,7 +27,7 @@ class Survey(msgspec.Struct, frozen=True):
     gone: Sequence[str] = ()
 
 
-class Surveyor:
+class IndexComparer:
     """Compares sessions with the index incrementally, checking only changes since the last time."""
 
     def __init__(self, source: Source) -> None:
@@ -42,24 +42,24 @@ class Surveyor:
         self._doubtful: set[str] = set()  # those that are to be compared
         self._pending: set[str] = set()
         self._gone: set[str] = set()
-        self._survey = Survey({}, ())
+        self._comparison = IndexComparison({}, ())
 
-    def survey(self, listing: Listing, reader: IndexReader | None) -> Survey:
+    def compare(self, listing: Listing, reader: IndexReader | None) -> IndexComparison:
         """Compare the sessions with the index; without an index all are pending."""
         if reader is None:
             sessions = {metadata.session_id: metadata for metadata in listing.sessions}
-            return Survey(sessions, listing.sessions)
+            return IndexComparison(sessions, listing.sessions)
         with self._lock:
             if listing is not self._listing or reader.state != self._state:
                 self._read(reader)
                 self._take(listing)
                 self._compare()
-                self._survey = Survey(
+                self._comparison = IndexComparison(
                     self._sessions.copy(),
                     self._in_order(listing),
                     tuple(self._gone) if listing.complete else (),
                 )
-            return self._survey
+            return self._comparison
 
     def _read(self, reader: IndexReader) -> None:
         """Read the changes of the index."""

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from mochi_project.uvicorn_protocol.departures import AT_ONCE, Departures
+from mochi_project.uvicorn_protocol.disconnects import AT_ONCE, Disconnects
 
 
 async def steps_of(told):
@@ -19,43 +19,43 @@ async def steps_of(told):
 
 
 async def test_a_client_that_leaves_alone_is_told_of_at_once():
-    departures, told = Departures(), []
-    departures.tell(partial(told.append, 1))
+    disconnects, told = Disconnects(), []
+    disconnects.tell(partial(told.append, 1))
     assert told == [1]
-    departures.tell(partial(told.append, 2))
+    disconnects.tell(partial(told.append, 2))
     assert told == [1, 2]
 
 
 async def test_many_clients_are_told_of_a_few_in_each_step_of_the_loop():
-    departures, told = Departures(), []
+    disconnects, told = Disconnects(), []
     for number in range(5 * AT_ONCE + 1):
-        departures.tell(partial(told.append, number))
+        disconnects.tell(partial(told.append, number))
     assert len(told) == AT_ONCE
     assert await steps_of(told) == [AT_ONCE] * 4 + [1]
     assert told == [*range(5 * AT_ONCE + 1)]
 
 
 async def test_whoever_leaves_later_comes_later():
-    departures, told = Departures(), []
+    disconnects, told = Disconnects(), []
     for number in range(3 * AT_ONCE):
-        departures.tell(partial(told.append, number))
+        disconnects.tell(partial(told.append, number))
     await asyncio.sleep(0)
-    departures.tell(partial(told.append, "last"))
+    disconnects.tell(partial(told.append, "last"))
     await steps_of(told)
     assert told == [*range(3 * AT_ONCE), "last"]
 
 
 async def test_after_a_pause_clients_are_told_of_at_once_again():
-    departures, told = Departures(), []
+    disconnects, told = Disconnects(), []
     for number in range(2 * AT_ONCE):
-        departures.tell(partial(told.append, number))
+        disconnects.tell(partial(told.append, number))
     await steps_of(told)
-    departures.tell(partial(told.append, "new"))
+    disconnects.tell(partial(told.append, "new"))
     assert told[-1] == "new"
 
 
 async def test_one_whose_end_fails_keeps_no_other_waiting():
-    departures, told = Departures(), []
+    disconnects, told = Disconnects(), []
     failures = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
 
@@ -63,9 +63,9 @@ async def test_one_whose_end_fails_keeps_no_other_waiting():
         raise RuntimeError("of one client")
 
     for number in range(AT_ONCE):
-        departures.tell(partial(told.append, number))
-    departures.tell(fail)
-    departures.tell(partial(told.append, "other"))
+        disconnects.tell(partial(told.append, number))
+    disconnects.tell(fail)
+    disconnects.tell(partial(told.append, "other"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert told[-1] == "other"
@@ -73,19 +73,19 @@ async def test_one_whose_end_fails_keeps_no_other_waiting():
 
 
 async def test_one_that_leaves_while_another_is_told_of_is_told_of_too():
-    departures, told = Departures(), []
-    departures.tell(lambda: departures.tell(partial(told.append, "inner")))
+    disconnects, told = Disconnects(), []
+    disconnects.tell(lambda: disconnects.tell(partial(told.append, "inner")))
     assert told == ["inner"]
 
 
 async def test_the_failure_of_a_client_that_leaves_alone_is_its_own():
-    departures, told = Departures(), []
+    disconnects, told = Disconnects(), []
 
     def fail():
         raise RuntimeError("of one client")
 
     with pytest.raises(RuntimeError, match="of one client"):
-        departures.tell(fail)
+        disconnects.tell(fail)
     await asyncio.sleep(0)
-    departures.tell(partial(told.append, "other"))
+    disconnects.tell(partial(told.append, "other"))
     assert told == ["other"]

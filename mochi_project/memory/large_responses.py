@@ -11,7 +11,7 @@ MOST = 4
 WAIT_SECONDS = 5.0
 
 
-class TooManyLargeAnswers(MochiError):
+class TooManyLargeResponses(MochiError):
     """Four answers over 8 MiB are being sent already, to clients that take their time."""
 
     code = "TOO_MANY_LARGE_ANSWERS"
@@ -21,7 +21,7 @@ class TooManyLargeAnswers(MochiError):
         super().__init__("Too many large answers are being sent already. Try again shortly.")
 
 
-class LargeAnswers:
+class LargeResponses:
     """Limits concurrent large responses; others wait.
 
     Args:
@@ -38,21 +38,21 @@ class LargeAnswers:
         """Return whether another one would have to wait."""
         return self._places.locked()
 
-    async def enter(self) -> "Place":
+    async def enter(self) -> "ResponseSlot":
         """Take a place, waiting for one if necessary.
 
         Raises:
-            TooManyLargeAnswers: No place became free in time.
+            TooManyLargeResponses: No place became free in time.
         """
         try:
             async with asyncio.timeout(self._wait_seconds):
                 await self._places.acquire()
         except TimeoutError:
-            raise TooManyLargeAnswers from None
-        return Place(self._places, asyncio.get_running_loop())
+            raise TooManyLargeResponses from None
+        return ResponseSlot(self._places, asyncio.get_running_loop())
 
 
-class Place:
+class ResponseSlot:
     """A place held by a large response until ``leave``."""
 
     def __init__(self, places: asyncio.Semaphore, loop: asyncio.AbstractEventLoop) -> None:
@@ -69,7 +69,7 @@ class Place:
 class LargeBody:
     """Yields the pieces of a large response; releases its place at the end or when closed."""
 
-    def __init__(self, pieces: deque[bytes], place: Place) -> None:
+    def __init__(self, pieces: deque[bytes], place: ResponseSlot) -> None:
         self._pieces = pieces
         self._place = place
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.context.survey import COMPARED_AT_ONCE, SHORTEST, Survey, Surveys
+from chat.context.history_facts import COMPARED_AT_ONCE, SHORTEST, HistoryFacts, HistoryFactsCache
 from sessions_app.context_state import digest_of
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.partly_read import shown
@@ -22,16 +22,16 @@ def history(length, *, start=0):
     return tuple(said(number) for number in range(start, start + length))
 
 
-def facts(survey):
-    half, most = range(1, len(survey.shown) // 2), range(2, len(survey.shown) - 9)
+def all_facts(facts):
+    half, most = range(1, len(facts.shown) // 2), range(2, len(facts.shown) - 9)
     return (
-        tuple(survey.messages),
-        tuple(survey.shown),
-        tuple(survey.attached),
-        survey.characters,
-        survey.digest_of(half),
-        survey.digest_of(most),
-        survey.digest_of(most),
+        tuple(facts.messages),
+        tuple(facts.shown),
+        tuple(facts.attached),
+        facts.characters,
+        facts.digest_of(half),
+        facts.digest_of(most),
+        facts.digest_of(most),
     )
 
 
@@ -40,7 +40,7 @@ changes = st.sampled_from(["append", "attach", "hide", "hide first", "edit", "de
 
 @given(steps=st.lists(st.tuples(changes, st.integers(0, SHORTEST)), max_size=8))
 def test_what_is_remembered_is_what_is_there(steps):
-    surveys, messages = Surveys(), history(SHORTEST + 20)
+    facts_cache, messages = HistoryFactsCache(), history(SHORTEST + 20)
     for number, (change, at) in enumerate(steps):
         message = messages[at]
         match change:
@@ -58,8 +58,8 @@ def test_what_is_remembered_is_what_is_there(steps):
                 messages = (*messages[:at], edited, *messages[at + 1 :])
             case "delete":
                 messages = (*messages[:at], *messages[at + 1 :])
-        assert facts(surveys.of(messages, ID)) == facts(Survey(messages))
-        assert tuple(surveys.of(messages, ID).shown) == tuple(shown(messages))
+        assert all_facts(facts_cache.of(messages, ID)) == all_facts(HistoryFacts(messages))
+        assert tuple(facts_cache.of(messages, ID).shown) == tuple(shown(messages))
 
 
 @pytest.fixture
@@ -71,16 +71,16 @@ def digested(monkeypatch: pytest.MonkeyPatch):
         spans.append(messages)
         return digest_of(messages)
 
-    monkeypatch.setattr("chat.context.survey.digest_of", digest)
+    monkeypatch.setattr("chat.context.history_facts.digest_of", digest)
     return spans
 
 
 def test_only_what_is_new_is_looked_at(digested):
-    surveys, messages = Surveys(), history(SHORTEST * 4)
+    facts_cache, messages = HistoryFactsCache(), history(SHORTEST * 4)
     span = range(2, SHORTEST * 3)
-    first = surveys.of(messages, ID).digest_of(span)
+    first = facts_cache.of(messages, ID).digest_of(span)
     digested.clear()
-    again = surveys.of((*messages, said(9999, attachments=(IMAGE,))), ID)
+    again = facts_cache.of((*messages, said(9999, attachments=(IMAGE,))), ID)
     assert again.digest_of(span) == first
     assert not digested
     assert again.attached == [f"{9999:x}"]
@@ -88,66 +88,66 @@ def test_only_what_is_new_is_looked_at(digested):
 
 def test_the_last_messages_may_become_others(digested):
     """A question is planned with before it gets the id of its turn, and is saved."""
-    surveys, messages = Surveys(), history(SHORTEST * 4)
+    facts_cache, messages = HistoryFactsCache(), history(SHORTEST * 4)
     span = range(2, SHORTEST * 3)
-    surveys.of((*messages, said(9999)), ID).digest_of(span)
+    facts_cache.of((*messages, said(9999)), ID).digest_of(span)
     digested.clear()
     for number in range(200):
         asked = said(10_000 + number)
-        surveys.of((*messages, asked), ID).digest_of(span)
+        facts_cache.of((*messages, asked), ID).digest_of(span)
         saved = msgspec.structs.replace(asked, turn_id="t")
         messages = (*messages, saved, said(20_000 + number))
     assert not digested
 
 
 def test_a_span_up_to_the_last_messages_is_remembered_too(digested):
-    surveys, messages = Surveys(), history(SHORTEST * 4)
+    facts_cache, messages = HistoryFactsCache(), history(SHORTEST * 4)
     span = range(2, len(messages) - 3)
-    surveys.of(messages, ID).digest_of(span)
+    facts_cache.of(messages, ID).digest_of(span)
     digested.clear()
-    surveys.of((*messages, said(9999)), ID).digest_of(span)
+    facts_cache.of((*messages, said(9999)), ID).digest_of(span)
     assert not digested
     changed = msgspec.structs.replace(messages[-5], content="another")
-    surveys.of((*messages[:-5], changed, *messages[-4:]), ID).digest_of(span)
+    facts_cache.of((*messages[:-5], changed, *messages[-4:]), ID).digest_of(span)
     assert digested
 
 
 def test_equal_histories_of_other_objects_are_the_same(digested):
-    surveys = Surveys()
-    first = surveys.of(history(SHORTEST), ID).digest_of(range(5))
+    facts_cache = HistoryFactsCache()
+    first = facts_cache.of(history(SHORTEST), ID).digest_of(range(5))
     digested.clear()
-    assert surveys.of(history(SHORTEST + 1), ID).digest_of(range(5)) == first
+    assert facts_cache.of(history(SHORTEST + 1), ID).digest_of(range(5)) == first
     assert not digested
 
 
 def test_equal_histories_that_are_compared_in_several_runs_are_the_same():
-    surveys, length = Surveys(), 2 * COMPARED_AT_ONCE + SHORTEST
-    first = surveys.of(history(length), ID).settled
+    facts_cache, length = HistoryFactsCache(), 2 * COMPARED_AT_ONCE + SHORTEST
+    first = facts_cache.of(history(length), ID).settled
 
-    assert surveys.of(history(length), ID).settled is first
+    assert facts_cache.of(history(length), ID).settled is first
     changed = (*history(length - 200), said(0), *history(199, start=length - 199))
-    assert surveys.of(changed, ID).settled is not first
+    assert facts_cache.of(changed, ID).settled is not first
 
 
 @pytest.mark.parametrize(
     "limits", [{"most_messages": SHORTEST * 2}, {"most_characters": SHORTEST * 2 * 12}]
 )
 def test_what_was_looked_at_first_is_forgotten_first(limits, digested):
-    surveys = Surveys(**limits)
+    facts_cache = HistoryFactsCache(**limits)
     histories = {str(n): history(SHORTEST, start=n * SHORTEST + 1) for n in range(4)}
     for session_id, messages in histories.items():
-        surveys.of(messages, session_id).digest_of(range(5))
+        facts_cache.of(messages, session_id).digest_of(range(5))
     digested.clear()
-    surveys.of(histories["3"], "3").digest_of(range(5))
+    facts_cache.of(histories["3"], "3").digest_of(range(5))
     assert not digested
-    surveys.of(histories["0"], "0").digest_of(range(5))
+    facts_cache.of(histories["0"], "0").digest_of(range(5))
     assert len(digested) == 1
 
 
 def test_a_history_beyond_what_is_remembered_displaces_no_other(digested):
-    surveys = Surveys(most_messages=SHORTEST * 2)
-    surveys.of(history(SHORTEST), "1").digest_of(range(5))
-    surveys.of(history(SHORTEST * 3), "2")
+    facts_cache = HistoryFactsCache(most_messages=SHORTEST * 2)
+    facts_cache.of(history(SHORTEST), "1").digest_of(range(5))
+    facts_cache.of(history(SHORTEST * 3), "2")
     digested.clear()
-    surveys.of(history(SHORTEST), "1").digest_of(range(5))
+    facts_cache.of(history(SHORTEST), "1").digest_of(range(5))
     assert not digested

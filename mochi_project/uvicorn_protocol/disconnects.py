@@ -13,7 +13,7 @@ AT_ONCE = 8
 """The disconnects handled in one iteration of the event loop: a few milliseconds."""
 
 
-class Departures:
+class Disconnects:
     """Handles disconnects: a few immediately, the others in the loop's next iterations."""
 
     def __init__(self) -> None:

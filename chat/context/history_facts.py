@@ -29,7 +29,7 @@ COMPARED_AT_ONCE = 1024
 """Messages; all other threads wait meanwhile."""
 
 
-class Survey:
+class HistoryFacts:
     """Describes the contents of a history.
 
     Attributes:
@@ -42,7 +42,7 @@ class Survey:
         settled: What is remembered of the beginning.
     """
 
-    def __init__(self, messages: Sequence[Message], before: "Survey | None" = None) -> None:
+    def __init__(self, messages: Sequence[Message], before: "HistoryFacts | None" = None) -> None:
         """Look through a history, but for the messages that it has in common with ``before``."""
         self.messages = messages
         new = messages if before is None else messages[len(before.messages) :]
@@ -50,7 +50,7 @@ class Survey:
         self.attached = [m.message_id for m in as_far_as_read(seen) if m.attachments]
         self.characters = sum([len(message.content) for message in as_far_as_read(new)])
         self.digest: tuple[tuple[int, int, Sequence[Message]], str] | None = None
-        self.settled: Survey | None = None
+        self.settled: HistoryFacts | None = None
         if before is None:
             self.shown = seen
             return
@@ -75,7 +75,7 @@ class Survey:
         return known[1]
 
 
-class Surveys:
+class HistoryFactsCache:
     """A cache of surveys of the histories that were looked at last.
 
     A survey counts only if its messages are those with which the history begins, so that nothing
@@ -88,38 +88,38 @@ class Surveys:
     ) -> None:
         self._most = most_messages, most_characters
         self._lock = threading.Lock()
-        self._kept: dict[str, Survey] = {}
+        self._kept: dict[str, HistoryFacts] = {}
 
-    def of(self, messages: Sequence[Message], session_id: str = "") -> Survey:
+    def of(self, messages: Sequence[Message], session_id: str = "") -> HistoryFacts:
         """Return what there is in a session's history; without its id, nothing is remembered."""
         if len(messages) < SHORTEST or not session_id or type(messages) is PartlyRead:
-            return Survey(messages)  # of what is read partly, what is read is all that is new
+            return HistoryFacts(messages)  # of what is read partly, what is read is all that is new
         messages = tuple(messages)
         length = len(messages) // UNSETTLED * UNSETTLED - UNSETTLED
         settled = self._kept.get(session_id)
         if settled is not None and not _begins_with(messages[:length], settled.messages):
             settled = None
         if settled is None or len(settled.messages) < length:
-            settled = Survey(messages[:length], settled)
+            settled = HistoryFacts(messages[:length], settled)
             self._keep(session_id, settled)
-        survey = Survey(messages, settled)
-        survey.settled = settled
-        return survey
+        facts = HistoryFacts(messages, settled)
+        facts.settled = settled
+        return facts
 
-    def _keep(self, session_id: str, survey: Survey) -> None:
+    def _keep(self, session_id: str, facts: HistoryFacts) -> None:
         if not self._lock.acquire(blocking=False):
             return  # another thread's is kept; a forked child may find it locked for ever
         try:
             self._kept.pop(session_id, None)
-            if self._is_too_much([survey]):
+            if self._is_too_much([facts]):
                 return  # or all others would have to go
-            self._kept[session_id] = survey
+            self._kept[session_id] = facts
             while self._is_too_much(self._kept.values()):
                 del self._kept[next(iter(self._kept))]
         finally:
             self._lock.release()
 
-    def _is_too_much(self, kept: Collection[Survey]) -> bool:
+    def _is_too_much(self, kept: Collection[HistoryFacts]) -> bool:
         most_messages, most_characters = self._most
         return (
             sum(len(each.messages) for each in kept) > most_messages
@@ -137,5 +137,5 @@ def _begins_with(messages: tuple[Message, ...], first: Sequence[Message]) -> boo
     )
 
 
-SURVEYS = Surveys()
+HISTORY_FACTS = HistoryFactsCache()
 """Those of this process."""

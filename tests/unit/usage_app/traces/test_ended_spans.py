@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from usage_app.traces import endings, names
-from usage_app.traces.endings import Endings
+from usage_app.traces import ended_spans, names
+from usage_app.traces.ended_spans import EndedSpans
 from usage_app.traces.names import Naming
 
 VALUES = {names.REQUEST_MODEL: "qwen3:14b", names.AGENT: None}
@@ -31,7 +31,7 @@ def tracer(exporter):
 
 @pytest.fixture
 def ended():
-    return Endings(Naming(latest=False))
+    return EndedSpans(Naming(latest=False))
 
 
 async def test_a_span_ends_when_its_work_did(ended, tracer, exporter):
@@ -56,7 +56,7 @@ async def test_an_error_is_its_status_and_its_type(ended, tracer, exporter):
 
 
 async def test_nobody_has_to_ask_for_it(ended, tracer, exporter, monkeypatch):
-    monkeypatch.setattr(endings, "WAIT_SECONDS", 0)
+    monkeypatch.setattr(ended_spans, "WAIT_SECONDS", 0)
     for count in (1, 2):
         ended.add(tracer.start_span("one"), VALUES, error=None)
         while len(exporter.get_finished_spans()) < count:

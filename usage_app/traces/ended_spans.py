@@ -29,7 +29,7 @@ class _Ending(NamedTuple):
     at: int
 
 
-class Endings:
+class EndedSpans:
     """Queues spans that have ended, then sets their attributes and passes them to the exporter.
 
     Args:
