@@ -12,6 +12,7 @@ import uvicorn
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.memory.garbage_collection import shorten_collections
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
 
@@ -37,6 +38,7 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         await super().startup(sockets=sockets)
+        shorten_collections()
         gc.enable()  # disabled by the command during imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:

@@ -174,6 +174,11 @@ class Services:
         """Return the conversations that include this session, saved or ephemeral ones."""
         return await self.chat.conversations(session_id)
 
+    @property
+    def active_turns(self) -> int:
+        """The number of turns in this process, those that are starting included."""
+        return sum(each.active_count for each in self.chat.registries)
+
     def sample(self, loop_lag: float) -> None:
         """Record the event loop's delay and the number of listeners, for the metrics."""
         if self.observers.meters is not None:

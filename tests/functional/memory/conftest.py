@@ -69,13 +69,7 @@ class Probe:
 
     def look(self) -> Sighting:
         """Have the garbage collected, and return what is left."""
-        self._path.unlink(missing_ok=True)
-        self._process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + 60
-        while not self._path.exists():
-            assert time.monotonic() < deadline, "the server does not look into itself"
-            time.sleep(0.005)
-        seen = json.loads(self._path.read_text())
+        seen = self._ask(signal.SIGUSR1)
         return Sighting(
             rss=self._process.memory_info().rss,
             descriptors=self._process.num_fds(),
@@ -85,6 +79,20 @@ class Probe:
             heap=seen["heap"],
             kinds=seen["kinds"],
         )
+
+    def full_collections(self) -> int:
+        """Return how often all garbage was collected, by looks too."""
+        count: int = self._ask(signal.SIGUSR2)["full_collections"]
+        return count
+
+    def _ask(self, number: signal.Signals) -> Any:
+        self._path.unlink(missing_ok=True)
+        self._process.send_signal(number)
+        deadline = time.monotonic() + 60
+        while not self._path.exists():
+            assert time.monotonic() < deadline, "the server does not look into itself"
+            time.sleep(0.005)
+        return json.loads(self._path.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Lets a test look into the server process under test: SIGUSR1 writes what lives in it.
 
+SIGUSR2 writes how often all garbage was collected, and collects none.
+
 Python imports this first where its folder is on ``PYTHONPATH``.
 """
 
@@ -55,6 +57,16 @@ def look(_number: int, _frame: FrameType | None) -> None:
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "kinds": dict(kinds),
     }
+    write(seen)
+
+
+def count(_number: int, _frame: FrameType | None) -> None:
+    """Write the number of full collections, as JSON, at once."""
+    write({"full_collections": gc.get_stats()[2]["collections"]})
+
+
+def write(seen: dict[str, object]) -> None:
+    """Write what was seen where the test waits for it."""
     path = Path(os.environ["MOCHI_E2E_PROBE"])
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_text(json.dumps(seen))
@@ -63,3 +75,4 @@ def look(_number: int, _frame: FrameType | None) -> None:
 
 if "MOCHI_E2E_PROBE" in os.environ:
     signal.signal(signal.SIGUSR1, look)
+    signal.signal(signal.SIGUSR2, count)

@@ -1,13 +1,16 @@
 """Listening sockets, and what a person is told when there can be none."""
 
+import json
 import resource
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.memory.garbage_collection import THRESHOLDS
 from mochi_project.process.server import SWITCH_SECONDS, listen, url_of
 
 
@@ -68,16 +71,19 @@ def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
 
 
 LISTEN = """
-import asyncio, sys
+import asyncio, gc, json, sys
 import uvicorn
 from mochi_project.process.server import WebServer
 
 async def application(scope, receive, send):
     ...
 
+def tell():
+    print(json.dumps([sys.getswitchinterval(), gc.get_threshold()]))
+
 async def main():
     config = uvicorn.Config(application, port=0, lifespan="off", log_level="critical")
-    server = WebServer(config, on_listening=lambda: print(sys.getswitchinterval()))
+    server = WebServer(config, on_listening=tell)
     config.load()
     server.lifespan = config.lifespan_class(config)
     await server.startup()
@@ -88,6 +94,20 @@ asyncio.run(main())
 """
 
 
-def test_a_thread_hands_the_interpreter_to_the_event_loop_within_a_millisecond() -> None:
+@pytest.fixture(scope="module")
+def interpreter_settings() -> list[Any]:
+    """Return the switch interval and the collector's thresholds of a server that listens."""
     told = subprocess.run([sys.executable, "-c", LISTEN], capture_output=True, check=True)
-    assert float(told.stdout) == pytest.approx(SWITCH_SECONDS)
+    settings: list[Any] = json.loads(told.stdout)
+    return settings
+
+
+def test_a_thread_hands_the_interpreter_to_the_event_loop_within_a_millisecond(
+    interpreter_settings: list[Any],
+) -> None:
+    assert interpreter_settings[0] == pytest.approx(SWITCH_SECONDS)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="its collector works in small steps")
+def test_a_server_that_listens_collects_little_at_once(interpreter_settings: list[Any]) -> None:
+    assert tuple(interpreter_settings[1]) == THRESHOLDS

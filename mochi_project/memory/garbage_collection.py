@@ -1,0 +1,40 @@
+"""Schedules garbage collections so that streams do not wait for them (docs/decisions/0108).
+
+A full collection visits every object that can be part of a cycle: 110,000 with 400 open streams,
+which takes 90 ms. By default Python runs one whenever their number has grown by a quarter.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+
+THRESHOLDS = (300, 1, 2_000)
+"""For ``gc.set_threshold``. Objects are visited twice while they are young, at most 900 at once
+(1 ms); Python's defaults visit up to 7,700 (14 ms). The last number bounds the garbage of a server
+that is never idle: a full collection follows 2,000 of those that include the survivors."""
+CHECK_SECONDS = 5.0
+PROMOTIONS = 20
+"""How many collections must have moved survivors to the old objects before these are visited: an
+idle server has 11,000 of them, which takes 9 ms."""
+
+
+def shorten_collections() -> None:
+    """Set the thresholds of the collector, in a process that does nothing but serve.
+
+    From Python 3.14 on the collector works in small steps by itself and keeps its defaults.
+    """
+    if sys.version_info < (3, 14):
+        gc.set_threshold(*THRESHOLDS)
+
+
+async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
+    """Run full collections while no turn runs, until cancelled.
+
+    Args:
+        is_idle: Returns whether no stream would wait for a collection.
+    """
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        if gc.get_count()[2] >= PROMOTIONS and is_idle():
+            gc.collect()
