@@ -1,1 +1,1 @@
-"""Bounds the memory of large answers, and returns freed memory."""
+"""Bounds the memory of large answers, returns freed memory, and times garbage collections."""

@@ -2,7 +2,8 @@
 
 Written by hand because every token passes here (docs/decisions/0017). httptools, the parser that
 uvicorn uses, does the protocol; this module adds read timeouts, flow control, and a body that is
-read without a task or a timer for each piece or request. ``http_pool`` keeps the connections.
+read without a task or a timer for each piece or request. Connections are read one by one, not those
+of all streams together (docs/decisions/0109). ``http_pool`` keeps them.
 """
 
 import asyncio
