@@ -9,6 +9,9 @@ import gc
 import sys
 from collections.abc import Callable
 
+IS_INCREMENTAL = (3, 14) <= sys.version_info < (3, 14, 5)
+"""Whether Python collects in small steps by itself. Later versions do not any more
+(https://docs.python.org/3.15/whatsnew/3.15.html, "gc")."""
 THRESHOLDS = (700, 1, 1_000)
 """For ``gc.set_threshold``. Young objects are visited twice, at most 2,100 at once (4 ms with 400
 streams); Python's defaults visit up to 7,700 (14 ms). The last number bounds the garbage of a
@@ -20,11 +23,8 @@ idle server has 11,000 objects, which takes 9 ms."""
 
 
 def shorten_collections() -> None:
-    """Set the thresholds of the collector, in a process that does nothing but serve.
-
-    From Python 3.14 on the collector works in small steps by itself and keeps its defaults.
-    """
-    if sys.version_info < (3, 14):
+    """Set the thresholds of the collector, in a process that does nothing but serve."""
+    if not IS_INCREMENTAL:
         gc.set_threshold(*THRESHOLDS)
 
 
@@ -32,7 +32,7 @@ async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
     """Run full collections while no turn runs, until cancelled.
 
     Args:
-        is_idle: Returns whether no stream would wait for a collection.
+        is_idle: Returns whether no turn runs in this process.
     """
     while True:
         await asyncio.sleep(CHECK_SECONDS)

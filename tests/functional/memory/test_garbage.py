@@ -1,6 +1,5 @@
 """No stream waits for a collection of all garbage, and a server that is idle makes up for it."""
 
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from mochi_project.memory.garbage_collection import IS_INCREMENTAL
+
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.version_info >= (3, 14), reason="its collector works in small steps"),
+    pytest.mark.skipif(IS_INCREMENTAL, reason="Python collects in small steps by itself"),
 ]
 
 TURNS = 500
