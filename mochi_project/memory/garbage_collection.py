@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 IS_INCREMENTAL = (3, 14) <= sys.version_info < (3, 14, 5)
-"""Whether Python collects in small steps by itself. Later versions do not any more
+"""True where Python collects in small steps by itself. Later versions do not any more
 (https://docs.python.org/3.15/whatsnew/3.15.html, "gc")."""
 THRESHOLDS = (700, 1, 1_000)
 """For ``gc.set_threshold``. Young objects are visited twice, at most 2,100 at once (4 ms with 400

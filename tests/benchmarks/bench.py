@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import attachments
@@ -31,9 +32,9 @@ from subjects import (
 )
 
 MEASURES = (
-    "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "attachments", "history", "lengths", "crowd", "dialects", "listing", "index", "searching",
-    "saving", "cluster", "observing", "workers",
+    "start", "memory", "ttft", "saturated", "paced", "changing", "departures", "tools", "reattach",
+    "waiting", "attachments", "history", "lengths", "crowd", "dialects", "listing", "index",
+    "searching", "saving", "cluster", "observing", "workers",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ALONE = {
@@ -135,6 +136,9 @@ class Bench:
         for number in range(self.rounds if ROUND_MEASURES & set(self.only) else 0):
             self.say(f"round {number + 1} of {self.rounds}")
             await self._round(field)
+        if self._wants("changing"):
+            changing = partial(measures.changing_streams, load=self.load)
+            await self._beside(field, "changing", changing)
         if self._wants("departures"):
             await self._beside(field, "departures", self._departures(field.upstream_url))
         if self._wants("tools"):
@@ -172,9 +176,7 @@ class Bench:
                 await self._beside(field, "capacity", self._capacity, nginx=nginx)
 
     async def _memory(self, field: Field) -> None:
-        async def held(subject: Subject, server: Server) -> dict[str, float]:
-            return await measures.held_streams(subject, server, self.load)
-
+        held = partial(measures.held_streams, load=self.load)
         await self._beside(field, "memory", held)
         beside = {
             "worker_memory": field.our_server.memory_of("worker"),

@@ -15,6 +15,7 @@ STREAM_RATE = 20
 R_SHARE = 0.25
 HELD_WITHIN = 0.050
 BEGUN_SECONDS = 30
+REPLY_SECONDS = 100 / STREAM_RATE
 LEFT_SECONDS = 0.5
 """What servers get to notice that streams were left, before something else is measured."""
 CAPACITY_LEVELS = (
@@ -39,6 +40,8 @@ class Load:
         paced_seconds: How long they are watched.
         first_streams: Streams that are open before their memory is taken.
         open_streams: Streams whose memory is taken.
+        changing_streams: Streams of which each is followed by another, again and again.
+        changing_replies: How many there are one after another.
         departures: Clients that leave in mid-stream.
         stored: How many sessions are listed.
         lengths: How many messages a session has that is saved.
@@ -69,6 +72,8 @@ class Load:
     paced_seconds: float = 5.0
     first_streams: int = 50
     open_streams: int = 200
+    changing_streams: int = 150
+    changing_replies: int = 5
     departures: int = 10
     stored: tuple[int, ...] = (100, 1_000, 10_000)
     lengths: tuple[int, ...] = (10, 100, 1_000, 5_000)
@@ -208,6 +213,30 @@ async def held_streams(subject: Subject, server: Server, load: Load) -> dict[str
         connection.leave()
     await asyncio.sleep(LEFT_SECONDS)
     return figures
+
+
+async def changing_streams(subject: Subject, server: Server, load: Load) -> dict[str, float]:
+    """Hold streams of five seconds each, one after another, so that turns always begin and end."""
+    late: list[float] = []
+    tokens, before = 0, server.cpu_seconds()
+
+    async def converse(number: int) -> None:
+        nonlocal tokens
+        connection = await subject.connect()
+        requests = await subject.prepare(connection, "bench:100x20", load.changing_replies)
+        await asyncio.sleep(number * REPLY_SECONDS / load.changing_streams)
+        for request in requests:
+            await connection.start(request, keep_arrivals=True)
+            late.extend(_lateness(connection.reply.arrivals))
+            tokens += connection.reply.tokens
+        connection.leave()
+
+    await asyncio.gather(*map(converse, range(load.changing_streams)))
+    return {
+        "changing": (server.cpu_seconds() - before) / tokens * 1e6,
+        "changing_p99": percentile(late, 99),
+        "changing_p999": percentile(late, 99.9),
+    }
 
 
 async def departures(subject: Subject, upstream_url: str, load: Load) -> list[float]:

@@ -30,6 +30,7 @@ MODELS = (
     "bench:16x0",
     "bench:5000x0",
     "bench:1000x20",
+    "bench:100x20",
     "bench:1000x2",
     "bench-tool:16x0",
     "bench-miss:16x0",
