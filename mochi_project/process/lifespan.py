@@ -23,7 +23,6 @@ from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
-from mochi_project.memory.garbage_collection import collect_when_idle
 from mochi_project.memory.release import map_large_buffers
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.loop_watch import watch_loop
@@ -118,7 +117,6 @@ class MochiApplication:
         chores = [
             asyncio.create_task(services.housekeeper.run()),
             asyncio.create_task(watch_loop(services.sample)),
-            asyncio.create_task(collect_when_idle(lambda: not services.active_turns)),
         ]
         try:
             yield

@@ -1,5 +1,6 @@
 """Runs uvicorn in one process, on sockets bound before the application is imported."""
 
+import asyncio
 import contextlib
 import errno
 import gc
@@ -12,7 +13,7 @@ import uvicorn
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.memory.garbage_collection import shorten_collections
+from mochi_project.memory.garbage_collection import collect_when_idle, shorten_collections
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
 
@@ -34,6 +35,7 @@ class WebServer(uvicorn.Server):
         super().__init__(config)
         self._config = config
         self._on_listening = on_listening
+        self._collecting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
@@ -42,12 +44,15 @@ class WebServer(uvicorn.Server):
         gc.enable()  # disabled by the command during imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
+            self._collecting = asyncio.create_task(collect_when_idle(_no_turn_runs))
             self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End running turns, however the server was stopped, then close."""
         from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
 
+        if self._collecting is not None:
+            self._collecting.cancel()
         services = get_services()
         await services.end_turns(services.settings.shutdown_grace_seconds)
         self._config.server_stops = True
@@ -61,6 +66,12 @@ class WebServer(uvicorn.Server):
             # private: Server._captured_signals, the only way. Price: this line; without it a clean
             # stop would have the exit code of a signal.
             self._captured_signals.clear()
+
+
+def _no_turn_runs() -> bool:
+    from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
+
+    return not get_services().active_turns
 
 
 def server_config(settings: MochiSettings) -> ServerConfig:
