@@ -8,6 +8,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -16,6 +17,9 @@ from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.memory.garbage_collection import collect_when_idle, shorten_collections
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
+
+if TYPE_CHECKING:
+    from mochi_project.wiring.services import Services
 
 APPLICATION = "mochi_project.asgi:application"
 # Turns have ended before uvicorn waits for their streams (docs/durability.md). This is the limit
@@ -44,16 +48,16 @@ class WebServer(uvicorn.Server):
         gc.enable()  # disabled by the command during imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
-            self._collecting = asyncio.create_task(collect_when_idle(_no_turn_runs))
+            self._collecting = asyncio.create_task(
+                collect_when_idle(lambda: not _services().active_turns)
+            )
             self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End running turns, however the server was stopped, then close."""
-        from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
-
         if self._collecting is not None:
             self._collecting.cancel()
-        services = get_services()
+        services = _services()
         await services.end_turns(services.settings.shutdown_grace_seconds)
         self._config.server_stops = True
         await super().shutdown(sockets=sockets)
@@ -68,10 +72,10 @@ class WebServer(uvicorn.Server):
             self._captured_signals.clear()
 
 
-def _no_turn_runs() -> bool:
+def _services() -> "Services":
     from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
 
-    return not get_services().active_turns
+    return get_services()
 
 
 def server_config(settings: MochiSettings) -> ServerConfig:
