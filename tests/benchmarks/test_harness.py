@@ -192,6 +192,23 @@ def test_percentiles_are_values_that_were_measured(percent: int, value: int) -> 
     assert measures.percentile(list(range(100, 0, -1)), percent) == value
 
 
+@pytest.mark.parametrize("capacity", [0, 99, 100, 149, 190, 475, 1_180, 1_499, 2_990, 3_000, 9_000])
+def test_the_number_of_streams_held_is_found_to_within_a_twentieth(capacity: int) -> None:
+    tried = []
+
+    async def holds(level: int) -> bool:
+        tried.append(level)
+        return level <= capacity
+
+    held = asyncio.run(measures.most_held(holds))
+    levels = measures.CAPACITY_LEVELS
+    if capacity < levels[0]:
+        assert held == 0
+    else:
+        assert held <= min(capacity, levels[-1]) <= held * 1.05
+    assert len(tried) == len(set(tried)) <= len(levels) + 3
+
+
 @pytest.mark.parametrize(
     ("ours", "yardstick", "ratio"),
     [
