@@ -8,6 +8,7 @@ Every process of the data directory appends. Lines are not synced: a power cut m
 ones. Readers skip lines that are incomplete, unknown, or of a later version (docs/decisions/0086).
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from weakref import finalize
 
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
 from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line
+
+logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 _NAME = re.compile(r"(\d{4}-(?:0[1-9]|1[0-2]))\.jsonl", re.ASCII)
@@ -58,7 +61,7 @@ class MonthFile:
         Raises:
             OSError: Some records could not be written.
         """
-        lines = [line for line in map(line_of, records) if len(line) < LINE_BYTES]
+        lines = [line for record in records if (line := _short_line_of(record))]
         if lines and _is_torn(self._descriptor):
             lines[0] = b"\n" + lines[0]
         for line in lines:
@@ -68,6 +71,15 @@ class MonthFile:
     def close(self) -> None:
         """Close the file."""
         self._closing()
+
+
+def _short_line_of(record: UsageRecord) -> bytes | None:
+    """Return a record's line; None if it is longer than readers take."""
+    line = line_of(record)
+    if len(line) <= LINE_BYTES:
+        return line
+    logger.warning("a usage record is too long, and is left out", extra={"call_id": record.call_id})
+    return None
 
 
 class Ledger:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from models_app.language_model import ModelRequest
-from models_app.model_calls import OK, ModelCall
+from models_app.model_calls import CANCELLED, OK, ModelCall
 from models_app.prices import read_money
 from sessions_app.decoding import decoder_of
 from usage_app.price import Price
@@ -96,9 +96,13 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
         A call that failed before the model produced output cost nothing.
         """
-        if self.cost is not None:
-            return False
-        return self.ttft_ms is not None or self.status in (OK, "cancelled")
+        return self.cost is None and self.was_answered
+
+    @property
+    def was_answered(self) -> bool:
+        """Return whether the provider processed the request."""
+        known = self.ttft_ms is not None or self.input is not None
+        return known or self.status in (OK, CANCELLED)
 
 
 def full_name(provider: str, model: str) -> str:

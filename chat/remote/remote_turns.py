@@ -172,9 +172,9 @@ class RemoteTurns:
             ):
                 return None
             follower = self._follow(session_id, turn_id, after)
-            if last_number or await follower.begun():
+            if last_number or await _has_begun(follower):
                 return follower
-            follower.close()  # it was refused, and the turn before it is the last one again
+            # It was refused, and the turn before it is the last one again.
 
     async def listen(
         self, session_id: str, turn_id: str, *, detach: bool = False
@@ -204,13 +204,7 @@ class RemoteTurns:
         if runs and detach:
             await self._detach(turn_id)
         follower = self._follow(session_id, turn_id, after=0)
-        begun = False
-        try:
-            begun = await follower.begun()
-        finally:
-            if not begun:
-                follower.close()
-        return follower if begun else None
+        return follower if await _has_begun(follower) else None
 
     async def events(self, session_id: str, turn_id: str) -> Sequence[NumberedEvent] | None:
         """Return the events of a turn so far; all of them if it runs no more.
@@ -328,3 +322,14 @@ class RemoteTurns:
 
     async def _has_ended(self, session_id: str, turn_id: str) -> bool:
         return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)
+
+
+async def _has_begun(follower: JournalFollower) -> bool:
+    """Wait for a turn's first event; close the follower if there is none, or nobody waits more."""
+    begun = False
+    try:
+        begun = await follower.begun()
+    finally:
+        if not begun:
+            follower.close()
+    return begun

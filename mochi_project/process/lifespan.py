@@ -181,27 +181,33 @@ class MochiApplication:
         except Exception:  # the first chat reports the error again
             logger.exception("the warm-up failed")
         gc.freeze()  # these objects are permanent: exclude them from full collections
-        if services.settings.background_worker:
-            self._supervisor = services.build_supervisor()
-            self._supervisor.start()
-        if is_first_web_process() and not services.settings.test_mode:
-            await warn_without_models(services.models)
+        try:
+            if services.settings.background_worker:
+                self._supervisor = services.build_supervisor()
+                self._supervisor.start()
+            if is_first_web_process() and not services.settings.test_mode:
+                await warn_without_models(services.models)
+        except Exception:  # the server answers without it
+            logger.exception("the background worker could not be started, or models not looked up")
 
     async def _stop(self) -> None:
-        """Close what ``_start`` opened, in reverse order."""
+        """Close what ``_start`` opened, in reverse order; the rest, too, if something fails."""
         self._stopping = True
-        if self._warm_up:
-            await self._warm_up  # else it could open a client after everything is closed
-        closing = [get_services().aclose()]
-        if self._supervisor:
-            closing.append(asyncio.to_thread(self._supervisor.stop))
-            self._supervisor = None
-        await asyncio.gather(*closing)
-        install_services(None)
-        await self._opened.aclose()
-        self._loop = None
-        self._stopping = False
-        remove_fresh_data_dir()
+        if self._warm_up:  # else it could open a client after everything is closed
+            await asyncio.wait([self._warm_up])
+        supervisor, self._supervisor = self._supervisor, None
+        try:
+            async with AsyncExitStack() as stack:
+                stack.callback(remove_fresh_data_dir)
+                stack.push_async_callback(self._opened.aclose)
+                stack.callback(install_services, None)
+                if supervisor:  # it takes seconds: meanwhile the services close
+                    stopped = asyncio.create_task(asyncio.to_thread(supervisor.stop))
+                    stack.push_async_callback(asyncio.gather, stopped)
+                stack.push_async_callback(get_services().aclose)
+        finally:
+            self._loop = None
+            self._stopping = False
 
     def _guard_of_network(self) -> Guard:
         """Return the guard for clients on other machines, which need a token."""

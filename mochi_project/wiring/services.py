@@ -7,6 +7,7 @@ Only the modules of this package choose adapters. ``api.py`` modules and managem
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -195,14 +196,15 @@ class Services:
         self.activity.close()
 
     async def aclose(self) -> None:
-        """Stop everything and close shared clients; services can't be used afterwards."""
-        await self.end_turns(grace_seconds=0)
-        await asyncio.to_thread(self._search.close)
-        await self.summaries.aclose()
-        await self.agents.aclose()
-        await self._closing()
-        await self.models.aclose()
-        await self.observers.aclose()
+        """Stop everything and close shared clients, whatever the others raise."""
+        async with AsyncExitStack() as stack:  # the last one first
+            stack.push_async_callback(self.observers.aclose)
+            stack.push_async_callback(self.models.aclose)
+            stack.push_async_callback(self._closing)
+            stack.push_async_callback(self.agents.aclose)
+            stack.push_async_callback(self.summaries.aclose)
+            stack.push_async_callback(asyncio.to_thread, self._search.close)
+            await self.end_turns(grace_seconds=0)
 
 
 _current: Services | None = None
@@ -259,11 +261,12 @@ def build_services(settings: MochiSettings) -> Services:
 
 
 async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | None) -> None:
-    await tools.aclose()
-    await asyncio.to_thread(threads.close)
-    if cluster is not None:  # all turns are saved by now
-        cluster.close_pumps()
-        await asyncio.to_thread(cluster.release)
+    async with AsyncExitStack() as stack:  # the last one first
+        if cluster is not None:  # all turns are saved by then
+            stack.push_async_callback(asyncio.to_thread, cluster.release)
+            stack.callback(cluster.close_pumps)
+        stack.push_async_callback(asyncio.to_thread, threads.close)
+        await tools.aclose()
 
 
 def _build_chat(

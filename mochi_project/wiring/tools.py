@@ -1,6 +1,7 @@
 """Builds the tools: the tools folder, MCP servers, and the record of calls."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from mochi_project.configuration.config import MochiSettings
@@ -43,9 +44,10 @@ class ToolServices:
 
     async def aclose(self) -> None:
         """End every process and connection, and write the rest of the record."""
-        await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
-        await self.fork_server.aclose()
-        await self.executions.aclose()
+        async with AsyncExitStack() as stack:  # the last one first
+            stack.push_async_callback(self.executions.aclose)
+            stack.push_async_callback(self.fork_server.aclose)
+            await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
 
 
 def build_tools(

@@ -143,7 +143,7 @@ class Host:
             reason = f"While it was imported, its process {await self._end_of_tool_process()}."
         except ProtocolError as error:
             await self.end()
-            reason = f"Its process answer something that can't be understood: {error}."
+            reason = f"Its process answered something that can't be understood: {error}."
         except BaseException:
             await self.end()
             raise

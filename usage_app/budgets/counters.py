@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from models_app.model_calls import OK
 from usage_app.budgets.budget import NOTHING, Budget, Use, key_of
 from usage_app.ledger import Cursor, Ledger
 from usage_app.record import UsageRecord
@@ -88,7 +87,7 @@ class Counters:
             self._recorded[record.call_id] = None
             if len(self._recorded) > _KEPT_CALLS:
                 self._recorded.popitem(last=False)
-        if not _was_answered(record):
+        if not record.was_answered:  # it does not count
             return
         name = record.provider, record.model
         if record.output is not None and (
@@ -112,9 +111,3 @@ def use_of(record: UsageRecord) -> Use:
         cost_usd=record.cost or Decimal(0),
         unpriced=int(record.cost_usd is None),
     )
-
-
-def _was_answered(record: UsageRecord) -> bool:
-    """Return whether the provider processed the request; otherwise the call does not count."""
-    known = record.ttft_ms is not None or record.input is not None
-    return known or record.status in (OK, "cancelled")

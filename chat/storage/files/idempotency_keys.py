@@ -25,6 +25,7 @@ from sessions_app.store.atomic import (
     make_private_directory,
     raise_if_unwritable,
     read_regular,
+    write_all,
 )
 from sessions_app.store.locks import try_lock
 
@@ -183,7 +184,7 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
         raise
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # before others can see it
-        os.write(descriptor, msgspec.json.encode(record))
+        write_all(descriptor, msgspec.json.encode(record))
         if exclusive:
             os.link(temporary, path, follow_symlinks=False)
             temporary.unlink()

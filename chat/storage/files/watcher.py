@@ -8,8 +8,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
+
+from chat.storage.callbacks import call_back
 
 INTERVAL_SECONDS = 0.025
 # File timestamps have a resolution of a few milliseconds, on some file systems of two seconds: two
@@ -70,8 +71,7 @@ class PathWatcher:
                         self._marks[key] = mark
                     else:
                         self._marks.pop(key, None)
-                with suppress(RuntimeError):  # its event loop was closed just now
-                    changed()
+                call_back(changed)
             pause.wait(self._interval)
 
 

@@ -10,10 +10,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import redis
+
+from chat.storage.callbacks import call_back
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +72,16 @@ class Hub:
     def __init__(self, connection: RedisClientHolder) -> None:
         self._connection = connection
         self._numbers = itertools.count()
-        self._process = 0
+        self._beginning = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Follow nothing yet, in this process."""
+        self._lock = threading.Lock()
+        self._streams: dict[bytes, _Stream] = {}
+        self._thread: threading.Thread | None = None
+        self._is_away = False
+        self._process = os.getpid()
 
     @property
     def is_running(self) -> bool:
@@ -89,12 +100,9 @@ class Hub:
             last_id: The last known entry; "0" for none, "$" for the newest one.
             received: The callback.
         """
-        if self._process != os.getpid():  # first use in this process; a forked hub starts afresh
-            self._process = os.getpid()
-            self._lock = threading.Lock()
-            self._streams: dict[bytes, _Stream] = {}
-            self._thread: threading.Thread | None = None
-            self._is_away = False
+        with self._beginning:
+            if self._process != os.getpid():  # forked: the thread and its locks stayed behind
+                self._begin()
         number, key = next(self._numbers), stream_key.encode()
         after = None if last_id == "$" else _id_of(last_id.encode())
         with self._lock:
@@ -167,7 +175,7 @@ class Hub:
             for follower in self._followers(stream):
                 if not follower.is_notified:
                     follower.is_notified = True
-                    _call(follower.received, ())
+                    call_back(partial(follower.received, ()))
         asked = {key: stream.position or (0, 0) for key, stream in streams.items()}
         positions = [b"%d-%d" % position for position in asked.values()]
         ask = (b"XREAD", b"COUNT", MOST_ENTRIES, b"BLOCK", BLOCK_MILLISECONDS, b"STREAMS")
@@ -201,7 +209,7 @@ class Hub:
                 new = [each for each in entries if _id_of(each[0]) > after]
             if new:
                 follower.after = last
-                _call(follower.received, new)
+                call_back(partial(follower.received, new))
 
     def _followers(self, stream: _Stream) -> list[_Follower]:
         with self._lock:
@@ -212,14 +220,6 @@ class Hub:
             for stream in self._streams.values():
                 for follower in stream.followers.values():
                     follower.is_notified = False
-
-
-def _call(received: Received, entries: Entries) -> None:
-    try:
-        with suppress(RuntimeError):  # its event loop was closed just now
-            received(entries)
-    except Exception:  # one follower's defect must not stop the others
-        logger.exception("a follower of a redis stream failed")
 
 
 def _id_of(text: bytes) -> Id:

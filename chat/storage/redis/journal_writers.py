@@ -27,9 +27,6 @@ RETRY_SECONDS = 1.0
 
 _ID_TAKEN = "equal or smaller"
 
-closing: set[str] = set()
-"""The turns of this process whose writer is closed, which Redis may not know yet."""
-
 Unacknowledged = tuple[int, bytes, Callable[[], None]]
 """The number of an entry, the command that adds it, and the callback once it is stored."""
 
@@ -300,7 +297,7 @@ class PumpedWriter:
 
     def _send_end(self) -> None:
         """Tell Redis that nothing more is written: the journal has ended, or was left."""
-        closing.add(self._turn_id)
+        self._context.unreported_ends.add(self._turn_id)
         self._pause = None
         try:
             asyncio.get_running_loop()
@@ -323,7 +320,7 @@ class PumpedWriter:
             self._pause = RETRY_SECONDS
         elif self.pump is not None:
             self.pump.remove(self)
-            closing.discard(self._turn_id)
+            self._context.unreported_ends.discard(self._turn_id)
 
     def _send_end_synchronously(self) -> None:
         """Send the end from a thread without an event loop; defer it if Redis is unreachable."""
@@ -338,4 +335,4 @@ class PumpedWriter:
             )
             self._context.deferred.append(self._send_end_synchronously)
         else:
-            closing.discard(self._turn_id)
+            self._context.unreported_ends.discard(self._turn_id)

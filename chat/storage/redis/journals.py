@@ -13,7 +13,7 @@ from chat.storage.journal import PASSAGE_BYTES, Entry, JournalSlice, JournalWrit
 from chat.storage.redis import journal_scripts as lua
 from chat.storage.redis.hub import Hub
 from chat.storage.redis.journal_scripts import Script, TurnKeys, keys_of
-from chat.storage.redis.journal_writers import PumpedWriter, closing
+from chat.storage.redis.journal_writers import PumpedWriter
 from chat.storage.redis.pump import Pumps
 from chat.storage.redis.sealing_writer import SealingWriter, WriterContext
 from sessions_app.decoding import decoder_of
@@ -63,6 +63,7 @@ class RedisTurnJournal:
             retention_seconds=self._seconds,
             timeout_seconds=timeout_seconds,
             deferred=[],
+            unreported_ends=set(),
         )
         self._open = Script(connection, lua.OPEN)
         self._forestall = Script(connection, lua.FORESTALL)
@@ -154,7 +155,7 @@ class RedisTurnJournal:
         beginning = self.connection.root_key("m", "")
         for each in self._unended(self.connection.key("unended"), args=(beginning,)):
             session_id, turn_id, owner, left = (text.decode() for text in each)
-            if owner and not left and turn_id not in closing:
+            if owner and not left and turn_id not in self._context.unreported_ends:
                 if owner not in lives:
                     lives[owner] = self._owners.lives(owner)
                 if lives[owner]:
@@ -252,7 +253,8 @@ class RedisTurnJournal:
             pipeline.exists(keys.stream)
             pipeline.hmget(keys.mark, "worker", "ended", "left")
             exists, (owner, ended, left) = pipeline.execute()
-        if not exists or owner is None or ended or left or turn_id in closing:
+        left = left or turn_id in self._context.unreported_ends
+        if not exists or owner is None or ended or left:
             return bool(exists), False
         return True, self._owners.lives(owner.decode())
 

@@ -27,6 +27,7 @@ class WriterContext(NamedTuple):
         retention_seconds: The TTL of a journal after its end.
         timeout_seconds: How long appended lines may stay unacknowledged before the turn fails.
         deferred: Calls that failed in a thread while Redis was unreachable, to be retried.
+        unreported_ends: The turns whose writer is closed, which Redis may not know yet.
     """
 
     connection: RedisConnection
@@ -34,6 +35,7 @@ class WriterContext(NamedTuple):
     retention_seconds: int
     timeout_seconds: float
     deferred: list[Callable[[], None]]
+    unreported_ends: set[str]
 
 
 class SealingWriter:

@@ -125,9 +125,10 @@ class SessionObjects:
     def raw(self, session_id: str) -> StoredObject:
         """Return the undecoded object, cut if it is too large; raises ``SessionNotFound``."""
         try:
-            return self._store.get(session_id + SUFFIX)
-        except ObjectTooLarge:
-            return self._store.head_bytes(session_id + SUFFIX, TOMBSTONE_BYTES)
+            try:
+                return self._store.get(session_id + SUFFIX)
+            except ObjectTooLarge:
+                return self._store.head_bytes(session_id + SUFFIX, TOMBSTONE_BYTES)
         except ObjectMissing as error:
             raise SessionNotFound(session_id) from error
 

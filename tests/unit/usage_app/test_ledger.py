@@ -154,3 +154,12 @@ def test_links_are_not_followed(ledger, tmp_path):
     with pytest.raises(OSError) as raised:
         ledger.append([record()])
     assert raised.value.errno == errno.ELOOP
+
+
+def test_the_longest_line_is_written_and_a_longer_one_is_warned_of(ledger, caplog):
+    room = LINE_BYTES - len(line_of(record(model="")))
+    ledger.append([record(model="x" * room), record(model="y" * (room + 1), call_id="c1")])
+
+    assert [each.model for each in ledger.read()] == ["x" * room]
+    [warning] = caplog.records
+    assert (warning.levelname, warning.call_id) == ("WARNING", "c1")

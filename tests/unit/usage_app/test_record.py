@@ -8,7 +8,7 @@ from models_app.language_model import Finished, ModelRequest
 from models_app.model_calls import Caller, ModelCall, ModelCallStart
 from sessions_app.messages import Attachment, UserMessage
 from usage_app.price import Price
-from usage_app.record import LINE_BYTES, line_of, read_line, record_of
+from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line, record_of
 
 NOW = 1795341600.0  # 2026-11-22T10:00:00Z
 
@@ -64,6 +64,13 @@ def test_what_is_not_known_is_left_out():
 )
 def test_a_call_that_failed_before_the_model_spoke_is_not_unpriced(outcome, first, unpriced):
     assert record_of(call(outcome=outcome, first=first), None).is_unpriced is unpriced
+
+
+def test_a_call_whose_tokens_were_reported_is_unpriced_even_if_it_failed_without_output():
+    values = {"v": 1, "t": "t", "provider": "p", "model": "m", "purpose": "chat", "ms": 1}
+    failed = UsageRecord(**values, status="UPSTREAM_ERROR", input=12)
+    assert failed.was_answered
+    assert failed.is_unpriced
 
 
 def test_images_that_were_sent_are_counted():

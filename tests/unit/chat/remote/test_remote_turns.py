@@ -139,3 +139,32 @@ async def test_only_the_turn_that_is_meant_is_cancelled(house, speaking, make_ho
     async with asyncio.timeout(20):
         report = await other.turns.cancel(speaking.session_id, speaking.turn_id)
     assert (report.turn_id, report.partial_content) == (speaking.turn_id, "Hello")
+
+
+async def test_who_leaves_before_a_turn_has_begun_stops_watching_its_journal(house):
+    house.model.say(..., [TextDelta("Hello"), Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, TurnRequest(message="Hello!"))
+    watched, watch = set(), house.journal.watch
+    begun = asyncio.Event()
+
+    def counted(*args):
+        stop = watch(*args)
+        watched.add(stop)
+        begun.set()
+        return lambda: (watched.discard(stop), stop())
+
+    with patch.object(house.journal, "watch", counted):
+        for listening in (
+            house.remote.follow(session_id, None),
+            house.remote.listen(session_id, turn.turn_id),
+        ):
+            begun.clear()
+            task = asyncio.create_task(listening)
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not watched
+    house.model.go_on.set()
+    await turn.finished()

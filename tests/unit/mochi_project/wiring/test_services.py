@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,30 @@ async def test_sessions_are_written_by_more_threads_where_writes_take_long(
         await asyncio.gather(*(threads.run(lambda: all_at_once.wait(30)) for _ in range(count)))
     finally:
         await asyncio.to_thread(threads.close)
+
+
+async def test_services_are_closed_whatever_one_of_them_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = await asyncio.to_thread(lambda: build_services(load_settings(data_dir=tmp_path)))
+    closed: list[str] = []
+
+    def closing(name: str, *, fails: bool = False) -> Callable[[object], Awaitable[None]]:
+        async def aclose(_self: object) -> None:
+            closed.append(name)
+            if fails:
+                raise ConnectionError(name)
+
+        return aclose
+
+    for name, part in {
+        "summaries": services.summaries,
+        "tools": services._tools.folder,
+        "log of calls": services._tools.executions,
+        "models": services.models,
+    }.items():
+        fails = name in ("summaries", "tools")
+        monkeypatch.setattr(type(part), "aclose", closing(name, fails=fails))
+    with pytest.raises(ConnectionError):
+        await services.aclose()
+    assert closed == ["summaries", "tools", "log of calls", "models"]

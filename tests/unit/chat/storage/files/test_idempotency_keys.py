@@ -127,6 +127,15 @@ def test_a_full_disk_takes_no_key_and_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_record_that_is_written_in_parts_is_whole(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:7]))
+    held = FileIdempotencyKeys(tmp_path).take("k", "f")
+    monkeypatch.undo()
+    assert FileIdempotencyKeys(tmp_path).take("k", "f").fingerprint == "f"
+    held.release()
+
+
 def test_a_record_of_the_previous_release_is_read_and_its_start_has_its_old_time(tmp_path):
     keys = FileIdempotencyKeys(tmp_path)
     keys.take("k", "f").release()

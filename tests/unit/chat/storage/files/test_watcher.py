@@ -72,3 +72,18 @@ def test_a_listener_whose_loop_is_closed_does_not_deafen_the_others(tmp_path):
     heard.get(timeout=SECONDS)
     for stop in stops:
         stop()
+
+
+def test_a_listener_that_fails_is_logged_and_does_not_deafen_the_others(tmp_path, caplog):
+    def fail():
+        raise KeyError("defect")
+
+    watcher, heard = PathWatcher(), queue.Queue()
+    stops = [watcher.watch(tmp_path, fail), watcher.watch(tmp_path, lambda: heard.put(None))]
+    heard.get(timeout=SECONDS)
+    drain(heard)
+    (tmp_path / "a").touch()
+    heard.get(timeout=SECONDS)
+    for stop in stops:
+        stop()
+    assert "KeyError: 'defect'" in caplog.text

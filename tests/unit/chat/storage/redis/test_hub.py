@@ -1,9 +1,11 @@
 """Following streams: what comes, what was there, a Redis that was away, and an idle hub."""
 
 import os
+import queue
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -117,7 +119,7 @@ def test_a_follower_that_fails_costs_no_other_its_stream(hub, redis_connection, 
     heard.wait_for_words("a")
     stop_failing()
     stop()
-    assert "follower of a redis stream failed" in caplog.text
+    assert "a follower of files or streams failed" in caplog.text
 
 
 def test_followers_look_again_when_redis_was_away(killed_server, monkeypatch):
@@ -153,3 +155,30 @@ def test_a_fork_follows_with_a_thread_of_its_own(hub, redis_connection, say):
     assert os.waitpid(child, 0)[1] == 0
     heard.wait_for_words("from the child")
     stop()
+
+
+def test_threads_may_use_a_hub_first_at_the_same_time(redis_connection, say, monkeypatch):
+    def make_slowly():
+        time.sleep(0.1)
+        return threading.Lock()
+
+    slow = SimpleNamespace(**{**vars(threading), "Lock": make_slowly})
+    monkeypatch.setattr(module, "threading", slow)
+    hub = Hub(redis_connection)
+    start, followed = threading.Barrier(3), queue.Queue()
+
+    def begin():
+        start.wait()
+        followed.put(follow(hub, redis_connection, "0"))
+
+    threads = [threading.Thread(target=begin) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert followed.qsize() == 3
+    say("a")
+    for _ in threads:
+        heard, stop = followed.get()
+        heard.wait_for_words("a")
+        stop()

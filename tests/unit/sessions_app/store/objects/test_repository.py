@@ -1,6 +1,7 @@
 """Sessions are objects: what each holds beside its session, and what each call asks for."""
 
 import json
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,13 @@ from sessions_app.errors import (
 from sessions_app.format.codec import encode
 from sessions_app.session import Session
 from sessions_app.store.objects.repository import ObjectSessionRepository
-from sessions_app.store.objects.store import ObjectStore
+from sessions_app.store.objects.session_objects import SessionObjects
+from sessions_app.store.objects.store import (
+    ObjectMissing,
+    ObjectStore,
+    ObjectTooLarge,
+    StoredObject,
+)
 from tests.claims import claim_session
 from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
@@ -269,3 +276,18 @@ def test_the_index_is_compared_for_who_lists_anew_and_kept_up_by_who_sweeps(
     repository.list(anew=True)
     repository.sweep()
     assert (index.compared, index.kept_up) == (1, 1)
+
+
+def test_a_large_object_that_vanishes_while_it_is_looked_at_is_not_found(
+    index: MemorySessionIndex,
+) -> None:
+    class Vanishing:
+        def get(self, key: str) -> StoredObject:
+            raise ObjectTooLarge(key)
+
+        def head_bytes(self, key: str, size: int) -> StoredObject:
+            raise ObjectMissing(key)
+
+    objects = SessionObjects(cast("ObjectStore", Vanishing()), index)
+    with pytest.raises(SessionNotFound):
+        objects.raw(FIRST)

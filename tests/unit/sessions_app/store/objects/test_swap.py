@@ -314,6 +314,36 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
     assert claim.turn_id == "t1", "it is left to be sealed"
 
 
+def test_a_store_that_takes_no_writes_is_unavailable_and_no_session_busy(
+    object_store: ObjectStore,
+    object_server: ObjectServer,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("sessions_app.store.objects.swap.LONGEST_PAUSE_SECONDS", 0.001)
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=hints,
+        index=index,
+        retry_seconds=600,
+    )
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+
+    def refuse(request: Request, serve: Serve) -> Answer:
+        return refusal("503 Slow Down") if request.writes else serve()
+
+    with object_server.meddled(refuse), pytest.raises(StorageUnavailable):
+        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    assert repository.claim_of(FIRST) is not None, "it is left to be sealed"
+
+
 @pytest.mark.parametrize("deleted_at", ["2026-01-15T10:00:00.000000+00:00", "", "long ago"])
 def test_a_session_is_made_where_a_delete_died(
     open_repository: OpenRepository,
