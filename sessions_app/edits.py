@@ -55,6 +55,48 @@ def edit_user_message(
     return with_metadata(cut, now=now, summary=None, summary_due=None)
 
 
+class Rewind(msgspec.Struct, frozen=True, kw_only=True):
+    """Goes back to a user message, so that it is answered anew.
+
+    Attributes:
+        message_id: The message.
+        content: Its new text; None keeps the message and its answer, which is to be made again.
+        attachments: Its new images and files, if there is a new text.
+    """
+
+    message_id: str
+    content: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+def rewind(session: Session, to: Rewind, *, now: str) -> Session:
+    """Remove what was said after a user message: its answer, too, if the message is edited.
+
+    Raises:
+        ValidationFailed: The new text is blank, and there are no attachments.
+        MessageChanged: The session has no such message any more.
+    """
+    ids = [message.message_id for message in session.messages]
+    if to.message_id not in ids:
+        raise MessageChanged(
+            "The message is not in the session any more. Read the messages again.",
+            message_id=to.message_id,
+        )
+    index = ids.index(to.message_id)
+    if to.content is not None:
+        return edit_user_message(
+            session, index, to.content, now=now, attachments=to.attachments or ()
+        )
+    stop = next(
+        (at for at in range(index + 1, len(ids)) if isinstance(session.messages[at], UserMessage)),
+        len(ids),
+    )
+    if stop == len(ids):
+        return session
+    cut = with_messages(session, session.messages[:stop], now=now)
+    return with_metadata(cut, now=now, summary=None, summary_due=None)
+
+
 def delete_message(
     session: Session, index: int, *, now: str, message_id: str | None = None
 ) -> Session:

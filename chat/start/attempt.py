@@ -1,6 +1,11 @@
-"""Records how a claim changed its session, so that the change can be undone."""
+"""Records how a claim changed its session, so that the change can be undone.
+
+Appended messages are undone if the turn can't begin, removed ones also if it ends without an answer
+(docs/decisions/0110).
+"""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -21,7 +26,7 @@ class Attempt:
     def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
         self._open = open_journal
         self._error: Exception | None = None
-        self._made: list[tuple[Session, Session]] = []
+        self._made: list[tuple[Session, Session, bool]] = []
         self.writer: JournalWriter | None = None
 
     def open(self) -> JournalWriter:
@@ -36,9 +41,17 @@ class Attempt:
                 raise
         return self.writer
 
-    def note(self, before: Session, after: Session) -> None:
-        """Note what the change makes of a session; which of them is kept is not known here."""
-        self._made.append((before, after))
+    def note(self, before: Session, after: Session, *, rewinds: bool = False) -> None:
+        """Note what the change makes of a session; which of them is kept is not known here.
+
+        Args:
+            before: The session.
+            after: What becomes of it.
+            rewinds: Whether messages are removed, and not only appended.
+        """
+        if rewinds:  # all messages, as the file that unread ones are in is replaced
+            before = msgspec.structs.replace(before, messages=tuple(before.messages))
+        self._made.append((before, after, rewinds))
 
     def taken_back(self, session: Session, *, is_new: bool) -> Session:
         """Return the session without what the change has made of it.
@@ -46,7 +59,11 @@ class Attempt:
         What others changed of it since stays. One that was made for the turn is marked, unless
         somebody has changed it: then it is somebody's.
         """
-        for before, after in reversed(self._made):
+        for before, after, rewinds in reversed(self._made):
+            if rewinds:
+                if _ids(session.messages) == _ids(after.messages):
+                    return _rewound_back(session, counted(before), counted(after))
+                continue
             said = _ids(after.messages[len(before.messages) :])
             kept = max(len(session.messages) - len(said), 0)
             if _ids(session.messages[kept:]) == said:
@@ -57,24 +74,36 @@ class Attempt:
 def _undone(
     session: Session, kept: int, before: Session, after: Session, *, is_new: bool
 ) -> Session:
-    """Return the session with so many of its messages, and with the earlier metadata.
+    """Return the session with so many of its messages, and with the earlier metadata."""
+    changed = _changed_since(session, after)
+    back = session
+    if kept < len(session.messages):
+        back = with_messages(session, session.messages[:kept], now=session.metadata.updated_at)
+    metadata = msgspec.structs.replace(before.metadata, **changed)
+    back = counted(msgspec.structs.replace(back, metadata=metadata))
+    return with_refusal(back) if is_new and not changed else back
 
-    Each field that is not as the change has left it stays: a title, a pin and a summary are written
-    without a new ``updated_at``.
+
+def _rewound_back(session: Session, before: Session, after: Session) -> Session:
+    """Return the session with the messages that the change removed, and the earlier metadata."""
+    back = with_messages(session, before.messages, now=session.metadata.updated_at)
+    metadata = msgspec.structs.replace(before.metadata, **_changed_since(session, after))
+    return counted(msgspec.structs.replace(back, metadata=metadata))
+
+
+def _changed_since(session: Session, after: Session) -> dict[str, Any]:
+    """Return the metadata that is not as the change has left it, and stays.
+
+    A title, a pin and a summary are written without a new ``updated_at``.
     """
-    now, made, was = session.metadata, after.metadata, before.metadata
+    now, made = session.metadata, after.metadata
     fields = SessionMetadata.__struct_fields__
     changed = {
         each: getattr(now, each) for each in fields if getattr(now, each) != getattr(made, each)
     }
     if changed:
         changed["refused_at"] = None
-    back = session
-    if kept < len(session.messages):
-        back = with_messages(session, session.messages[:kept], now=now.updated_at)
-    metadata = msgspec.structs.replace(was, **changed)
-    back = counted(msgspec.structs.replace(back, metadata=metadata))
-    return with_refusal(back) if is_new and not changed else back
+    return changed
 
 
 def _ids(messages: Sequence[Message]) -> list[str]:

@@ -60,6 +60,7 @@ class _Opened(msgspec.Struct, frozen=True, kw_only=True):
     writer: JournalWriter
     earlier_turns: Sequence[str]
     owner: str
+    undo: Change | None = None
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +163,7 @@ class TurnClaimer:
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
             is_new=new is not None,
+            undo=opened.undo,
         )
         stream = self._stream_of(session_id, job.turn_id, opened.writer)
         return ClaimedTurn(owner=opened.owner, job=job, stream=stream, recorder=recorder)
@@ -248,9 +250,9 @@ class TurnClaimer:
                 self._give_up(session_id, turn_id, attempt.writer, undo)
             raise
         job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
-        return _Opened(
-            job=job, writer=opened.writer, earlier_turns=opened.earlier_turns, owner=owner
-        )
+        if job.rewinds:
+            opened = msgspec.structs.replace(opened, undo=partial(attempt.taken_back, is_new=False))
+        return msgspec.structs.replace(opened, job=job)
 
     def _open_turn(
         self,
@@ -272,7 +274,7 @@ class TurnClaimer:
         job = prepare(turn_id, session)
         announce(turn_id)
         changed = open_session(job.session, job, now=utc_now())
-        attempt.note(session, changed)
+        attempt.note(session, changed, rewinds=job.rewinds)
         # Before the claim: a claim whose journal has no writer is that of a turn which is over.
         opened = _Opened(job=job, writer=attempt.open(), earlier_turns=turns, owner=owner)
         return changed, opened

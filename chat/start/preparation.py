@@ -24,6 +24,7 @@ from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
+from sessions_app.edits import rewind
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -71,7 +72,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         found: The session that they were looked up for; mostly it is still that when it is claimed.
-        session: The same with the request's settings.
+        session: The same with the request's settings, and rewound.
         continuation: How the turn continues it.
         info: What is known of its model; None while its provider can't be asked.
         selection: The tools that were asked about, if any.
@@ -188,8 +189,8 @@ class ChatPreparation:
         if self.model is not None:
             _require_model(session, self.model)
         found = session
-        session = self._with_settings(found)
         try:
+            session = self._as_asked(found)
             continuation = self._continuation(session)
         except MochiError:  # as the session is claimed, it may be another one
             continuation = None
@@ -227,7 +228,7 @@ class ChatPreparation:
         """
         if facts is not None and facts.found is session:
             return self._job(facts, turn_id, facts.session, facts.continuation)
-        session = self._with_settings(session)
+        session = self._as_asked(session)
         continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
@@ -267,6 +268,7 @@ class ChatPreparation:
             rules=rules,
             plan=plan,
             attached=preparer.attached(facts.info),
+            rewinds=request.rewind is not None,
         )
 
     def _continuation(self, session: Session) -> Continuation | None:
@@ -303,6 +305,15 @@ class ChatPreparation:
         """Return the session with the settings that it has from this turn on."""
         given = self.request.settings
         return change_settings(session, given, now=utc_now()) if given else session
+
+    def _as_asked(self, session: Session) -> Session:
+        """Return the session as the turn continues it: with its settings, and rewound.
+
+        Raises:
+            MessageChanged: The message that it is rewound to is not there any more.
+        """
+        session, to = self._with_settings(session), self.request.rewind
+        return session if to is None else rewind(session, to, now=utc_now())
 
     def _selection(self, session: Session, continuation: Continuation) -> ToolSelection | None:
         open_calls = continuation.open_calls

@@ -8,6 +8,7 @@ import msgspec
 from chat.approvals.approver import ApprovalMode
 from chat.turn.observer import Dialect
 from models_app.language_model import Think
+from sessions_app.edits import Rewind
 from sessions_app.messages import Attachment, Message, ToolSpec
 
 ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
@@ -38,6 +39,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         answer_schema: A JSON schema that the answer must fit; not together with tools.
         settings: Settings that the session has from this turn on, by the names of
             ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
+        rewind: The user message that is answered anew; what was said since is removed when the
+            turn begins, and put back if the turn ends without an answer.
         dialect: The protocol that it came by, for those who count; it changes nothing.
     """
 
@@ -54,4 +57,5 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    rewind: Rewind | None = None
     dialect: Dialect = "native"

@@ -257,14 +257,16 @@ class TurnActions:
 
     async def finish(self, message: AssistantMessage | None) -> None:
         """Save the last message and release the session for the next turn."""
+        window = self._caller.window
         self.outcome.context_window = {
-            "current_window": self._caller.window.window,
+            "current_window": window.window,
             "usage_tokens": tokens_of(message) if message else 0,
-            "reason": self._caller.window.reason,
+            "reason": window.reason,
         }
         self.outcome.message = message
+        unanswered = message is None and not self._has_saved
         refused = message is None and not self.commit_point.is_committed
-        await self.recorder.finish(message, self._caller.window, refused=refused)
+        await self.recorder.finish(message, window, refused=refused, unanswered=unanswered)
         self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:
@@ -328,7 +330,7 @@ class TurnActions:
         if self._job.is_saved:
             # How else would a client know of a session that was made for this turn?
             error.details.setdefault("session_id", self._job.session.session_id)
-            error.details.setdefault("message_saved", True)
+            error.details.setdefault("message_saved", not self.recorder.is_undone)
         self.commit_point.refuse(error)
 
     async def report_suspended(self) -> None:

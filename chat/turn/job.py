@@ -49,6 +49,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         plan: The plan of the first request; made in the thread that claims the session.
         attached: Reads images and files for the model; None without any.
         is_saved: Whether the session is kept after the turn.
+        rewinds: Whether messages of the session were removed for it.
     """
 
     turn_id: str
@@ -73,6 +74,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     plan: ContextPlan | None = None
     attached: AttachedFiles | None = None
     is_saved: bool = True
+    rewinds: bool = False
 
     @property
     def first_event(self) -> TurnStarted:

@@ -17,7 +17,7 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.session import Session, append_messages, with_metadata, with_refusal
-from sessions_app.store.repository import SessionRepository
+from sessions_app.store.repository import Change, SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 from tools_app.digests import with_approved
 from tools_app.toolset import Tool
@@ -33,6 +33,9 @@ class SessionRecorder:
 
     An answer that the turn makes again stays in the file until a message takes its place, and then
     stays as a variant of the new one.
+
+    Attributes:
+        is_undone: Whether what the turn changed was taken back, because it ended without an answer.
     """
 
     def __init__(
@@ -46,8 +49,11 @@ class SessionRecorder:
         now: Callable[[], str] = utc_now,
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
+        undo: Change | None = None,
     ) -> None:
         self._is_new = is_new
+        self._undo = undo
+        self.is_undone = False
         self.now = now
         self._in_thread = in_thread
         self._repository = repository
@@ -96,11 +102,17 @@ class SessionRecorder:
             await self._write(lambda session: session, new)
 
     async def finish(
-        self, message: AssistantMessage | None, window: WindowChoice, *, refused: bool = False
+        self,
+        message: AssistantMessage | None,
+        window: WindowChoice,
+        *,
+        refused: bool = False,
+        unanswered: bool = False,
     ) -> None:
         """Append the last message, if there is one, and release the session.
 
-        A session that was made for a turn which is ``refused`` is marked as that.
+        A session that was made for a turn which is ``refused`` is marked as that. Messages that
+        were removed for a turn that is ``unanswered`` are put back.
 
         A message that can't be saved leaves the session claimed: what remains of it may be tried.
         """
@@ -119,8 +131,10 @@ class SessionRecorder:
             if message is not None:
                 self._update(close_turn, release=True)
                 self._released = True
+            elif unanswered and self._undo is not None:
+                self.is_undone = self._closed_with(self._undo)
             elif refused and self._is_new:
-                self._mark_refused()
+                self._closed_with(with_refusal)
             self._release()
 
         await run_to_end(write_and_release, self._in_thread)
@@ -178,12 +192,15 @@ class SessionRecorder:
             raise
         self._begun = self._begun.union(begun)
 
-    def _mark_refused(self) -> None:
+    def _closed_with(self, change: Change) -> bool:
+        """Change the session of a turn without an answer, if that can be done, and release it."""
         try:
-            self._update(with_refusal, release=True)
-            self._released = True
-        except (StorageError, TurnLost) as error:  # without the mark it is kept
-            logger.info("a session is kept without a turn", extra={"code": error.code})
+            self._update(change, release=True)
+        except (StorageError, TurnLost) as error:  # it is kept as it is
+            logger.info("a session is kept as its turn left it", extra={"code": error.code})
+            return False
+        self._released = True
+        return True
 
     def _release(self) -> None:
         if not self._released:

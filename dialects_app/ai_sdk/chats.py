@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from dialects_app.openai.body import beside
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
+from sessions_app.edits import Rewind
 from sessions_app.errors import (
     MochiError,
     SessionExists,
@@ -100,6 +101,9 @@ class UIChats:
             return await self._decide(body, decisions_in(last))
         said = await beside(len(last.parts), lambda: said_in(last))
         asked = await self._asked(body, key)
+        # First: the turn itself has changed the session, by which a request is judged.
+        if key is not None and (found := await self._chat.opened_before(key, asked)) is not None:
+            return _starting(found)
         attachments = await self._kept(said)
         while True:
             place = await self._find(body.id)
@@ -108,7 +112,7 @@ class UIChats:
                 turn = await self._chat.open(request, key, client=client, asked=asked)
             except SessionExists:  # another request has made it meanwhile
                 continue
-            return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))
+            return _starting(turn)
 
     async def stream(self, chat_id: str) -> Following | None:
         """Listen to the running turn of a chat from its first event; None if none is running."""
@@ -197,52 +201,12 @@ class UIChats:
             return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
         if body.model is not None and body.model != session.metadata.model:
             turn = replace(turn, settings={"model": body.model})
-        if await self._is_said(body, said, attachments, session):
-            return ChatRequest(turn=turn, session_id=session.session_id)
-        return ChatRequest(turn=_saying(turn, said_now), session_id=session.session_id)
-
-    async def _is_said(
-        self,
-        body: UIChatIn,
-        said: UserInput,
-        attachments: tuple[Attachment, ...],
-        session: Session,
-    ) -> bool:
-        """Return whether the message is saved in the session unchanged, and has no answer.
-
-        Messages after an edited or regenerated one are removed first.
-
-        Raises:
-            ChatDiffers: The client's messages differ from the session.
-        """
-        ids = [client_id_of(each) for each in _said_before(session)]
-        wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
-        wanted = wanted or said.client_id
-        known = body.known_ids()
-        if wanted is None or wanted not in ids:
-            if body.message_id is not None and body.trigger == "submit-message":
-                raise ChatDiffers("The message that was edited is not in this chat any more.")
-            await _compare(session, known)
-            return False
-        place = ids.index(wanted)
-        message = _said_before(session)[place]
-        is_same = (message.content, message.attachments) == (said.text, attachments)
-        is_last = place == len(ids) - 1
-        if is_last and is_same:
-            if body.trigger != "regenerate-message" and body.message_id is None:
-                await _compare(session, known, without=message)
-            return True
-        if body.message_id is None and body.trigger != "regenerate-message":
-            raise ChatDiffers("This message was answered before, and more was said since.")
-        await asyncio.to_thread(
-            self._sessions.edit_message,
-            session.session_id,
-            session.messages.index(message),
-            said.text,
-            message_id=message.message_id,
-            attachments=attachments,
-        )
-        return True
+        found = await _place_of(body, said, attachments, session)
+        if isinstance(found, Rewind):
+            turn = replace(turn, rewind=found)
+        elif found == "new":
+            turn = _saying(turn, said_now)
+        return ChatRequest(turn=turn, session_id=session.session_id)
 
     def _new(self, body: UIChatIn, place: ClientSession) -> Session:
         model = body.model or self._default_model
@@ -338,6 +302,38 @@ def _said_before(session: Session) -> Sequence[UserMessage]:
     return [each for each in session.messages if isinstance(each, UserMessage)]
 
 
+async def _place_of(
+    body: UIChatIn, said: UserInput, attachments: tuple[Attachment, ...], session: Session
+) -> Literal["new", "last"] | Rewind:
+    """Return where the message is in the session; how to go back to it if more was said since.
+
+    Raises:
+        ChatDiffers: The client's messages differ from the session.
+    """
+    messages = _said_before(session)
+    ids = [client_id_of(each) for each in messages]
+    wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
+    wanted = wanted or said.client_id
+    known = body.known_ids()
+    if wanted is None or wanted not in ids:
+        if body.message_id is not None and body.trigger == "submit-message":
+            raise ChatDiffers("The message that was edited is not in this chat any more.")
+        await _compare(session, known)
+        return "new"
+    place = ids.index(wanted)
+    message = messages[place]
+    is_same = (message.content, message.attachments) == (said.text, attachments)
+    if is_same and place == len(ids) - 1:
+        if body.trigger != "regenerate-message" and body.message_id is None:
+            await _compare(session, known, without=message)
+        return "last"
+    if body.message_id is None and body.trigger != "regenerate-message":
+        raise ChatDiffers("This message was answered before, and more was said since.")
+    if is_same:
+        return Rewind(message_id=message.message_id)
+    return Rewind(message_id=message.message_id, content=said.text, attachments=attachments)
+
+
 async def _compare(
     session: Session, known: Sequence[str] | None, *, without: UserMessage | None = None
 ) -> None:
@@ -367,3 +363,7 @@ def _is_known(session: Session, known: Sequence[str], left_out: str | None) -> b
 
 def _saying(turn: TurnRequest, message: UserMessage) -> TurnRequest:
     return replace(turn, messages=(message,))
+
+
+def _starting(turn: OpenTurn) -> Starting:
+    return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))

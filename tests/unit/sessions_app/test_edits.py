@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.calls import pair_calls
 from sessions_app.context_state import ContextState
-from sessions_app.edits import delete_message, edit_user_message, hide_message
+from sessions_app.edits import Rewind, delete_message, edit_user_message, hide_message, rewind
 from sessions_app.errors import InvalidMessageIndex, MessageChanged, ValidationFailed
 from sessions_app.format.codec import decode, encode
 from sessions_app.labels import titled_by_message
@@ -43,6 +43,22 @@ def test_editing_a_user_message_cuts_off_what_came_after(make_session: MakeSessi
     assert edited.messages[2].message_id == session.messages[2].message_id
     assert edited.messages[2].timestamp == LATER
     assert edited.metadata.message_count == 3
+
+
+def test_going_back_to_a_message_keeps_its_answer_unless_it_is_edited(
+    make_session: MakeSession,
+) -> None:
+    session = make_session("one", "answer", "two", "answer", "three")
+    to = session.messages[0].message_id
+
+    again = rewind(session, Rewind(message_id=to), now=LATER)
+    assert contents(again.messages) == ["one", "answer"]
+    edited = rewind(session, Rewind(message_id=to, content="1"), now=LATER)
+    assert contents(edited.messages) == ["1"]
+    last = Rewind(message_id=session.messages[4].message_id)
+    assert rewind(session, last, now=LATER) is session
+    with pytest.raises(MessageChanged):
+        rewind(session, Rewind(message_id="gone"), now=LATER)
 
 
 def test_a_summary_of_what_was_cut_off_goes_with_it(make_session: MakeSession) -> None:

@@ -5,6 +5,7 @@ from unittest.mock import Mock
 import pytest
 
 from chat.start.attempt import Attempt
+from sessions_app.edits import edit_user_message
 from sessions_app.labels import with_labels
 from sessions_app.messages import SystemMessage, UserMessage
 from sessions_app.session import (
@@ -111,3 +112,15 @@ def test_a_session_without_messages_stays_as_it_is(attempt, claimed):
     emptied = make_session("0123456789", "m", now=LATER)
 
     assert attempt.taken_back(emptied, is_new=False) is emptied
+
+
+def test_messages_that_were_removed_for_a_turn_come_back(attempt):
+    whole = with_metadata(said_in(said_in(SESSION), "3"), now=NOW, summary={"summary": "S"})
+    edited = edit_user_message(whole, 1, "Hello?", now=LATER)
+    attempt.note(whole, edited, rewinds=True)
+
+    assert attempt.taken_back(edited, is_new=False) == whole
+    pinned = with_labels(edited, pinned=True)
+    assert attempt.taken_back(pinned, is_new=False) == with_labels(whole, pinned=True)
+    gone_on = said_in(edited, "4", LATER)
+    assert attempt.taken_back(gone_on, is_new=False) is gone_on

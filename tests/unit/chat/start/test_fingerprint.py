@@ -6,6 +6,7 @@ import pytest
 from chat.service import ChatRequest
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.turn_request import TurnRequest
+from sessions_app.edits import Rewind
 from sessions_app.messages import (
     AssistantMessage,
     Attachment,
@@ -58,6 +59,7 @@ OTHER_VALUES = {
     "options": {"temperature": 0},
     "answer_schema": {"type": "object"},
     "settings": {"model": "other"},
+    "rewind": Rewind(message_id="a", content="Hello?"),
     "dialect": "responses",
 }
 
