@@ -80,8 +80,7 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
         **{
             name: take_optional(raw, name, kind, where)
             for name, kind in PLAIN_FIELDS.items()
-            if name not in (*LABELS, "imported_from", "client_id")
-            or isinstance(raw.get(name), kind | None)
+            if name not in _TAKEN_BEFORE or isinstance(raw.get(name), kind | None)
         },
         extra=raw or NO_EXTRA,
     )
