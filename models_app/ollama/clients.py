@@ -73,7 +73,6 @@ class OllamaClient(ollama.Client):
             address.url if address else None,
             **http_options(address, silence_timeout, connect_timeout),
         )
-        self._silence_timeout = silence_timeout
 
     @property
     def public_host(self) -> str:
