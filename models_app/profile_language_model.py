@@ -1,7 +1,6 @@
 """Implements ``LanguageModel`` for profiles: sends each request to the model of its profile."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
@@ -37,7 +36,6 @@ class ProfileLanguageModel:
         model_of: Returns the language model of a vendor; None is Ollama.
         gate: Returns a sentence that says why profiles must not name addresses and keys that are
             not configured; None if they may (docs/decisions/0035).
-        clock: Seconds that never go back.
     """
 
     def __init__(
@@ -46,12 +44,11 @@ class ProfileLanguageModel:
         model_of: Callable[[Vendor | None], LanguageModel],
         *,
         gate: Gate = always_open,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles = profiles
         self._gate = gate
         self._model_of = model_of
-        self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
+        self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request with the profile's parameters and yield batches of deltas.

@@ -33,6 +33,7 @@ LONG_PAUSE_SECONDS = 0.25
 of the cost is that of the sessions, and what is said of one over and over is said once
 (docs/decisions/0096)."""
 KEEP_SECONDS = 60.0
+"""The interval at which the log is told that somebody listens."""
 RETRY_SECONDS = 1.0
 
 
@@ -47,7 +48,6 @@ class ActivityFeed:
         changes: The log of changes.
         states: Reads sessions with their states.
         most_listeners: How many may listen at once.
-        keep_seconds: How often the log is told that somebody listens.
 
     Attributes:
         states: As given.
@@ -59,12 +59,10 @@ class ActivityFeed:
         states: StateReader,
         *,
         most_listeners: int,
-        keep_seconds: float = KEEP_SECONDS,
     ) -> None:
         self.states = states
         self._changes = changes
         self._most_listeners = most_listeners
-        self._keep_seconds = keep_seconds
         self._listeners: set[ActivityListener] = set()
         self._entering = 0
         self._reading = asyncio.Lock()
@@ -164,7 +162,7 @@ class ActivityFeed:
     async def _run(self, news: asyncio.Event) -> None:
         """Read the log whenever there is more of it, and keep it."""
         loop = asyncio.get_running_loop()
-        kept_at, timeout = loop.time(), self._keep_seconds
+        kept_at, timeout = loop.time(), KEEP_SECONDS
         read_next = kept_at
         while True:
             try:
@@ -176,7 +174,7 @@ class ActivityFeed:
             news.clear()
             self._is_told = False
             try:
-                if loop.time() - kept_at >= self._keep_seconds:
+                if loop.time() - kept_at >= KEEP_SECONDS:
                     await asyncio.to_thread(self._changes.open)
                     kept_at = loop.time()
                 async with self._reading:
@@ -184,7 +182,7 @@ class ActivityFeed:
                 if count:
                     pause = PAUSE_SECONDS if count < MANY else LONG_PAUSE_SECONDS
                     read_next = loop.time() + pause
-                timeout = self._keep_seconds
+                timeout = KEEP_SECONDS
             except Exception as error:
                 if timeout != RETRY_SECONDS:
                     expected = isinstance(error, StorageError)

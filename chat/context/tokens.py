@@ -73,14 +73,12 @@ def estimate_text_file(attachment: Attachment) -> int:
     return int(_characters_of_file(attachment) / CHARACTERS_PER_TOKEN)
 
 
-def estimate_message(message: Message, *, chars_per_token: float = CHARACTERS_PER_TOKEN) -> int:
+def estimate_message(message: Message) -> int:
     """Estimate the tokens of one message as it is sent."""
-    return int(characters_of(message) / chars_per_token) + TOKENS_AROUND_MESSAGE
+    return int(characters_of(message) / CHARACTERS_PER_TOKEN) + TOKENS_AROUND_MESSAGE
 
 
-def estimate_messages(
-    messages: Sequence[Message], *, chars_per_token: float = CHARACTERS_PER_TOKEN
-) -> int:
+def estimate_messages(messages: Sequence[Message]) -> int:
     """Estimate the tokens of some messages as they are sent."""
     characters = sum([len(message.content) for message in messages])
     characters += sum(
@@ -90,7 +88,7 @@ def estimate_messages(
             if message.attachments or not isinstance(message, UserMessage)
         ]
     )
-    return int(characters / chars_per_token) + TOKENS_AROUND_MESSAGE * len(messages)
+    return int(characters / CHARACTERS_PER_TOKEN) + TOKENS_AROUND_MESSAGE * len(messages)
 
 
 def estimate_tools(tools: Sequence[ToolSpec]) -> int:

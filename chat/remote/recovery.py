@@ -48,7 +48,6 @@ class TurnRecovery:
         journal: The journals of their turns.
         keys: The keys of their turns; None if another one sweeps them.
         other_turns: The turns with a journal elsewhere for which these keys may stand, too.
-        now: The time.
     """
 
     def __init__(
@@ -58,13 +57,11 @@ class TurnRecovery:
         journal: TurnJournal,
         keys: IdempotencyKeys | None,
         other_turns: Callable[[], set[str]] = set,
-        now: Callable[[], str] = utc_now,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._keys = keys
         self._other_turns = other_turns
-        self._now = now
         self._retries = Retries()
 
     def recover(self, session: Session, claim: Claim) -> Session:
@@ -81,7 +78,7 @@ class TurnRecovery:
                 sealed = self._with_remains(sealed, turn_id, claim.begun)
                 is_read = True
             if not is_read:  # what the claim knows is left
-                sealed = seal_session(sealed, replay(()), now=self._now(), begun=claim.begun)
+                sealed = seal_session(sealed, replay(()), now=utc_now(), begun=claim.begun)
         logger.warning(
             "sealed a turn whose process died",
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
@@ -95,13 +92,13 @@ class TurnRecovery:
         if self._journal.set_aside(session_id, turn_id, is_sound):
             _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
         turn = self._replay(session_id, turn_id)
-        sealed = seal_session(session, turn, now=self._now(), begun=begun)
+        sealed = seal_session(session, turn, now=utc_now(), begun=begun)
         if sealed is session or self._repository.can_hold(sealed):
             return sealed
         self._journal.copy_aside(session_id, turn_id)
         _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
         without = msgspec.structs.replace(turn, text="", thinking="")
-        sealed = seal_session(session, without, now=self._now(), begun=begun)
+        sealed = seal_session(session, without, now=utc_now(), begun=begun)
         return sealed if self._repository.can_hold(sealed) else session
 
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
@@ -242,7 +239,7 @@ class TurnRecovery:
             return None
         turn = self._replay(session_id, claim.turn_id)  # first: what it has may be saved meanwhile
         session = self._repository.load(session_id)
-        return seal_session(session, turn, now=self._now(), begun=claim.begun)
+        return seal_session(session, turn, now=utc_now(), begun=claim.begun)
 
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others.

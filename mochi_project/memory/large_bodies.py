@@ -17,14 +17,10 @@ _KEY = "mochi.large_body"
 
 
 class LargeBodies:
-    """Limits concurrent large bodies; others wait.
+    """Limits concurrent large bodies; others wait."""
 
-    Args:
-        most: The maximum number.
-    """
-
-    def __init__(self, most: int = MOST) -> None:
-        self._places = asyncio.Semaphore(most)
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(MOST)
 
     async def enter(self, scope: MutableMapping[str, Any]) -> bool:
         """Take a place for a request and mark its scope; return False if none was free in time."""

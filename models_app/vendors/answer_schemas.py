@@ -1,8 +1,5 @@
 """Remembers which models reject answer schemas, and get the schema in the prompt only."""
 
-import time
-from collections.abc import Callable
-
 import msgspec
 
 from models_app.errors import ModelError, ServiceUnavailable
@@ -21,12 +18,11 @@ class AnswerSchemas:
 
     Args:
         vendor: The vendor's name.
-        clock: Seconds that never go back.
     """
 
-    def __init__(self, vendor: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, vendor: str) -> None:
         self._vendor = vendor
-        self._refusing: ExpiringCache[bool] = ExpiringCache(REFUSING_SECONDS, clock=clock)
+        self._refusing: ExpiringCache[bool] = ExpiringCache(REFUSING_SECONDS)
 
     def refuses(self, model: str) -> bool:
         """Return whether a model is known to refuse schemas."""

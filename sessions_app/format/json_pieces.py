@@ -69,15 +69,13 @@ def _items(many: LongList, encode: Encode) -> Iterator[bytes]:
         first = False
 
 
-def in_pieces(
-    items: Iterable[Item], size_of: Callable[[Item], int], *, limit: int = PIECE_BYTES
-) -> Iterator[Sequence[Item]]:
-    """Group consecutive items up to the limit in bytes."""
+def in_pieces(items: Iterable[Item], size_of: Callable[[Item], int]) -> Iterator[Sequence[Item]]:
+    """Group consecutive items up to ``PIECE_BYTES``."""
     some: list[Item] = []
     size = 0
     for item in items:
         weight = size_of(item)
-        if some and (size + weight > limit or len(some) == MOST_ITEMS):
+        if some and (size + weight > PIECE_BYTES or len(some) == MOST_ITEMS):
             yield some
             some, size = [], 0
         some.append(item)

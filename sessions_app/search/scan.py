@@ -1,7 +1,7 @@
 """Searches sessions by reading them, if the index is stale."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -37,7 +37,6 @@ def scan(
     wanted: SearchRequest,
     *,
     seconds: float,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Found | Stopped]:
     """Yield results in order until the time is up; search at least one session.
 
@@ -46,7 +45,6 @@ def scan(
         sessions: The sessions, most recently changed first.
         wanted: The search.
         seconds: The time limit, excluding time spent by the caller.
-        clock: A monotonic clock in seconds.
     """
     cursor = wanted.cursor
     spent = 0.0
@@ -56,9 +54,9 @@ def scan(
         if spent > seconds:
             yield Stopped(metadata, number / len(sessions))
             return
-        begun = clock()
+        begun = time.monotonic()
         found = list(_found_in(source, metadata, wanted))
-        spent += clock() - begun
+        spent += time.monotonic() - begun
         yield from found
 
 

@@ -56,7 +56,6 @@ class FileSessionRepository:
     Args:
         sessions_dir: The directory.
         owners: Tells which processes are alive; by default by liveness files in the directory.
-        now: Returns the time for claims and deletions.
         is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
             because its living process could not save the result.
         keeps_begun: Whether claims record the calls that have begun. Not needed if journals are on
@@ -70,13 +69,11 @@ class FileSessionRepository:
         sessions_dir: Path,
         *,
         owners: Owners | None = None,
-        now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         keeps_begun: bool = False,
         durable: bool = True,
     ) -> None:
         self._directory = str(sessions_dir)
-        self._now = now
         self._is_over = is_over
         claims = f"{self._directory}/.claims"
         self.owners: Owners = owners or FileOwners(f"{claims}/workers")
@@ -182,7 +179,7 @@ class FileSessionRepository:
                 if stat.S_ISDIR(os.lstat(path).st_mode):
                     raise SessionNotDeletable(session_id)
                 if self._durable:
-                    self._tombstones.write(session_id, deleted_at=self._now())
+                    self._tombstones.write(session_id, deleted_at=utc_now())
                 os.unlink(path)
                 drop_spare(path)
             except FileNotFoundError as error:
@@ -246,7 +243,7 @@ class FileSessionRepository:
                 file = self._recovered(session_id, recover)
                 changed, result = change(file.session)
                 session = self._files.replace(file, changed)
-            self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
+            self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
             return session, result
 
     def release(self, session_id: str, turn_id: str) -> None:

@@ -47,7 +47,6 @@ class ObjectSessionRepository:
         owners: Tells which processes are alive.
         hints: The claims that may exist.
         index: The session index, for listings.
-        now: Returns the time for claims and deletions.
         is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
             because its living process could not save the result.
         retry_seconds: How long a running turn retries to save if the store does not respond.
@@ -63,13 +62,11 @@ class ObjectSessionRepository:
         owners: Owners,
         hints: ClaimHints,
         index: SessionIndex,
-        now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         retry_seconds: float = 30.0,
     ) -> None:
         self.owners = owners
         self._index = index
-        self._now = now
         self._retries = RetryBudget(retry_seconds)
         self._objects = SessionObjects(store, index)
         self._deleted = deleted
@@ -130,7 +127,7 @@ class ObjectSessionRepository:
             StorageUnavailable: The store does not respond; the claim may have been made.
         """
         _require_id(session_id if new is None else new.session_id)
-        claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=self._now())
+        claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
 
         def opened(session: Session) -> StepResult[Result]:
             require_known_format(session)
@@ -278,7 +275,7 @@ class ObjectSessionRepository:
             SessionNotFound: There is no session with this id.
         """
         _require_id(session_id)
-        deleted_at = self._now()
+        deleted_at = utc_now()
         is_ours = False
         for _ in range(MOST_TRIES):
             found = self._objects.raw(session_id)
