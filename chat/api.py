@@ -20,6 +20,7 @@ from chat.http.schemas import (
     CancelOut,
     ChatIn,
     ChatOut,
+    IdempotencyKey,
     OpenChatIn,
     OpenChatOut,
     StatusOut,
@@ -44,16 +45,6 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
 
 router = Router(tags=["chat"])
-
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="The same key and body get the same turn, however often they are sent.",
-    ),
-]
 
 ERRORS: dict[Any, Any] = {
     (402, 404, 409, 422, 500, 502, 503, 507): ENVELOPE,

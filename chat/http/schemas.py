@@ -1,8 +1,8 @@
-"""Declares the bodies of the chat routes."""
+"""Declares the bodies of the chat routes, and the header that starts a turn once."""
 
 from typing import Annotated, Any, Literal, Self, get_args
 
-from ninja import Schema
+from ninja import Header, Schema
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -30,6 +30,15 @@ def _thinkable(value: Any) -> Any:
 
 
 ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same turn, however often they are sent.",
+    ),
+]
 
 
 # What the validator enforces, for clients to know.

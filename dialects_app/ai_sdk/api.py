@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from ninja import Header, Path, Router
+from ninja import Path, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
+from chat.http.schemas import IdempotencyKey
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
@@ -30,15 +31,6 @@ STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
 ChatId = Annotated[
     str,
     Path(pattern=CHAT_ID_PATTERN, description="The id of a chat, as its page made it"),
-]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="The same key and body get the same turn, however often they are sent.",
-    ),
 ]
 
 

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Router
 
+from chat.http.schemas import IdempotencyKey
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
 from dialects_app.openai.body import read_body
@@ -13,16 +14,6 @@ from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 
 router = Router(tags=["OpenAI"])
-
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="The same key and body get the same turn, however often they are sent.",
-    ),
-]
 
 
 @router.post(

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Header, Query, Router
+from ninja import Query, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
+from chat.http.schemas import IdempotencyKey
 from dialects_app.openai.attaching import NO_FILES
 from dialects_app.openai.body import read_body
 from dialects_app.responses.body import ResponseIn
@@ -31,15 +32,6 @@ from sessions_app.errors import SessionNotFound
 
 router = Router(tags=["OpenAI"])
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="The same key and body get the same turn, however often they are sent.",
-    ),
-]
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
 InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
