@@ -10,6 +10,13 @@ import msgspec
 
 PASSAGE_BYTES = 256 * 1024
 
+END_EVENT = "done"
+"""The event that ends a journal."""
+
+END_LINE = '{"n":', f',"event":"{END_EVENT}",'
+"""The start of the line that ends a journal, before and after its number, as ``line`` formats it.
+Stores search for it without decoding the line."""
+
 
 class Entry(msgspec.Struct, frozen=True):
     """Represents one line of a journal.

@@ -40,7 +40,7 @@ from chat.storage.files.journal_file import (
 )
 from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
 from chat.storage.files.watcher import PathWatcher
-from chat.storage.journal import PASSAGE_BYTES, Entry, JournalSlice, JournalWriter
+from chat.storage.journal import END_LINE, PASSAGE_BYTES, Entry, JournalSlice, JournalWriter
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
@@ -51,7 +51,7 @@ SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
 MOST_KNOWN = 10_000
 _FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
-_LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
+_LAST_ENTRY = re.compile(r"\d+".join(map(re.escape, END_LINE)).encode())
 _decode = decoder_of(Entry).decode
 
 

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from chat.storage.journal import END_LINE
 from sessions_app.store.redis.connection import RedisConnection
 
 FENCED = -1
 CONDEMNED = -1
+
+_END_PATTERN = "^" + "%d+".join(END_LINE)
 
 _FINISH = """
 local function finish(stream, mark, turns, unended, member, seconds)
@@ -150,7 +153,7 @@ return lines
 
 HAS_ENDED = (
     _FINISH
-    + """
+    + f"""
 if redis.call('HGET', KEYS[2], 'ended') == '1' then return 1 end
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 if newest and newest[2][1] ~= 'l' then
@@ -164,7 +167,7 @@ local tail = string.sub(newest[2][2], -4096)
 if string.byte(tail, -1) ~= 10 then return 0 end
 local from = #tail
 while from > 1 and string.byte(tail, from - 1) ~= 10 do from = from - 1 end
-if not string.find(string.sub(tail, from), '^{"n":%d+,"event":"done",') then return 0 end
+if not string.find(string.sub(tail, from), '{_END_PATTERN}') then return 0 end
 if redis.call('SISMEMBER', KEYS[4], ARGV[1]) == 1 then
   finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[2]))
 end

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from chat.storage.journal import Fenced, do_nothing
+from chat.storage.journal import END_LINE, Fenced, do_nothing
 from chat.storage.redis.journal_scripts import APPEND, FENCED, Script, TurnKeys
 from chat.storage.redis.pump import Pumps
 from sessions_app.store.redis.connection import RedisConnection
 
-_END = re.compile(r'\{"n":\d+,"event":"done",')
+_END = re.compile(r"\d+".join(map(re.escape, END_LINE)))
 
 
 def ends(lines: str) -> bool:
