@@ -5,9 +5,12 @@ recognized by its process, never by its age (docs/decisions/0037).
 """
 
 import hashlib
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
+
+from chat.errors import KeyOfOtherVersion
+from sessions_app.decoding import decode_as
 
 VERSION = 2
 
@@ -31,6 +34,30 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
 def fingerprint_of(*parts: object) -> str:
     """Return a hash of the parts of a request."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
+
+def key_digest(key: str) -> str:
+    """Return the name of a key in a store."""
+    return hashlib.sha256(key.encode()).hexdigest()[:40]
+
+
+class _Version(msgspec.Struct):
+    version: int = 1
+
+
+Record = TypeVar("Record", bound=KeyRecord)
+
+
+def decode_record(data: bytes, kind: type[Record]) -> Record:
+    """Decode a record, after its version.
+
+    Raises:
+        KeyOfOtherVersion: The record was written by a newer server.
+        MsgspecError: The record is invalid.
+    """
+    if decode_as(data, _Version).version > VERSION:
+        raise KeyOfOtherVersion
+    return decode_as(data, kind)
 
 
 class HeldKey(Protocol):

@@ -6,7 +6,6 @@ key is kept as long as its turn's journal (docs/decisions/0037).
 """
 
 import fcntl
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -16,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from chat.errors import KeyOfOtherVersion, KeyReused
-from chat.storage.idempotency_keys import VERSION, KeyRecord
-from sessions_app.decoding import decode_as
+from chat.storage.idempotency_keys import VERSION, KeyRecord, decode_record, key_digest
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
@@ -33,10 +31,6 @@ RECORD_LIMIT = 4096
 SUFFIX = ".json"
 UNLOCKED_START_SECONDS = 10.0
 """The time limit of a start by a server of version 1, which did not lock keys."""
-
-
-class _Version(msgspec.Struct):
-    version: int = 1
 
 
 class FileHeldKey:
@@ -155,14 +149,11 @@ class FileIdempotencyKeys:
         return swept
 
     def _path(self, key: str) -> Path:
-        return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{SUFFIX}"
+        return self._directory / f"{key_digest(key)}{SUFFIX}"
 
 
 def _read(path: Path) -> KeyRecord:
-    data = read_regular(path, limit=RECORD_LIMIT)
-    if decode_as(data, _Version).version > VERSION:
-        raise KeyOfOtherVersion
-    return decode_as(data, KeyRecord)
+    return decode_record(read_regular(path, limit=RECORD_LIMIT), KeyRecord)
 
 
 def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:

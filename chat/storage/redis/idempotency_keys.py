@@ -5,7 +5,6 @@ is recognized by its process, never by its age (docs/decisions/0037). The TTL of
 longest turn and the retention of its journal.
 """
 
-import hashlib
 import logging
 import secrets
 import threading
@@ -16,9 +15,8 @@ from typing import Any
 import msgspec
 from redis.exceptions import RedisError
 
-from chat.errors import KeyOfOtherVersion, KeyReused
-from chat.storage.idempotency_keys import VERSION, KeyRecord
-from sessions_app.decoding import decode_as
+from chat.errors import KeyReused
+from chat.storage.idempotency_keys import VERSION, KeyRecord, decode_record, key_digest
 from sessions_app.errors import StorageError, StorageUnavailable
 from sessions_app.store.owners import Owners
 from sessions_app.store.redis.connection import RedisConnection
@@ -50,10 +48,6 @@ redis.call('SET', KEYS[2], '', 'EX', ARGV[2])
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 _DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
-
-
-class _Version(msgspec.Struct):
-    version: int = 1
 
 
 class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
@@ -318,9 +312,7 @@ class RedisIdempotencyKeys:
         if found is None:
             return None
         try:
-            if decode_as(found, _Version).version > VERSION:
-                raise KeyOfOtherVersion
-            return decode_as(found, _Value)
+            return decode_record(found, _Value)
         except msgspec.MsgspecError:
             with self._connection.translated():
                 self._drop(keys=[name], args=[found])
@@ -331,7 +323,7 @@ class RedisIdempotencyKeys:
         return [name, f"{name}:{value.start}"]
 
     def _name(self, key: str) -> str:
-        return self._connection.key("key", hashlib.sha256(key.encode()).hexdigest()[:40])
+        return self._connection.key("key", key_digest(key))
 
 
 def _encoded(value: _Value) -> bytes:
