@@ -8,7 +8,9 @@ finds the session, or makes it under the same id.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+from chat.start.held_keys import freed_on_failure, start_under_key
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from sessions_app.errors import SessionExists, SessionNotFound, StorageError
 from sessions_app.ids_and_clock import new_session_id
@@ -58,7 +60,8 @@ class SessionCreation:
         fingerprint = fingerprint_of("create_session", asked)
         planned: str | None = None
         while True:
-            taken = await self._take(key, fingerprint, planned, make)
+            start = partial(self._make, planned, make)
+            taken = await start_under_key(self._keys, key, fingerprint, start, abandoned=_retrieve)
             if isinstance(taken, Session):
                 return taken
             if await asyncio.to_thread(self._keys.is_held, key, taken):
@@ -88,33 +91,10 @@ class SessionCreation:
                 raise
             return None
 
-    async def _take(
-        self, key: str, fingerprint: str, planned: str | None, make: Make
-    ) -> Session | KeyRecord:
-        """Make the session under the key, or return what the key stands for already."""
-
-        async def take() -> Session | KeyRecord:
-            taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
-            return taken if isinstance(taken, KeyRecord) else await self._make(taken, planned, make)
-
-        taking = asyncio.create_task(take())
-        try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            taking.add_done_callback(_retrieve)
-            raise
-
-    async def _make(self, held: HeldKey, planned: str | None, make: Make) -> Session:
+    async def _make(self, planned: str | None, make: Make, held: HeldKey) -> Session:
         """Make the session that the key was taken for; a request that fails frees the key."""
-        try:
+        async with freed_on_failure(held):
             session = await self._make_planned(held, planned, make)
-        except BaseException:
-            try:
-                await asyncio.to_thread(held.drop)
-            except (OSError, StorageError) as error:
-                # Nobody holds it any more, so the next request with this key frees it.
-                logger.warning("a key could not be freed", extra={"reason": str(error)})
-            raise
         try:
             await asyncio.to_thread(held.keep, session.session_id, MADE)
         except (OSError, StorageError) as error:  # the session is there, and found by its id

@@ -1,7 +1,6 @@
 """Opens turns for chat requests: finds or makes the session, and the turn of a key."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -13,6 +12,7 @@ from chat.live_turn import LiveTurn, abandon
 from chat.registry import TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
+from chat.start.held_keys import free_key, freed_on_failure, start_under_key
 from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.storage.records import Records
@@ -24,14 +24,11 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
-    StorageError,
     ValidationFailed,
 )
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, make_session
 from sessions_app.store.repository import SessionRepository
-
-logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 
@@ -185,7 +182,7 @@ class ChatService:
         fingerprint = _fingerprint(request) if asked is None else fingerprint_of(asked)
         start = partial(self._start, request, key, client, announce)
         while True:
-            started = await self._take(key, fingerprint, start)
+            started = await start_under_key(self._keys, key, fingerprint, start, abandoned=abandon)
             if isinstance(started, LiveTurn):
                 return _opened(started)
             found = await self._find(key, started, self.conversations_of(request))
@@ -215,25 +212,6 @@ class ChatService:
             return None  # it begins just now, and its session may not be saved yet
         return await self._find(key, record, await self.conversations(record.session_id))
 
-    async def _take(
-        self, key: str, fingerprint: str, start: Callable[[HeldKey], Awaitable[LiveTurn]]
-    ) -> LiveTurn | KeyRecord:
-        """Start a turn under the key, or return what the key stands for already.
-
-        When the caller is cancelled, the start goes on: a key that was taken must be let go.
-        """
-
-        async def take() -> LiveTurn | KeyRecord:
-            taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
-            return taken if isinstance(taken, KeyRecord) else await start(taken)
-
-        taking = asyncio.create_task(take())
-        try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            taking.add_done_callback(abandon)
-            raise
-
     async def _start(
         self,
         request: ChatRequest,
@@ -247,16 +225,9 @@ class ChatService:
         What a key stands for must be found again, so it is kept.
         """
         request = msgspec.structs.replace(request, keep=True)
-        try:
+        async with freed_on_failure(held):
             announce_both = partial(_call_both, announce, held.keep)
             turn = await self._start_turn(request, announce=announce_both, client=client)
-        except BaseException:
-            try:
-                await asyncio.to_thread(held.drop)
-            except (OSError, StorageError) as error:
-                # Nobody holds it any more, so the next request with this key frees it.
-                logger.warning("a key could not be freed", extra={"reason": str(error)})
-            raise
         await asyncio.to_thread(held.release)
         turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))
         return turn
@@ -292,14 +263,8 @@ class ChatService:
     ) -> None:
         """A turn that ended as a plain error, and was not lost, is none: it may be sent again."""
         if turn.was_refused and turn.state is not State.LOST:
-            asyncio.get_running_loop().run_in_executor(None, self._free, key, record)
-
-    def _free(self, key: str, record: KeyRecord) -> None:
-        """Free a key; one that stays stands for no turn, so the next request frees it."""
-        try:
-            self._keys.drop(key, record)
-        except (OSError, StorageError) as error:
-            logger.warning("a key could not be freed", extra={"reason": str(error)})
+            drop = partial(self._keys.drop, key, record)
+            asyncio.get_running_loop().run_in_executor(None, free_key, drop)
 
     async def _start_turn(
         self,
