@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from chat.errors import TurnInterrupted
 from chat.storage.journal import Entry, TurnJournal
 from chat.stream.encoding import encode_event
-from chat.stream.events import Done, Event
+from chat.stream.events import Done
 from chat.stream.heartbeat import HEARTBEAT_SECONDS
+from chat.stream.journal_errors import interrupted_events
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
-from chat.turn.outcome import failed
 from sessions_app.errors import StorageUnavailable
 
 LIVENESS_SECONDS = 1.0
@@ -151,10 +150,10 @@ class JournalFollower:
         self._ended = True
         if not self._last_number:
             return None
-        words: tuple[Event, ...] = (failed(TurnInterrupted()), Done(session_id=self._session_id))
+        events = interrupted_events(self._session_id)
         return [
             Entry(number, event.event, msgspec.Raw(encode_event(event).encode()))
-            for number, event in enumerate(words, self._last_number + 1)
+            for number, event in enumerate(events, self._last_number + 1)
         ]
 
     def _notice(self) -> None:

@@ -1,5 +1,7 @@
 """Converts errors of journals to errors of turns, and ends streams at a gap in a journal."""
 
+from collections.abc import Sequence
+
 from chat.errors import JournalUnavailable, TurnInterrupted, TurnLost
 from chat.storage.journal import Fenced, JournalTimedOut
 from chat.stream.encoding import encode_event
@@ -22,15 +24,19 @@ def error_of(failure: OSError) -> MochiError:
     return StorageError("The turn can't be recorded.")
 
 
-def broken_off(session_id: str, *, after: int) -> list[NumberedEvent]:
-    """Return the last events of a stream whose journal has a gap after an event."""
+def interrupted_events(session_id: str) -> Sequence[Event]:
+    """Return the last events of a stream whose journal lacks what follows."""
     error = TurnInterrupted()
     details = {"retryable": error.retryable}
-    words: tuple[Event, ...] = (
+    return (
         Failed(code=error.code, message=error.message, details=details),
         Done(session_id=session_id),
     )
+
+
+def broken_off(session_id: str, *, after: int) -> list[NumberedEvent]:
+    """Return the last events of a stream whose journal has a gap after an event."""
     return [
         NumberedEvent(number, event.event, encode_event(event))
-        for number, event in enumerate(words, after + 1)
+        for number, event in enumerate(interrupted_events(session_id), after + 1)
     ]
