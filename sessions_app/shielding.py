@@ -1,6 +1,7 @@
 """Waits for tasks that must finish, however often the wait is cancelled."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,6 +28,11 @@ async def to_the_end(task: "asyncio.Future[Result]") -> Result:
             task.exception()  # mark it as retrieved: the cancellation is raised instead
         raise asyncio.CancelledError
     return task.result()
+
+
+async def thread_to_the_end(step: Callable[[], Result]) -> Result:
+    """Run a step in a thread to its end, even if cancelled: its file must not be closed before."""
+    return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
 
 
 def _tell(ended: "asyncio.Future[None]", _: "asyncio.Future[Any]") -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from functools import partial
-from typing import TypeVar
 
 from sessions_app.attachments.base64_text import (
     InvalidBase64,
@@ -21,9 +20,7 @@ from sessions_app.attachments.store import (
 )
 from sessions_app.errors import AttachmentNotFound, ValidationFailed
 from sessions_app.messages import Attachment
-from sessions_app.shielding import to_the_end
-
-Result = TypeVar("Result")
+from sessions_app.shielding import thread_to_the_end, to_the_end
 
 PIECE_BYTES = 128 * 1024
 """The bytes written or read in one thread call."""
@@ -68,18 +65,18 @@ class AttachmentService:
             writer = await to_the_end(begun)
         except asyncio.CancelledError:
             if not begun.cancelled() and begun.exception() is None:
-                await _in_thread(begun.result().abandon)
+                await thread_to_the_end(begun.result().abandon)
             raise
         try:
             held = bytearray()
             async for piece in pieces:
                 held += piece
                 if len(held) >= PIECE_BYTES:
-                    await _in_thread(partial(writer.write, bytes(held)))
+                    await thread_to_the_end(partial(writer.write, bytes(held)))
                     held.clear()
-            stored = await _in_thread(partial(_finished, writer, bytes(held)))
+            stored = await thread_to_the_end(partial(_finished, writer, bytes(held)))
         except BaseException:
-            await _in_thread(writer.abandon)
+            await thread_to_the_end(writer.abandon)
             raise
         return attachment_of(stored, name), stored.is_new
 
@@ -215,11 +212,6 @@ def attachment_of(stored: StoredFile, name: str | None) -> Attachment:
         width=stored.width,
         height=stored.height,
     )
-
-
-async def _in_thread(step: Callable[[], Result]) -> Result:
-    """Run a step in a thread to its end, even if cancelled: its file must not be closed before."""
-    return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
 
 
 def _finished(writer: AttachmentWriter, rest: bytes) -> StoredFile:

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import ImportRunning, ValidationFailed
 from sessions_app.service import SessionManager
-from sessions_app.shielding import to_the_end
+from sessions_app.shielding import thread_to_the_end, to_the_end
 from sessions_app.store.atomic import typed_errors
 from sessions_app.transfer.formats.sources import Source
 
@@ -67,12 +67,12 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
         if not _ONE_AT_A_TIME.acquire(blocking=False):
             raise ImportRunning
         try:
-            file = await _in_thread(self._open)
+            file = await thread_to_the_end(self._open)
             try:
                 await _receive(pieces, file)
                 return await self._taken(file)
             finally:
-                await _in_thread(file.close)
+                await thread_to_the_end(file.close)
         finally:
             _ONE_AT_A_TIME.release()
 
@@ -134,17 +134,12 @@ async def _receive(pieces: AsyncIterator[bytes], file: BinaryIO) -> None:
     async for piece in pieces:
         held += piece
         if len(held) >= PIECE_BYTES:
-            await _in_thread(partial(_write, file, bytes(held)))
+            await thread_to_the_end(partial(_write, file, bytes(held)))
             held.clear()
-    await _in_thread(partial(_write, file, bytes(held)))
+    await thread_to_the_end(partial(_write, file, bytes(held)))
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
     with typed_errors():
         file.write(data)
         file.flush()
-
-
-async def _in_thread(step: Any) -> Any:
-    """Run a step in a thread to its end, even if cancelled: its file must not be closed before."""
-    return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
