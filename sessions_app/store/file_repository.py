@@ -27,7 +27,7 @@ from sessions_app.errors import (
     SessionNotFound,
 )
 from sessions_app.format.rewriting import SessionFile
-from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
+from sessions_app.ids_and_clock import SESSION_ID, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.atomic import raise_if_unwritable, sync_directory
 from sessions_app.store.begun_calls import BegunCalls
@@ -37,7 +37,16 @@ from sessions_app.store.growing import drop_spare, is_stale
 from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import (
+    Change,
+    Check,
+    Claim,
+    Listing,
+    Opening,
+    Recover,
+    Result,
+    require_session_id,
+)
 from sessions_app.store.save_log import SaveLog
 from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
@@ -105,7 +114,7 @@ class FileSessionRepository:
             SessionNotFound: There is no session with this id.
             SessionCorrupt: The file can't be read.
         """
-        _require_id(session_id)
+        require_session_id(session_id)
         return self._files.read(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
@@ -199,7 +208,7 @@ class FileSessionRepository:
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was recently deleted; None if that is not known."""
-        _require_id(session_id)
+        require_session_id(session_id)
         if self._files.exists(session_id):
             return None
         return self._tombstones.read(session_id)
@@ -248,7 +257,7 @@ class FileSessionRepository:
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Release that turn's claim; do nothing if it is not the current one."""
-        _require_id(session_id)
+        require_session_id(session_id)
         with self._locked(session_id):
             if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
@@ -259,7 +268,7 @@ class FileSessionRepository:
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
-        _require_id(session_id)
+        require_session_id(session_id)
         return self._claim_on(session_id)
 
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
@@ -358,12 +367,12 @@ class FileSessionRepository:
         return made
 
     def _locked_new(self, session: Session) -> HeldLock:
-        _require_id(session.session_id)
+        require_session_id(session.session_id)
         require_known_format(session)
         return self._locked(session.session_id)
 
     def _locked_existing(self, session_id: str) -> HeldLock:
-        _require_id(session_id)
+        require_session_id(session_id)
         # A request for a missing session must not create directories. If the lock's file exists
         # already, nothing is created, and reading the session's file tells.
         if not self._locks.is_made(session_id[:2]) and not self._files.exists(session_id):
@@ -382,9 +391,3 @@ class FileSessionRepository:
         except OSError as error:
             raise_if_unwritable(error)
             raise
-
-
-def _require_id(session_id: str) -> None:
-    """Raise ``SessionNotFound`` for an invalid id, which must not be used as a path."""
-    if not is_session_id(session_id):
-        raise SessionNotFound(session_id)

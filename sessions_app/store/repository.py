@@ -5,6 +5,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from sessions_app.errors import SessionNotFound
+from sessions_app.ids_and_clock import is_session_id
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.owners import Owners
 
@@ -198,3 +200,9 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
 
     def sweep(self) -> int:
         """Remove files left by dead processes, but no claims on sessions; return how many."""
+
+
+def require_session_id(session_id: str) -> None:
+    """Raise ``SessionNotFound`` for an invalid id, which must not be used as a path or a key."""
+    if not is_session_id(session_id):
+        raise SessionNotFound(session_id)

@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
-from sessions_app.ids_and_clock import is_session_id, utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.objects.claim_hints import ClaimHints
 from sessions_app.store.objects.claims import ObjectClaims
@@ -34,7 +34,16 @@ from sessions_app.store.objects.store import (
 )
 from sessions_app.store.objects.swap import MOST_TRIES, StepResult, Swap, twice
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import (
+    Change,
+    Check,
+    Claim,
+    Listing,
+    Opening,
+    Recover,
+    Result,
+    require_session_id,
+)
 from sessions_app.store.tombstones import KEPT_SECONDS
 
 
@@ -77,7 +86,7 @@ class ObjectSessionRepository:
 
     def load(self, session_id: str) -> Session:
         """Return the session; it is fetched only if it changed since it was cached."""
-        _require_id(session_id)
+        require_session_id(session_id)
         return self._objects.read(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
@@ -92,7 +101,7 @@ class ObjectSessionRepository:
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was recently deleted; None if that is not known."""
-        _require_id(session_id)
+        require_session_id(session_id)
         if self._deleted is None:
             return None
         try:
@@ -126,7 +135,7 @@ class ObjectSessionRepository:
             SessionCorrupt: The session's object can't be read.
             StorageUnavailable: The store does not respond; the claim may have been made.
         """
-        _require_id(session_id if new is None else new.session_id)
+        require_session_id(session_id if new is None else new.session_id)
         claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
 
         def opened(session: Session) -> StepResult[Result]:
@@ -158,7 +167,7 @@ class ObjectSessionRepository:
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Release that turn's claim; do nothing if it is not the current one."""
-        _require_id(session_id)
+        require_session_id(session_id)
 
         def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
@@ -174,7 +183,7 @@ class ObjectSessionRepository:
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
-        _require_id(session_id)
+        require_session_id(session_id)
         document = self._objects.peek(session_id)
         return None if document is None else self._claims.evaluated(document.envelope.claim)
 
@@ -185,7 +194,7 @@ class ObjectSessionRepository:
 
     def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:  # noqa: ARG002
         """Return the session and the claim on it, dead or alive, with one read."""
-        _require_id(session_id)
+        require_session_id(session_id)
         document = self._objects.read(session_id)
         return document.session, self._claims.evaluated(document.envelope.claim)
 
@@ -204,7 +213,7 @@ class ObjectSessionRepository:
         Raises:
             SessionExists: The id is taken.
         """
-        _require_id(session.session_id)
+        require_session_id(session.session_id)
         require_known_format(session)
         swap: Swap[None] = Swap(self._objects, session.session_id)
         swap.make(StepResult(session=counted(session), claim=None, result=None))
@@ -227,7 +236,7 @@ class ObjectSessionRepository:
             SessionCorrupt: The object can't be read; it is left untouched.
             StorageUnavailable: The store does not respond; the change may have been made.
         """
-        _require_id(session_id)
+        require_session_id(session_id)
 
         def step(document: Document) -> StepResult[str | None]:
             claim = document.envelope.claim
@@ -257,7 +266,7 @@ class ObjectSessionRepository:
         Raises:
             SessionBusy: A turn is running.
         """
-        _require_id(session_id)
+        require_session_id(session_id)
 
         def step(document: Document) -> StepResult[None]:
             claim = self._require_idle(document, recover)
@@ -274,7 +283,7 @@ class ObjectSessionRepository:
             SessionBusy: A turn is running, or other writers were faster each time.
             SessionNotFound: There is no session with this id.
         """
-        _require_id(session_id)
+        require_session_id(session_id)
         deleted_at = utc_now()
         is_ours = False
         for _ in range(MOST_TRIES):
@@ -388,9 +397,3 @@ def _changed(document: Document, change: Change) -> Session:
     require_known_format(session)
     changed = change(session)
     return session if changed is session else counted(changed)
-
-
-def _require_id(session_id: str) -> None:
-    """Raise ``SessionNotFound`` for an invalid id, which must not be used as a key."""
-    if not is_session_id(session_id):
-        raise SessionNotFound(session_id)
