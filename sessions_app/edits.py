@@ -6,7 +6,14 @@ from sessions_app.calls import round_of
 from sessions_app.context_state import tells_of
 from sessions_app.errors import InvalidMessageIndex, MessageChanged
 from sessions_app.labels import titled_by_message, with_labels
-from sessions_app.messages import NO_EXTRA, Attachment, Message, SystemMessage, UserMessage
+from sessions_app.messages import (
+    NO_EXTRA,
+    Attachment,
+    Message,
+    SystemMessage,
+    UserMessage,
+    unhide,
+)
 from sessions_app.session import Session, message_at, preview_of, with_messages, with_metadata
 from sessions_app.text_rules import require_text
 
@@ -148,7 +155,7 @@ def hide_message(
         return session
     changed = list(session.messages)
     for at in places:
-        changed[at] = _hidden(changed[at]) if hidden else _shown(changed[at])
+        changed[at] = _hidden(changed[at]) if hidden else unhide(changed[at])
     return with_messages(_without_account_of(session, places, now=now), changed, now=now)
 
 
@@ -203,7 +210,3 @@ def _hidden(message: Message) -> Message:
         return message
     extra = {key: value for key, value in message.extra.items() if key != "hidden"}
     return msgspec.structs.replace(message, hidden=True, extra=extra or NO_EXTRA)
-
-
-def _shown(message: Message) -> Message:
-    return msgspec.structs.replace(message, hidden=None) if message.hidden else message

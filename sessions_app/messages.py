@@ -215,6 +215,11 @@ def result_content(result: ToolMessage) -> str:
     return result.content.partition("\n")[2] if is_marked else result.content
 
 
+def unhide(message: Message) -> Message:
+    """Return the message as one that is sent to models."""
+    return msgspec.structs.replace(message, hidden=None) if message.hidden else message
+
+
 def mark_cancelled(content: str) -> str:
     """Append the marker of a cancelled answer to its text, for saving."""
     return f"{content}\n\n{CANCELLED_MARKER}" if content else CANCELLED_MARKER

@@ -18,6 +18,7 @@ from sessions_app.messages import (
     Message,
     UserMessage,
     Variant,
+    unhide,
 )
 from sessions_app.partly_read import as_far_as_read
 from sessions_app.session import Session, append_messages, message_at, with_messages
@@ -230,7 +231,8 @@ def _with_variant(session: Session, variant: Variant, *, now: str) -> Session:
 
 def _with_newest(answer: Sequence[Message]) -> Sequence[Variant]:
     """Return the variants of an answer's replacement: the answer itself and its variants."""
-    alone = tuple(_holding(message, ()) for message in map(_shown, answer))
+    # A chosen variant is sent to models, whether the answer was hidden or not.
+    alone = tuple(_holding(message, ()) for message in map(unhide, answer))
     variants = [alone, *variants_of(answer)]
     return sorted(variants, key=lambda variant: variant[0].timestamp, reverse=True)
 
@@ -244,11 +246,6 @@ def _with_answer(
         for index, message in enumerate(answer)
     ]
     return with_messages(session, (*session.messages[:start], *placed), now=now)
-
-
-def _shown(message: Message) -> Message:
-    """Return the message unhidden, as a chosen variant is sent to models."""
-    return msgspec.structs.replace(message, hidden=None) if message.hidden else message
 
 
 def _holding(message: Message, variants: Sequence[Variant]) -> Message:
