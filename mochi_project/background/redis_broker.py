@@ -10,7 +10,7 @@ from typing import Any
 from django_q.brokers import Broker
 from django_q.conf import Conf
 
-from mochi_project.background.redis_queue import list_key, note_worker
+from mochi_project.background.redis_queue import as_text, list_key, note_worker
 from sessions_app.errors import StorageError
 from sessions_app.store.redis.connection import RedisConnection
 
@@ -58,7 +58,7 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
             time.sleep(AWAY_SECONDS)
             return None
         self._is_away = False
-        return [(None, _text(found[1]))] if found else None
+        return [(None, as_text(found[1]))] if found else None
 
     def queue_size(self) -> int:
         """Return the number of waiting tasks."""
@@ -95,7 +95,3 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
     def get_connection(list_key: str | None = None) -> RedisConnection:  # noqa: ARG004 - django-q2's
         """Return the Redis connection, which is opened on first use, after the forks."""
         return RedisConnection(Conf.REDIS, timeout_seconds=TIMEOUT_SECONDS)
-
-
-def _text(task: bytes | str) -> str:
-    return task.decode() if isinstance(task, bytes) else task

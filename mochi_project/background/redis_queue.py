@@ -130,7 +130,7 @@ class RedisTaskQueue:
         with self._connection.translated():
             keys = [self._due(function), self._held(function)]
             names = self._find_due(keys=keys, args=[MOVED_AT_ONCE])
-            return sum(self._queue(function, _text(name)) for name in dict.fromkeys(names))
+            return sum(self._queue(function, as_text(name)) for name in dict.fromkeys(names))
 
     def is_time_to_look(self, function: str) -> bool:
         """Return whether this supervisor, among all, is to search for lost tasks now. Blocks."""
@@ -220,5 +220,6 @@ def count_workers(connection: RedisConnection) -> int:
         return int(alive(keys=[connection.root_key("workers")], args=[WORKER_SECONDS]))
 
 
-def _text(name: bytes | str) -> str:
-    return name.decode() if isinstance(name, bytes) else name
+def as_text(found: bytes | str) -> str:
+    """Return what was read from Redis as text, however its client is set up."""
+    return found.decode() if isinstance(found, bytes) else found
