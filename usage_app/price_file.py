@@ -18,6 +18,7 @@ import msgspec
 from models_app.language_model import Finished
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
+from usage_app.name_patterns import literal_but_stars
 
 NAME = "prices.json"
 MOST_BYTES = 1 << 20
@@ -75,7 +76,7 @@ class PriceTable:
     def __init__(self, prices: Mapping[str, ModelPrices]) -> None:
         self._exact = {name: each for name, each in prices.items() if "*" not in name}
         patterns = sorted((name for name in prices if "*" in name), key=len, reverse=True)
-        self._patterns = [(_literal(name), prices[name]) for name in patterns]
+        self._patterns = [(literal_but_stars(name), prices[name]) for name in patterns]
 
     def __len__(self) -> int:
         """Return the number of models and patterns with prices."""
@@ -87,11 +88,6 @@ class PriceTable:
         if found is not None:
             return found
         return next((each for pattern, each in self._patterns if fnmatchcase(name, pattern)), None)
-
-
-def _literal(pattern: str) -> str:
-    """Return a pattern for ``fnmatch`` in which all but the star stands for itself."""
-    return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 NO_PRICES = PriceTable({})

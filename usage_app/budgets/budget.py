@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from models_app.prices import money
+from usage_app.name_patterns import literal_but_stars
 
 Period = Literal["day", "month", "total"]
 Action = Literal["refuse", "warn"]
@@ -68,7 +69,7 @@ class Scope(
             return self.provider == provider
         if self.model is None:
             return True
-        pattern = self.model.replace("[", "[[]").replace("?", "[?]")
+        pattern = literal_but_stars(self.model)
         return any(fnmatchcase(name, pattern) for name in _names_of(provider, model))
 
     def __str__(self) -> str:
