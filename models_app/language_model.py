@@ -103,6 +103,10 @@ _TAKEN: Mapping[str, frozenset[str]] = {
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 """The ``answer_schema`` of an answer that may be any JSON object."""
 
+TOKEN_LIMITS = ("num_predict", "max_tokens")
+"""The options that limit the tokens of an answer: Ollama's and the vendors'. A session or a profile
+may set either."""
+
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model.

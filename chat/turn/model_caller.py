@@ -21,7 +21,13 @@ from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionRecorder
 from models_app.errors import CallRefused, ModelError
-from models_app.language_model import Delta, ModelRequest, TextDelta, ThinkingDelta
+from models_app.language_model import (
+    TOKEN_LIMITS,
+    Delta,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+)
 from models_app.window_sizes import fills_window
 from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
 
@@ -29,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
-LIMITS = ("num_predict", "max_tokens")
 EMPTY = "The model gave an empty answer; it is asked again."
 
 
@@ -264,7 +269,7 @@ def rest_of(
     """Return the request for the rest of an answer; None if the token limit is reached."""
     options = dict(request.options)
     said = answer.finished.eval_count if answer.finished else None
-    for name in LIMITS:
+    for name in TOKEN_LIMITS:
         limit = options.get(name)
         if isinstance(limit, int) and limit > 0:
             if limit <= (said or 0):

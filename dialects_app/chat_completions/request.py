@@ -20,7 +20,7 @@ from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
-from models_app.language_model import ANY_OBJECT, Think
+from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
 from sessions_app.messages import Attachment
@@ -212,8 +212,7 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
     }
     longest = body.max_completion_tokens or body.max_tokens
     if longest is not None:
-        # Ollama's name and the vendors': a session or a profile may set either.
-        options |= {"num_predict": longest, "max_tokens": longest}
+        options |= dict.fromkeys(TOKEN_LIMITS, longest)
     if body.stop:
         options["stop"] = [body.stop] if isinstance(body.stop, str) else list(body.stop)
     return options

@@ -17,7 +17,7 @@ from dialects_app.openai.labels import read_labels
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
-from models_app.language_model import ANY_OBJECT
+from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS
 from sessions_app.errors import MochiError
 
 _REPEATED = (
@@ -124,8 +124,7 @@ def _options(body: ResponseIn) -> Mapping[str, Any]:
     if body.top_p is not None:
         options["top_p"] = body.top_p
     if body.max_output_tokens is not None:
-        # Ollama's name and the vendors': a session or a profile may set either.
-        options |= dict.fromkeys(("num_predict", "max_tokens"), body.max_output_tokens)
+        options |= dict.fromkeys(TOKEN_LIMITS, body.max_output_tokens)
     return options
 
 

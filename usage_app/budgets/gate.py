@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from chat.context.tokens import estimate_messages, estimate_tools
-from models_app.language_model import Finished, ModelRequest
+from models_app.language_model import TOKEN_LIMITS, Finished, ModelRequest
 from models_app.model_calls import ModelCallStart
 from sessions_app.errors import StorageUnavailable
 from usage_app.budgets.budget import NOTHING, Budget, Use, reset_after
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 LOST_SECONDS = 60.0
 """The time after a call's end at which the ledger won't get it any more: its disk is full."""
 
-_LIMITS = ("num_predict", "max_tokens")
 _MOST_WARNINGS = 10_000
 _Item = TypeVar("_Item")
 _Stamp = tuple[int, int, int] | None
@@ -347,7 +346,7 @@ def _drained(queue: deque[_Item]) -> list[_Item]:
 
 
 def _limit_of(request: ModelRequest) -> int | None:
-    limits = [request.options.get(name) for name in _LIMITS]
+    limits = [request.options.get(name) for name in TOKEN_LIMITS]
     return min((each for each in limits if isinstance(each, int) and each > 0), default=None)
 
 
