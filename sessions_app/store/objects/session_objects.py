@@ -12,6 +12,7 @@ from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
 from sessions_app.store.objects.document_cache import Document, DocumentCache, WrittenDocument
 from sessions_app.store.objects.envelope import Envelope, enclosed, is_tombstone, opened, tombstone
+from sessions_app.store.objects.indexed import SUFFIX
 from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.store import (
     ObjectMissing,
@@ -23,7 +24,6 @@ from sessions_app.store.objects.store import (
 )
 from sessions_app.store.session_files import SIZE_LIMIT, require_room
 
-SUFFIX = ".json"
 TOMBSTONE_BYTES = 64
 """The size of the beginning of an object that shows whether it is a tombstone."""
 
