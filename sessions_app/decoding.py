@@ -10,6 +10,9 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""The errors of parsing invalid JSON."""
+
 T = TypeVar("T")
 
 _working_out = threading.Lock()

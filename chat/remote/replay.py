@@ -26,7 +26,7 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.notes import Note, RoundBegan, Stopped, Suspended
-from sessions_app.decoding import convert_to, decoder_of
+from sessions_app.decoding import NO_JSON, convert_to, decoder_of
 from sessions_app.surrogates import join_surrogates, mend_json
 
 _READ: tuple[type[Event | Note], ...] = (
@@ -218,7 +218,7 @@ def _read(entry: Entry) -> Event | Note | None:
         return None
     try:
         return decoder.decode(entry.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NO_JSON:
         pass
     try:  # halves of characters, which older servers wrote down
         return convert_to(_with_halves(entry.data), _KINDS[entry.event])

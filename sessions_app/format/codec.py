@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from sessions_app.context_state import ContextState
-from sessions_app.decoding import decode_as
+from sessions_app.decoding import NO_JSON, decode_as
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
 from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
@@ -29,9 +29,6 @@ from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.surrogates import mend_json
-
-NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""The errors of parsing invalid JSON."""
 
 READABLE = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 

@@ -10,8 +10,8 @@ from operator import is_
 import msgspec
 import orjson
 
+from sessions_app.decoding import NO_JSON
 from sessions_app.format.codec import (
-    NO_JSON,
     READABLE,
     decode_file,
     document_of,

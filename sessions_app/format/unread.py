@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from sessions_app.context_state import ContextState, ReadText, digest_of
+from sessions_app.decoding import NO_JSON
 from sessions_app.format.fields import Malformed
 from sessions_app.format.layout import comma_before, comma_behind
 from sessions_app.format.messages import read_messages
@@ -149,6 +150,6 @@ def _is_followed_by(data: bytes, comma: int, end: int, message: Message) -> bool
     stop = comma_behind(data, comma + 1, end, messages=1) or end
     try:
         found, _ = read_messages(data[comma + 1 : stop], first=0, session_id="", created_at="")
-    except (Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (Malformed, *NO_JSON):
         return False
     return found == [message]

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from sessions_app.decoding import convert_to, decode_as
+from sessions_app.decoding import NO_JSON, convert_to, decode_as
 from sessions_app.errors import SessionCorrupt
-from sessions_app.format.codec import NO_JSON, decode, decode_head, to_json
+from sessions_app.format.codec import decode, decode_head, to_json
 from sessions_app.format.fields import Malformed
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
