@@ -12,11 +12,11 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
+from dialects_app.openai.additions import MODELS_WITH_TOOLS
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
 
-_WITH_OWN_TOOLS = ("profile:", "agent:")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -141,7 +141,7 @@ def _own_tools(model: str, named: str | None) -> Sequence[str] | None:
     if named is not None:
         names = [name.strip() for name in named.split(",")]
         return tuple(dict.fromkeys(name for name in names if name))
-    return None if model.startswith(_WITH_OWN_TOOLS) else ()
+    return None if model.startswith(MODELS_WITH_TOOLS) else ()
 
 
 def _client_tools(tools: Sequence[ToolIn]) -> Sequence[ToolSpec]:

@@ -19,12 +19,11 @@ from dialects_app.chat_completions.request import (
     session_of_chat,
     with_kept_files,
 )
+from dialects_app.openai.additions import SESSION_HEADER
 from dialects_app.openai.attaching import FileKeeper
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound
-
-SESSION_HEADER = "x-mochi-session-id"
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import new_turn_id
+from dialects_app.openai.additions import MODELS_WITH_TOOLS
 from dialects_app.openai.attaching import FileKeeper
 from dialects_app.openai.files import with_files
 from dialects_app.openai.ids import item_id
@@ -48,8 +49,6 @@ from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
 logger = logging.getLogger(__name__)
-
-_WITH_OWN_TOOLS = ("profile:", "agent:")
 
 
 class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,7 +307,7 @@ class ResponseMaker:
     async def _selected(self, server: ServerTools | None, model: str) -> Sequence[str] | None:
         """Return the offered tools of this server; None uses those of the model."""
         if server is None:
-            return None if model.startswith(_WITH_OWN_TOOLS) else ()
+            return None if model.startswith(MODELS_WITH_TOOLS) else ()
         for agent in server.agents or ():
             await self._find_agent(agent)
         if server.names is not None:

@@ -7,14 +7,13 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.event_stream import EventStream, EventStreamBody
+from dialects_app.openai.additions import SESSION_HEADER
 from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_field
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.response_creation import ResponseMaker, StartedResponse
 from sessions_app.errors import MochiError
-
-SESSION_HEADER = "x-mochi-session-id"
 
 _ends: set[asyncio.Task[None]] = set()
 """Tasks that keep the ends of responses; asyncio itself would forget them."""
