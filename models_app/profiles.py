@@ -27,7 +27,7 @@ VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
 CUSTOM = "custom"
 OLLAMA = "ollama"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_NAME = re.compile(NAME_PATTERN)
 _VARIABLE = re.compile(VARIABLE_PATTERN)
 _SUFFIX = ".json"
 
