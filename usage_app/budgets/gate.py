@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from usage_app.budgets.counters import Counters
 from usage_app.budgets.errors import BudgetExceeded, BudgetsInvalid
 from usage_app.budgets.running_calls import RunningCall, RunningCalls
 from usage_app.ledger import Ledger
+from usage_app.prices import PriceList
 
 logger = logging.getLogger(__name__)
 
@@ -34,18 +35,6 @@ LOST_SECONDS = 60.0
 _MOST_WARNINGS = 10_000
 _Item = TypeVar("_Item")
 _Stamp = tuple[int, int, int] | None
-
-
-class Prices(Protocol):
-    """Provides the prices of models (a ``PriceList``)."""
-
-    def load(self, provider: str, model: str) -> None:
-        """Load the prices of a model. Blocks."""
-        ...
-
-    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
-        """Return the cost of a call in US dollars; None if it is unknown."""
-        ...
 
 
 class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +115,7 @@ class BudgetGate:
         path: Path,
         *,
         ledger: Ledger,
-        prices: Prices,
+        prices: PriceList,
         running: RunningCalls,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
