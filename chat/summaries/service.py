@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,8 +24,8 @@ from chat.summaries.prompt import (
 )
 from chat.summaries.task_lock import held
 from chat.summaries.writer import SummaryPreempted, SummaryWriter
+from models_app.catalogue import ModelCatalogue
 from models_app.errors import CallRefused, ModelError, ModelNotFound
-from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import wants_title
@@ -53,18 +53,6 @@ QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""
 
 TASK = "chat.tasks.summarize"
-
-
-class Models(Protocol):
-    """Looks up models (a ``ModelCatalogue``)."""
-
-    async def look_up(self, name: str) -> object:
-        """Raise ``ModelNotFound`` for a model that is not there."""
-        ...
-
-    async def list(self) -> Sequence[ModelInfo]:
-        """Return the models that can chat, or raise a ``ModelError``."""
-        ...
 
 
 class MadeSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +83,7 @@ class SummaryService:
         *,
         repository: SessionRepository,
         writer: SummaryWriter,
-        models: Models,
+        models: ModelCatalogue,
         queue: TaskQueue,
         failures: SummaryFailures,
         unsupported: Collection[str],
