@@ -1,9 +1,9 @@
 """Deletes sessions, with their running turns and with those of the agents that they called."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -19,13 +19,6 @@ AT_ONCE = 8
 """Sessions that are deleted at the same time: an object store lets each wait."""
 
 DeletionOutcome = Literal["deleted", "not_found", "busy", "failed"]
-
-
-class Turns(Protocol):
-    """Reaches the turns on sessions."""
-
-    async def cancel(self, session_id: str, turn_id: str | None = None) -> object:
-        """Stop the session's turn, in whichever process it runs, and wait until it has ended."""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +42,8 @@ class SessionDeletion:
     Args:
         sessions: People's sessions.
         chats: Agents' sessions.
-        turns: The turns on people's sessions, in every process.
+        cancel: Stops the turn of a session of people, in whichever process it runs, and waits
+            until it has ended.
         seconds: How long it waits for the end of a turn that it cancelled.
     """
 
@@ -57,13 +51,13 @@ class SessionDeletion:
         self,
         sessions: SessionManager,
         chats: SessionManager,
-        turns: Turns,
+        cancel: Callable[[str], Awaitable[object]],
         *,
         seconds: float = END_SECONDS,
     ) -> None:
         self._sessions = sessions
         self._chats = chats
-        self._turns = turns
+        self._cancel = cancel
         self._seconds = seconds
 
     async def delete(self, session_id: str, *, force: bool = False, agents: bool = False) -> None:
@@ -138,6 +132,6 @@ class SessionDeletion:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
                     try:
-                        await self._turns.cancel(session_id)
+                        await self._cancel(session_id)
                     except NoActiveTurn:  # it has ended by itself, or can't be reached from here
                         await asyncio.sleep(POLL_SECONDS)

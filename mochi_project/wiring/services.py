@@ -153,7 +153,7 @@ class Services:
     @property
     def deletion(self) -> SessionDeletion:
         """Return the service that deletes sessions and ends their turns."""
-        return SessionDeletion(self.sessions, self.agent_chats, self.turns)
+        return SessionDeletion(self.sessions, self.agent_chats, self.turns.cancel)
 
     @property
     def search(self) -> "SessionSearch":

@@ -73,7 +73,7 @@ def turns(sessions: SessionManager) -> Turns:
 
 @pytest.fixture
 def deletion(sessions: SessionManager, chats: SessionManager, turns: Turns) -> SessionDeletion:
-    return SessionDeletion(sessions, chats, turns)
+    return SessionDeletion(sessions, chats, turns.cancel)
 
 
 def running(sessions: SessionManager) -> str:
@@ -156,7 +156,7 @@ def test_a_turn_that_does_not_end_is_waited_for_so_long_and_keeps_its_session(
     session_id = running(sessions)
     turns.stubborn.add(session_id)
     with pytest.raises(SessionBusy):
-        delete(SessionDeletion(sessions, chats, turns, seconds=0.05), session_id, force=True)
+        delete(SessionDeletion(sessions, chats, turns.cancel, seconds=0.05), session_id, force=True)
     assert left(sessions) == {session_id}
 
 

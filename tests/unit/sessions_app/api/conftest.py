@@ -155,7 +155,7 @@ def client(
             ),
         ),
         chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
-        deletion=SessionDeletion(manager, chats, Turns(manager)),
+        deletion=SessionDeletion(manager, chats, Turns(manager).cancel),
         list_places=asyncio.Semaphore(MOST_LISTS_AT_ONCE),
     )
     install_services(services)

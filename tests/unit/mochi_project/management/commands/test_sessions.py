@@ -41,7 +41,7 @@ class Turns:
 def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
     chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
-    deletion = SessionDeletion(manager, chats, Turns(manager))
+    deletion = SessionDeletion(manager, chats, Turns(manager).cancel)
     services: Any = SimpleNamespace(sessions=manager, agent_chats=chats, deletion=deletion)
     install_services(services)
     yield manager
