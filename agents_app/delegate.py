@@ -184,7 +184,7 @@ class AgentRun:
     @property
     def messages(self) -> Sequence[Any]:
         """The current messages of the agent's session."""
-        return self._claimed.recorder.history() if self._claimed else ()
+        return self._claimed.session_writer.history() if self._claimed else ()
 
     async def finish(self) -> Outcome:
         """Run to the end; when cancelled, stop and save the agent's turn before going on.
@@ -223,7 +223,7 @@ class AgentRun:
         engine = TurnEngine(
             claimed.job,
             stream=claimed.stream,
-            recorder=claimed.recorder,
+            session_writer=claimed.session_writer,
             tools=ToolCallRunner(
                 self.toolset,
                 available_tools=tools,

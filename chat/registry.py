@@ -331,7 +331,7 @@ class TurnRegistry:
         return TurnEngine(
             job,
             stream=claimed.stream,
-            recorder=claimed.recorder,
+            session_writer=claimed.session_writer,
             tools=ToolCallRunner(
                 self._preparer.toolset,
                 available_tools=job.available_tools,
@@ -345,7 +345,7 @@ class TurnRegistry:
                 turn_id=job.turn_id,
                 available_tools=job.available_tools,
                 mode=request.approvals,
-                keep_digests=claimed.recorder.keep_digests,
+                keep_digests=claimed.session_writer.keep_digests,
             ),
             observer=self._observer,
         )

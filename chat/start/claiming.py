@@ -20,7 +20,7 @@ from chat.start.preparation import Preparation, Prepare, SettingsChanged
 from chat.storage.journal import JournalWriter, OwnerExpired, TurnJournal
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
-from chat.turn.session_writer import SessionRecorder, open_session
+from chat.turn.session_writer import SessionWriter, open_session
 from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
 from sessions_app.errors import SessionBusy, SessionNotFound
@@ -69,7 +69,7 @@ class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     job: TurnJob
     stream: TurnStream
-    recorder: SessionRecorder
+    session_writer: SessionWriter
 
 
 class TurnClaimer:
@@ -155,7 +155,7 @@ class TurnClaimer:
         else:
             raise SessionBusy(session_id)
         job = opened.job
-        recorder = SessionRecorder(
+        writer = SessionWriter(
             self._repository,
             session=job.session,
             turn_id=job.turn_id,
@@ -166,7 +166,7 @@ class TurnClaimer:
             undo=opened.undo,
         )
         stream = self._stream_of(session_id, job.turn_id, opened.writer)
-        return ClaimedTurn(owner=opened.owner, job=job, stream=stream, recorder=recorder)
+        return ClaimedTurn(owner=opened.owner, job=job, stream=stream, session_writer=writer)
 
     def _stream_of(self, session_id: str, turn_id: str, writer: JournalWriter) -> TurnStream:
         return TurnStream(

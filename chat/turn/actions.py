@@ -28,13 +28,13 @@ from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
 from chat.turn.outcome import Outcome, completed, failed, known_usage, tokens_of
-from chat.turn.session_writer import SessionRecorder
+from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, TurnMachine
 from chat.turn.tool_calls import ToolCallRunner
 from chat.turn.usage import usage_of_turn
 from sessions_app.calls import named_call
 from sessions_app.errors import MochiError
-from sessions_app.ids_and_clock import new_message_id
+from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class TurnActions:
         outcome: How the turn ends; fills as it goes.
         commit_point: When the first event may be sent.
         children: The turns that run for this one.
-        recorder: The session as the turn wrote it.
+        session_writer: The session as the turn wrote it.
         approver: Decides which calls may run.
     """
 
@@ -56,7 +56,7 @@ class TurnActions:
         job: TurnJob,
         *,
         stream: TurnStream,
-        recorder: SessionRecorder,
+        session_writer: SessionWriter,
         tools: ToolCallRunner,
         approver: Approver,
         is_stopped: Callable[[], bool],
@@ -64,7 +64,7 @@ class TurnActions:
     ) -> None:
         self.outcome = Outcome()
         self.children: set[Running] = set()
-        self.recorder = recorder
+        self.session_writer = session_writer
         self.approver = approver
         self._next_id = new_message_id()
         first_event = msgspec.structs.replace(job.first_event, message_id=self._next_id)
@@ -85,7 +85,7 @@ class TurnActions:
             job,
             stream=stream,
             commit_point=self.commit_point,
-            recorder=recorder,
+            session_writer=session_writer,
             is_stopped=is_stopped,
         )
 
@@ -128,7 +128,7 @@ class TurnActions:
         calls = [item.call for item in self._open_calls]
         # Where nobody is asked they begin next; else the claim tells of them once all are decided.
         begun = () if self.approver.must_ask(calls) else self._named(calls)
-        await self.recorder.append(saved, begun=begun)
+        await self.session_writer.append(saved, begun=begun)
         self._answer, self.outcome.message, self._has_saved = None, saved, True
 
     def _number(self, answer: ModelAnswer) -> None:
@@ -142,7 +142,7 @@ class TurnActions:
         self.commit_point.commit()
         self._stream.require_room()
         if self._job.follows_settings:  # they may have changed while the model answered
-            self.approver.follow(self.recorder.session.metadata.tool_settings)
+            self.approver.follow(self.session_writer.session.metadata.tool_settings)
         try:
             self._decided_calls = await self.approver.decide(
                 self._open_calls, message_id=self._asking_id, emit=self._stream.emit
@@ -167,7 +167,7 @@ class TurnActions:
                 async for outcome in outcomes:
                     if self._is_stopped():
                         raise asyncio.CancelledError
-                    await self.recorder.append(outcome.message)
+                    await self.session_writer.append(outcome.message)
                     if outcome.is_shown:
                         self._stream.emit([outcome.event])
                     else:
@@ -189,10 +189,10 @@ class TurnActions:
         """Record which calls start, before they run (docs/decisions/0029, 0068)."""
         await self._stream.flushed()
         self._stream.require_room()
-        self.recorder.require_hold()
-        await self.recorder.begin(self._named(calls))
+        self.session_writer.require_hold()
+        await self.session_writer.begin(self._named(calls))
         if durable:
-            await self.recorder.secure(self._stream.sync)
+            await self.session_writer.secure(self._stream.sync)
 
     def _calling_turn(self) -> CallingTurn:
         return CallingTurn(
@@ -201,10 +201,10 @@ class TurnActions:
             emit=self._stream.emit,
             queues=self._tools.queues,
             children=self.children,
-            attachments=asked_with(self.recorder.history()),
+            attachments=asked_with(self.session_writer.history()),
             options=self._job.options,
             why_stopped=lambda: self.outcome.error,
-            require_hold=self.recorder.require_hold,
+            require_hold=self.session_writer.require_hold,
         )
 
     # The end
@@ -234,15 +234,15 @@ class TurnActions:
             self._answer = None
         answer = self._answer or ModelAnswer(self._next_id)
         await self.approver.withdraw()
-        open_calls = [item.call for item in (*self._open_calls, *self._client_calls)]
-        await self.recorder.append(*self._tools.unanswered("The call was cancelled.", *open_calls))
+        calls = [item.call for item in (*self._open_calls, *self._client_calls)]
+        await self.session_writer.append(*self._tools.unanswered("The call was cancelled.", *calls))
         await self.finish(self._message(answer, cancelled=True))
 
     async def save_interrupted(self) -> None:
         """Save the partial answer of an interrupted turn."""
         answer = self._answer
         untold = [item.call for item in self._client_calls] if answer is None else []
-        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_RESULT, *untold))
+        await self.session_writer.append(*self._tools.unanswered(INTERRUPTED_RESULT, *untold))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 
@@ -266,7 +266,7 @@ class TurnActions:
         self.outcome.message = message
         unanswered = message is None and not self._has_saved
         refused = message is None and not self.commit_point.is_committed
-        await self.recorder.finish(message, window, refused=refused, unanswered=unanswered)
+        await self.session_writer.finish(message, window, refused=refused, unanswered=unanswered)
         self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:
@@ -330,13 +330,13 @@ class TurnActions:
         if self._job.is_saved:
             # How else would a client know of a session that was made for this turn?
             error.details.setdefault("session_id", self._job.session.session_id)
-            error.details.setdefault("message_saved", not self.recorder.is_undone)
+            error.details.setdefault("message_saved", not self.session_writer.is_undone)
         self.commit_point.refuse(error)
 
     async def report_suspended(self) -> None:
         """Record the pending approvals, and end the stream."""
         self._stream.note(self.outcome.suspension())
-        await self.recorder.finish(None, self._caller.window)
+        await self.session_writer.finish(None, self._caller.window)
         await self.close(*map(_left_to_client, self._client_calls))
 
     def count(self) -> TurnUsage | None:
@@ -363,7 +363,7 @@ class TurnActions:
     def _message(self, answer: ModelAnswer, **how: bool) -> AssistantMessage:
         return answer.message(
             model=self._job.session.metadata.model,
-            timestamp=self.recorder.now(),
+            timestamp=utc_now(),
             turn_id=self._job.turn_id,
             **how,
         )

@@ -13,7 +13,7 @@ from chat.turn.actions import TurnActions
 from chat.turn.job import TurnJob
 from chat.turn.observer import TURN_LOG, TurnEnd, TurnObserver, TurnStart
 from chat.turn.outcome import Outcome, failed
-from chat.turn.session_writer import SessionRecorder
+from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, State, TurnMachine
 from chat.turn.tool_calls import ToolCallRunner
 from models_app.model_calls import call_models_for
@@ -40,7 +40,7 @@ class TurnEngine:
         job: TurnJob,
         *,
         stream: TurnStream,
-        recorder: SessionRecorder,
+        session_writer: SessionWriter,
         tools: ToolCallRunner,
         approver: Approver,
         observer: TurnObserver = TURN_LOG,
@@ -66,7 +66,7 @@ class TurnEngine:
         self.actions = TurnActions(
             job,
             stream=stream,
-            recorder=recorder,
+            session_writer=session_writer,
             tools=tools,
             approver=approver,
             is_stopped=self._stop.is_pending,

@@ -1,6 +1,6 @@
 """Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -106,7 +106,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
                 return said.message_id, index
         return said.message_id, UNSET
 
-    def compactor(self, now: Callable[[], str]) -> RequestCompactor:
+    def compactor(self) -> RequestCompactor:
         """Return the compactor of this turn's requests."""
         return RequestCompactor(
             self.rules,
@@ -115,5 +115,4 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             tools=self.available_tools.specs,
             # Open calls run first, and the first request has their results.
             first=None if self.continuation.open_calls else self.plan,
-            now=now,
         )

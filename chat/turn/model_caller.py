@@ -19,7 +19,7 @@ from chat.stream.turn_stream import TurnStream
 from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
-from chat.turn.session_writer import SessionRecorder
+from chat.turn.session_writer import SessionWriter
 from models_app.errors import CallRefused, ModelError
 from models_app.language_model import (
     TOKEN_LIMITS,
@@ -74,7 +74,7 @@ class ModelCaller:
         job: The turn: its model, its tools, its phases.
         stream: Receives the answer's events.
         commit_point: When the first event may be sent.
-        recorder: The session as the turn wrote it.
+        session_writer: The session as the turn wrote it.
         is_stopped: Whether a stop was requested; asked with every batch, because a library may have
             swallowed the cancellation.
 
@@ -88,16 +88,16 @@ class ModelCaller:
         *,
         stream: TurnStream,
         commit_point: CommitPoint,
-        recorder: SessionRecorder,
+        session_writer: SessionWriter,
         is_stopped: Callable[[], bool],
     ) -> None:
         self.window = job.window
         self._job = job
         self._stream = stream
         self._commit_point = commit_point
-        self._recorder = recorder
+        self._session_writer = session_writer
         self._is_stopped = is_stopped
-        self._compactor = job.compactor(recorder.now)
+        self._compactor = job.compactor()
         self._first_call = job.first_call
 
     async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
@@ -201,9 +201,9 @@ class ModelCaller:
 
     async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:
         compacted = await self._compactor.compact(
-            self._recorder.session,
+            self._session_writer.session,
             self.window,
-            keep=self._recorder.keep_context,
+            keep=self._session_writer.keep_context,
             announce=self._announce_compression,
         )
         self.window = compacted.window

@@ -25,7 +25,7 @@ from tools_app.toolset import Tool
 logger = logging.getLogger(__name__)
 
 
-class SessionRecorder:
+class SessionWriter:
     """Writes one turn's messages, in a thread, and hands the claim back at its end.
 
     A write that has begun is waited for even when the turn is stopped meanwhile, so that messages
@@ -46,7 +46,6 @@ class SessionRecorder:
         turn_id: str,
         replaced_id: str | None = None,
         wants_summaries: bool = False,
-        now: Callable[[], str] = utc_now,
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
         undo: Change | None = None,
@@ -54,7 +53,6 @@ class SessionRecorder:
         self._is_new = is_new
         self._undo = undo
         self.is_undone = False
-        self.now = now
         self._in_thread = in_thread
         self._repository = repository
         self._session = session
@@ -116,7 +114,7 @@ class SessionRecorder:
 
         A message that can't be saved leaves the session claimed: what remains of it may be tried.
         """
-        now = self.now()
+        now = utc_now()
 
         def close_turn(session: Session) -> Session:
             closed = session if message is None else self._extended(session, message)
@@ -165,7 +163,7 @@ class SessionRecorder:
 
     def _extended(self, session: Session, *messages: Message) -> Session:
         said = [said_in(self._turn_id, message) for message in messages]
-        return extend_answer(session, *said, now=self.now(), replaced_id=self._replaced_id)
+        return extend_answer(session, *said, now=utc_now(), replaced_id=self._replaced_id)
 
     async def _write(self, change: Callable[[Session], Session], begun: Sequence[str] = ()) -> None:
         await run_to_end(lambda: self._update(change, begun=begun), self._in_thread)

@@ -338,14 +338,18 @@ async def test_no_call_starts_while_a_cancelled_turn_still_saves_a_result(make_h
     house.model.say(round_of("erase", "erase", "erase"), [Finished()])
     session_id = await house.new_session(tools=list(KINDS))
     turn = await house.turns.start(session_id, HELLO)
-    append, saving, saved = turn.engine.actions.recorder.append, asyncio.Event(), asyncio.Event()
+    append, saving, saved = (
+        turn.engine.actions.session_writer.append,
+        asyncio.Event(),
+        asyncio.Event(),
+    )
 
     async def slowly(message):
         saving.set()
         await to_the_end(asyncio.create_task(saved.wait()))
         await append(message)
 
-    turn.engine.actions.recorder.append = lambda *messages, **how: (
+    turn.engine.actions.session_writer.append = lambda *messages, **how: (
         slowly(*messages) if isinstance(messages[0], ToolMessage) else append(*messages, **how)
     )
 
@@ -358,7 +362,7 @@ async def test_no_call_starts_while_a_cancelled_turn_still_saves_a_result(make_h
             await asyncio.sleep(0)
         for _ in range(10):
             await asyncio.sleep(0)
-        turn.engine.actions.recorder.append = append
+        turn.engine.actions.session_writer.append = append
         saved.set()
         await turn.finished()
 
