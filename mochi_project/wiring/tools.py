@@ -12,7 +12,6 @@ from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
-from tools_app.file_keeper import FileKeeper, KeepFile
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
@@ -20,6 +19,7 @@ from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
 from tools_app.mcp.remote import CallHeaders
 from tools_app.mcp.toolset import McpTools
+from tools_app.result_files import FileKeeper, KeepFile
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.files.generations import FileGenerations

@@ -10,7 +10,7 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import StorageFull
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
 from tests.unit.tools_app.kept_files import keeper
-from tools_app.file_keeper import FileKeeper
+from tools_app.result_files import FileKeeper
 from tools_app.toolset import ToolFile, ToolResult
 
 
@@ -99,7 +99,7 @@ async def test_bombs_and_rubbish_are_refused_by_the_store_itself(tmp_path):
 async def test_a_full_disk_costs_the_file_and_not_the_result(caplog):
     given = ToolResult(success=True, result="Here.", files=files(png()))
 
-    with caplog.at_level(logging.WARNING, logger="tools_app.file_keeper"):
+    with caplog.at_level(logging.WARNING, logger="tools_app.result_files"):
         kept = await keeper(fault=StorageFull("The disk is full.")).kept(given)
 
     assert kept.result == "Here.\n[f0 was not kept: The disk is full.]"
