@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sessions_app.ids_and_clock import utc_now
 from tools_app.errors import CANCELLED, ToolNotFound
 from tools_app.execution_log import ExecutionLog
-from tools_app.result_files import FileKeeper
+from tools_app.result_files import ResultFiles
 from tools_app.storage.call_log import ToolExecution
 from tools_app.toolset import (
     InvalidTool,
@@ -27,7 +27,7 @@ class ToolCatalogue:
     server can replace a local function.
     """
 
-    def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog, files: FileKeeper) -> None:
+    def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog, files: ResultFiles) -> None:
         self._toolsets = toolsets
         self._log = log
         self._files = files

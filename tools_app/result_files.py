@@ -30,7 +30,7 @@ class KeepFile(Protocol):
         ...
 
 
-class FileKeeper:
+class ResultFiles:
     """Keeps the files of results.
 
     Args:

@@ -27,7 +27,7 @@ from dialects_app.ag_ui.request import (
 )
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.client_sessions import ClientSession, find_session
-from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.attaching import RequestFiles
 from dialects_app.openai.body import beside
 from dialects_app.openai.files import with_files
 from sessions_app.calls import open_calls
@@ -82,7 +82,7 @@ class Runs:
         *,
         chat: ChatService,
         sessions: SessionManager,
-        files: FileKeeper,
+        files: RequestFiles,
         default_model: str | None = None,
     ) -> None:
         self._chat = chat

@@ -20,7 +20,7 @@ from dialects_app.chat_completions.request import (
     with_kept_files,
 )
 from dialects_app.openai.additions import SESSION_HEADER
-from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.attaching import RequestFiles
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound
@@ -47,7 +47,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
 async def complete(
     chat: ChatService,
     models: ModelCatalogue,
-    files: FileKeeper,
+    files: RequestFiles,
     body: CompletionIn,
     manner: RequestContext,
 ) -> HttpResponseBase:
@@ -68,7 +68,7 @@ async def complete(
 
 
 async def _open(
-    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: RequestContext
+    chat: ChatService, files: RequestFiles, body: CompletionIn, manner: RequestContext
 ) -> tuple[ParsedCompletion, OpenTurn]:
     """Open the turn; for another program's chat on its session, which is created if necessary.
 
@@ -89,7 +89,7 @@ async def _open(
 
 async def _open_as(
     chat: ChatService,
-    files: FileKeeper,
+    files: RequestFiles,
     body: CompletionIn,
     manner: RequestContext,
     *,

@@ -65,7 +65,7 @@ class FetchesFiles(Protocol):
         """
 
 
-class FileKeeper:
+class RequestFiles:
     """Stores the files of requests.
 
     Args:

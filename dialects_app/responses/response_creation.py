@@ -15,7 +15,7 @@ from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import new_turn_id
 from dialects_app.openai.additions import MODELS_WITH_TOOLS
-from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.attaching import RequestFiles
 from dialects_app.openai.files import with_files
 from dialects_app.openai.ids import item_id
 from dialects_app.openai.warnings import notes_on_choice
@@ -102,7 +102,7 @@ class ResponseMaker:
         sessions: SessionManager,
         tools: ToolCatalogue,
         models: ModelCatalogue,
-        files: FileKeeper,
+        files: RequestFiles,
         find_agent: Callable[[str], Awaitable[object]],
         default_model: str | None = None,
     ) -> None:

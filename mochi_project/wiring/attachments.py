@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dialects_app.openai.attaching import FetchesFiles, FileKeeper
+from dialects_app.openai.attaching import FetchesFiles, RequestFiles
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster, build_clock
 from sessions_app.attachments.file_store import FileAttachmentStore
@@ -32,9 +32,9 @@ def build_attachment_service(settings: MochiSettings, cluster: Cluster | None) -
     return AttachmentService(store, max_bytes=settings.max_attachment_bytes)
 
 
-def build_file_keeper(settings: MochiSettings, attachments: AttachmentService) -> FileKeeper:
+def build_request_files(settings: MochiSettings, attachments: AttachmentService) -> RequestFiles:
     """Build the store of images and files of OpenAI's protocols."""
-    return FileKeeper(
+    return RequestFiles(
         attachments,
         max_count=settings.max_attachments,
         fetcher=_build_fetcher() if settings.fetch_images else None,

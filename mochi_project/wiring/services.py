@@ -29,7 +29,7 @@ from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from chat.work_threads import WorkThreads
-from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.attaching import RequestFiles
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
@@ -41,7 +41,7 @@ from mochi_project.wiring.agents import (
     build_agent_folders,
     build_agents,
 )
-from mochi_project.wiring.attachments import build_attachment_service, build_file_keeper
+from mochi_project.wiring.attachments import build_attachment_service, build_request_files
 from mochi_project.wiring.changes import build_changes
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
@@ -146,9 +146,9 @@ class Services:
         return self.activity.states
 
     @property
-    def given_files(self) -> FileKeeper:
+    def given_files(self) -> RequestFiles:
         """Return the store of images and files of OpenAI's protocols."""
-        return build_file_keeper(self.settings, self.attachments)
+        return build_request_files(self.settings, self.attachments)
 
     @property
     def deletion(self) -> SessionDeletion:

@@ -19,7 +19,7 @@ from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
 from tools_app.mcp.remote import CallHeaders
 from tools_app.mcp.toolset import McpTools
-from tools_app.result_files import FileKeeper, KeepFile
+from tools_app.result_files import KeepFile, ResultFiles
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.files.generations import FileGenerations
@@ -35,7 +35,7 @@ class ToolServices:
     folder: FolderTools
     mcp: McpTools
     executions: ExecutionLog
-    files: FileKeeper
+    files: ResultFiles
     fork_server: ForkServerClient
 
     def recorded(self, toolset: Toolset) -> Toolset:
@@ -86,7 +86,7 @@ def build_tools(
         call_headers=call_headers,
     )
     executions = ExecutionLog(_call_log(settings, cluster))
-    files = FileKeeper(attachments, most=settings.max_attachments)
+    files = ResultFiles(attachments, most=settings.max_attachments)
     return ToolServices(
         catalogue=ToolCatalogue([folder, mcp], executions, files),
         folder=folder,

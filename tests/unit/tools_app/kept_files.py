@@ -6,7 +6,7 @@ import io
 from sessions_app.attachments.media_type import media_type
 from sessions_app.errors import AttachmentTooLarge, ValidationFailed
 from sessions_app.messages import Attachment
-from tools_app.result_files import FileKeeper
+from tools_app.result_files import ResultFiles
 
 
 class KeptFiles:
@@ -31,4 +31,4 @@ class KeptFiles:
 
 
 def keeper(*, most=20, **more):
-    return FileKeeper(KeptFiles(**more), most=most)
+    return ResultFiles(KeptFiles(**more), most=most)

@@ -10,7 +10,7 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import StorageFull
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
 from tests.unit.tools_app.kept_files import keeper
-from tools_app.result_files import FileKeeper
+from tools_app.result_files import ResultFiles
 from tools_app.toolset import ToolFile, ToolResult
 
 
@@ -83,7 +83,7 @@ async def test_bombs_and_rubbish_are_refused_by_the_store_itself(tmp_path):
     service = AttachmentService(FileAttachmentStore(tmp_path), max_bytes=1000)
     given = files(png(40_000, 40_000), b"", b"\0\xff", png(padding=2000), png()[:20], png())
 
-    kept = await FileKeeper(service, most=20).kept(
+    kept = await ResultFiles(service, most=20).kept(
         ToolResult(success=True, result="Six.", files=given)
     )
 

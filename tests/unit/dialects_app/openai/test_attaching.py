@@ -12,7 +12,7 @@ from dialects_app.openai.attaching import (
     KNOWN_SECONDS,
     FetchFailed,
     FetchRefused,
-    FileKeeper,
+    RequestFiles,
 )
 from dialects_app.openai.errors import error_object
 from dialects_app.openai.files import given_file, with_files
@@ -35,7 +35,7 @@ def attachments(tmp_path):
 
 @pytest.fixture
 def keeper(attachments):
-    return FileKeeper(attachments, max_count=3)
+    return RequestFiles(attachments, max_count=3)
 
 
 class Elsewhere:
@@ -68,7 +68,7 @@ def image(url: str) -> dict[str, object]:
 
 
 async def kept(
-    keeper: FileKeeper, *parts: Mapping[str, object], answered: bool = False
+    keeper: RequestFiles, *parts: Mapping[str, object], answered: bool = False
 ) -> list[Attachment]:
     """Keep the files of a message, which may have an answer, and return its attachments."""
     files = [given_file(part, f"p{at}") for at, part in enumerate(parts)]
@@ -83,7 +83,7 @@ async def kept(
     return list(message.attachments)
 
 
-async def refused(keeper: FileKeeper, *parts: Mapping[str, object]) -> tuple[object, object]:
+async def refused(keeper: RequestFiles, *parts: Mapping[str, object]) -> tuple[object, object]:
     with pytest.raises(MochiError) as refusal:
         await kept(keeper, *parts)
     error = error_object(refusal.value.code, refusal.value.message, details=refusal.value.details)
@@ -167,7 +167,7 @@ async def test_a_message_with_too_many_is_refused_before_any_is_kept(keeper, tmp
 
 async def test_a_url_is_fetched_once_where_that_is_switched_on(attachments):
     web = Elsewhere(cats=CAT)
-    keeper = FileKeeper(attachments, max_count=3, fetcher=web)
+    keeper = RequestFiles(attachments, max_count=3, fetcher=web)
     first, again = await kept(keeper, *[image("https://cats.example/")] * 2)
     assert first == again
     assert await attachments.read(first.id) == CAT
@@ -176,7 +176,7 @@ async def test_a_url_is_fetched_once_where_that_is_switched_on(attachments):
 
 async def test_a_url_before_the_last_answer_is_not_fetched_again_for_an_hour(attachments):
     web, seconds = Elsewhere(cats=CAT), [0.0]
-    keeper = FileKeeper(attachments, max_count=3, fetcher=web, clock=lambda: seconds[0])
+    keeper = RequestFiles(attachments, max_count=3, fetcher=web, clock=lambda: seconds[0])
     cats = image("https://cats.example/")
 
     [first] = await kept(keeper, cats)
@@ -203,6 +203,6 @@ async def test_a_url_before_the_last_answer_is_not_fetched_again_for_an_hour(att
     ],
 )
 async def test_an_image_that_can_t_be_had_is_refused(attachments, answer, code):
-    keeper = FileKeeper(attachments, max_count=3, fetcher=Elsewhere(cats=CAT, gone=answer))
+    keeper = RequestFiles(attachments, max_count=3, fetcher=Elsewhere(cats=CAT, gone=answer))
     parts = [image("https://cats.example/"), image("https://gone.example/")]
     assert await refused(keeper, *parts) == (code, "p1.image_url.url")
