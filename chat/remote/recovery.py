@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
-from chat.remote.retries import Retries
+from chat.remote.retries import SealingSchedule
 from chat.remote.sealing import closing_lines, seal_session, untold_entries
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
@@ -62,7 +62,7 @@ class TurnRecovery:
         self._journal = journal
         self._keys = keys
         self._other_turns = other_turns
-        self._retries = Retries()
+        self._retries = SealingSchedule()
 
     def recover(self, session: Session, claim: Claim) -> Session:
         """Return the session with what its dead turn left; the repository saves it.

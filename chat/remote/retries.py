@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 LONGEST_SECONDS = 30.0
 
 
-class Retries:
+class SealingSchedule:
     """Tries at once what is found for the first time, and less and less often what stays.
 
     Args:

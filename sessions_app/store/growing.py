@@ -201,7 +201,7 @@ def _written(temporary: str, parts: Parts, *, durable: bool) -> Replaced:
     """Write a new file."""
     descriptor = open_new(temporary, durable=durable)
     try:
-        written = sum(write_all(descriptor, piece) for piece in in_pieces(parts))
+        written = sum(write_all(descriptor, piece) for piece in grouped_by_size(parts))
         return Replaced(written, _finished(descriptor, durable=durable))
     finally:
         os.close(descriptor)
@@ -283,7 +283,7 @@ def _complete(descriptor: int, parts: Parts) -> int:
     """Write the pieces that differ from the file; return the number of bytes written."""
     offset = written = 0
     same = True
-    for number, piece in enumerate(in_pieces(parts)):
+    for number, piece in enumerate(grouped_by_size(parts)):
         new = piece
         # The head changes with every write, so it is not compared.
         if same and number:
@@ -309,7 +309,7 @@ def _common_length(new: bytes, old: bytes) -> int:
     )
 
 
-def in_pieces(parts: Parts) -> Iterator[bytes]:
+def grouped_by_size(parts: Parts) -> Iterator[bytes]:
     """Yield the first part, then the others in pieces for comparison."""
     yield b"".join(_read(parts[0]))
     piece: list[bytes | memoryview] = []

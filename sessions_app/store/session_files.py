@@ -26,7 +26,7 @@ from sessions_app.store.growing import (
     Replaced,
     Shared,
     drop_spare,
-    in_pieces,
+    grouped_by_size,
     replace_grown,
 )
 from sessions_app.store.repository import Change
@@ -198,7 +198,9 @@ class SessionFiles:
                 return replace_grown(path, parts, durable=self._durable, shared=shared)
             pieces = new.pieces()
             if new.stays:
-                pieces = in_pieces([self._as_part(session_id, it, recent) for it in new.parts])
+                pieces = grouped_by_size(
+                    [self._as_part(session_id, it, recent) for it in new.parts]
+                )
             write_atomically(path, pieces, exclusive=before is None, durable=self._durable)
             if before is not None and len(before.data) >= LARGE:
                 drop_spare(path)  # removed content must not remain on disk

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.retries import Retries
+from chat.remote.retries import SealingSchedule
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
@@ -55,7 +55,7 @@ async def test_a_corrupt_file_is_logged_once_and_its_turn_is_sealed_when_it_is_m
     def seal():
         caplog.clear()
         # As housekeeping does, but without its pauses.
-        with patch.object(Retries, "due", lambda _, found: sorted(found)):
+        with patch.object(SealingSchedule, "due", lambda _, found: sorted(found)):
             house.recovery.seal_all()
         told.append([r.levelname for r in caplog.records if "not be sealed" in r.message])
 

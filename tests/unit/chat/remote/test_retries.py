@@ -2,7 +2,7 @@
 
 import itertools
 
-from chat.remote.retries import LONGEST_SECONDS, Retries
+from chat.remote.retries import LONGEST_SECONDS, SealingSchedule
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
 
 def test_what_is_new_is_tried_at_once_and_what_stays_less_and_less_often():
     clock = Clock()
-    retries = Retries(clock)
+    retries = SealingSchedule(clock)
     tried = []
     for second in range(200):
         clock.time = float(second)
@@ -27,7 +27,7 @@ def test_what_is_new_is_tried_at_once_and_what_stays_less_and_less_often():
 
 
 def test_what_was_done_meanwhile_is_new_again():
-    retries = Retries(Clock())
+    retries = SealingSchedule(Clock())
     for _ in range(5):
         retries.due({"a"})
     assert retries.due({"a"}) == []
@@ -36,7 +36,7 @@ def test_what_was_done_meanwhile_is_new_again():
 
 
 def test_a_failure_is_news_once_until_it_is_another_or_was_mended():
-    retries = Retries(Clock())
+    retries = SealingSchedule(Clock())
     retries.due({"a", "b"})
     assert [retries.is_news("a", "corrupt") for _ in range(3)] == [True, False, False]
     assert retries.is_news("b", "corrupt")
