@@ -89,15 +89,15 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     leave: Callable[[], None]
 
 
-class Conversations(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions of one storage, and what reaches the turns on them.
+class SessionSpace(msgspec.Struct, frozen=True, kw_only=True):
+    """Bundles the sessions of one storage with the services for their turns.
 
     Attributes:
         repository: The sessions.
-        turns: The turns on them, in this process and in others.
-        remote: The turns of other processes alone, and those that have ended.
-        confirmations: What waits for an approval.
-        records: What was asked of turns in other protocols, and is not in their session.
+        turns: Their turns, in this process and in others.
+        remote: The turns of other processes only, and ended ones.
+        confirmations: Lists and decides their approval requests.
+        records: Details of requests in other protocols, which sessions don't have.
     """
 
     repository: SessionRepository
@@ -111,9 +111,9 @@ class ChatService:
     """Opens turns for chat requests.
 
     Args:
-        saved: People's conversations.
-        ephemeral: Those that end with their turn.
-        keys: The keys of both.
+        saved: The sessions of people.
+        ephemeral: The sessions that end with their turn.
+        keys: The idempotency keys of both.
         default_model: The model of a new session for which none is named.
 
     Attributes:
@@ -123,8 +123,8 @@ class ChatService:
     def __init__(
         self,
         *,
-        saved: Conversations,
-        ephemeral: Conversations,
+        saved: SessionSpace,
+        ephemeral: SessionSpace,
         keys: IdempotencyKeys,
         default_model: str | None = None,
     ) -> None:
@@ -135,8 +135,8 @@ class ChatService:
         self.registries = (saved.turns, ephemeral.turns)
         self.creation = SessionCreation(keys, saved.repository)
 
-    async def conversations(self, session_id: str) -> Conversations:
-        """Return where this session is, saved or not; one that is unknown counts as saved."""
+    async def space_with(self, session_id: str) -> SessionSpace:
+        """Return the space with this session, saved or ephemeral; unknown ones count as saved."""
         ephemeral = self._ephemeral
         if ephemeral.turns.get(session_id) or ephemeral.repository.recall(session_id):
             return ephemeral
@@ -185,7 +185,7 @@ class ChatService:
             started = await start_under_key(self._keys, key, fingerprint, start, abandoned=abandon)
             if isinstance(started, LiveTurn):
                 return _opened(started)
-            found = await self._find(key, started, self.conversations_of(request))
+            found = await self._find(key, started, self.space_for(request))
             if found is not None:
                 return found
 
@@ -210,7 +210,7 @@ class ChatService:
             return None
         if await asyncio.to_thread(self._keys.is_held, key, record):
             return None  # it begins just now, and its session may not be saved yet
-        return await self._find(key, record, await self.conversations(record.session_id))
+        return await self._find(key, record, await self.space_with(record.session_id))
 
     async def _start(
         self,
@@ -232,9 +232,7 @@ class ChatService:
         turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))
         return turn
 
-    async def _find(
-        self, key: str, record: KeyRecord, conversations: Conversations
-    ) -> OpenTurn | None:
+    async def _find(self, key: str, record: KeyRecord, space: SessionSpace) -> OpenTurn | None:
         """Return the turn that another request starts or started; None when it failed."""
         fingerprint = record.fingerprint
         while True:
@@ -242,7 +240,7 @@ class ChatService:
             held = await asyncio.to_thread(self._keys.is_held, key, record)
             if record.session_id is not None and record.turn_id is not None:
                 try:
-                    opened = await _listen(conversations, record.session_id, record.turn_id)
+                    opened = await _listen(space, record.session_id, record.turn_id)
                 except SessionNotFound:
                     if not held:
                         raise
@@ -283,7 +281,7 @@ class ChatService:
                 new = self._new_session(request)
             session_id = new.session_id if new is not None else request.session_id or ""
             try:
-                return await self.conversations_of(request).turns.start(
+                return await self.space_for(request).turns.start(
                     session_id,
                     request.turn,
                     announce=partial(announce, session_id),
@@ -298,8 +296,8 @@ class ChatService:
                 if request.new is not None:
                     request = msgspec.structs.replace(request, new=_with_other_id(request.new))
 
-    def conversations_of(self, request: ChatRequest) -> Conversations:
-        """Return where the session of a request is, or will be."""
+    def space_for(self, request: ChatRequest) -> SessionSpace:
+        """Return the space that has, or will have, the session of a request."""
         return self._ephemeral if request.ephemeral else self._saved
 
     def _new_session(self, request: ChatRequest) -> Session:
@@ -342,12 +340,12 @@ def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTur
     )
 
 
-async def _listen(conversations: Conversations, session_id: str, turn_id: str) -> OpenTurn | None:
-    turn = conversations.turns.get(session_id)
+async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> OpenTurn | None:
+    turn = space.turns.get(session_id)
     if turn is not None and turn.turn_id == turn_id:
         turn.detached = True
         return _opened(turn, turn.stream.subscribe(after=0))
-    follower = await conversations.remote.listen(session_id, turn_id)
+    follower = await space.remote.listen(session_id, turn_id)
     if follower is None:
         return None
 
@@ -359,6 +357,6 @@ async def _listen(conversations: Conversations, session_id: str, turn_id: str) -
         turn_id=turn_id,
         listener=follower,
         committed=committed,
-        finished=partial(conversations.remote.outcome, session_id, turn_id),
+        finished=partial(space.remote.outcome, session_id, turn_id),
         leave=follower.close,
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, NoActiveTurn
-from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
+from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
@@ -112,7 +112,7 @@ class Runs:
             SessionNotFound: There is no such thread.
         """
         session_id = (await self._found(thread_id)).session_id
-        turns = self._conversations.turns
+        turns = self._space.turns
         active = await turns.active(session_id)
         if active is not None:
             try:
@@ -124,7 +124,7 @@ class Runs:
             if listener is not None:
                 return await self._followed(thread_id, session_id, listener)
         session = await asyncio.to_thread(self._sessions.get, session_id)
-        pending = await self._conversations.confirmations.pending(session_id)
+        pending = await self._space.confirmations.pending(session_id)
         frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
         return FollowedThread(frames=frames)
 
@@ -136,14 +136,14 @@ class Runs:
         """
         session_id = (await self._found(thread_id)).session_id
         try:
-            await self._conversations.turns.cancel(session_id)
+            await self._space.turns.cancel(session_id)
         except NoActiveTurn:
             return False
         return True
 
     @property
-    def _conversations(self) -> Conversations:
-        return self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
+    def _space(self) -> SessionSpace:
+        return self._chat.space_for(ChatRequest(turn=TurnRequest()))
 
     async def _found(self, thread_id: str) -> ClientSession:
         try:
@@ -238,14 +238,14 @@ class Runs:
                 refuse("resume", "The thread is new: it waits for no answer.")
             return
         session_id = place.session_id
-        pending = await self._conversations.confirmations.pending(session_id)
+        pending = await self._space.confirmations.pending(session_id)
         given = {each.interrupt_id: each for each in answers or ()}
         left_out = [each.confirmation_id for each in pending if each.confirmation_id not in given]
         if left_out:
             refuse("resume", f"The thread waits for answers to {', '.join(left_out)}.")
         if not given:
             return
-        running = await self._conversations.turns.active(session_id)
+        running = await self._space.turns.active(session_id)
         if running is not None:
             raise SessionBusy(session_id, running.turn_id)
         if not open_calls(place.session.messages):
@@ -259,7 +259,7 @@ class Runs:
 
     async def _decide(self, session_id: str, answer: ResumeIn) -> None:
         """Decide an approval. Approving too late, or after a denial, is refused."""
-        confirmations = self._conversations.confirmations
+        confirmations = self._space.confirmations
         arguments = answer.edited_arguments
         if arguments is not None and not isinstance(arguments, Mapping):
             refuse("resume", "'editedArgs' is an object.")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import ConfirmationAlreadyDecided, NoActiveTurn
-from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
+from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk.body import UIChatIn, UserInput, attachment_in, decisions_in, said_in
@@ -117,14 +117,14 @@ class UIChats:
     async def stream(self, chat_id: str) -> Following | None:
         """Listen to the running turn of a chat from its first event; None if none is running."""
         session_id = (await self._find(chat_id)).session_id
-        conversations = await self._chat.conversations(session_id)
+        space = await self._chat.space_with(session_id)
         with suppress(SessionNotFound):
-            active = await conversations.turns.active(session_id)
+            active = await space.turns.active(session_id)
             if active is None:
                 return None
-            answered = await conversations.confirmations.answered(session_id)
+            answered = await space.confirmations.answered(session_id)
             decided = {each.confirmation_id for each in answered}
-            listener = await _listen(conversations, session_id, active.turn_id)
+            listener = await _listen(space, session_id, active.turn_id)
             if listener is not None:
                 return Following(
                     listener, UIMessageProjector(session_id, active.turn_id, decided=decided)
@@ -134,19 +134,19 @@ class UIChats:
     async def stop(self, chat_id: str) -> None:
         """Stop the running turn of a chat, if any."""
         session_id = (await self._find(chat_id)).session_id
-        conversations = await self._chat.conversations(session_id)
+        space = await self._chat.space_with(session_id)
         with suppress(NoActiveTurn, SessionNotFound):
-            await conversations.turns.cancel(session_id)
+            await space.turns.cancel(session_id)
 
     async def messages(self, chat_id: str) -> UIMessagesOut:
         """Return the messages of a chat; none for a new one."""
         session = (await self._find(chat_id)).session
         if session is None:
             return UIMessagesOut(id=chat_id, messages=())
-        conversations = await self._chat.conversations(session.session_id)
+        space = await self._chat.space_with(session.session_id)
         questions = {
             each.tool_call_id: each.confirmation_id
-            for each in await _pending(conversations, session.session_id)
+            for each in await _pending(space, session.session_id)
             if each.agent_name is None
         }
         shown = await asyncio.to_thread(
@@ -224,11 +224,11 @@ class UIChats:
                 "The last message has neither a user's words nor an approval.", field="messages"
             )
         session_id = (await self._find(body.id)).session_id
-        conversations = await self._chat.conversations(session_id)
-        confirmations = conversations.confirmations
+        space = await self._chat.space_with(session_id)
+        confirmations = space.confirmations
         message_id = body.message_id or body.last().id
         # Before the answers are given: the turn may be over soon after.
-        listener = await _asking(conversations, session_id, decisions.keys())
+        listener = await _asking(space, session_id, decisions.keys())
         try:
             for confirmation_id, approved in decisions.items():
                 with suppress(ConfirmationAlreadyDecided):  # the same request came twice
@@ -265,37 +265,37 @@ class UIChats:
         return Starting(turn, projector)
 
 
-async def _listen(conversations: Conversations, session_id: str, turn_id: str) -> Listener | None:
+async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> Listener | None:
     """Listen to a turn; None if it was refused before its first event."""
     try:
-        return await conversations.turns.listen(session_id, turn_id)
+        return await space.turns.listen(session_id, turn_id)
     except (SessionNotFound, StorageError):
         raise
     except MochiError:
         return None
 
 
-async def _pending(conversations: Conversations, session_id: str) -> Sequence[Confirmation]:
-    return await conversations.confirmations.pending(session_id)
+async def _pending(space: SessionSpace, session_id: str) -> Sequence[Confirmation]:
+    return await space.confirmations.pending(session_id)
 
 
 async def _asking(
-    conversations: Conversations, session_id: str, confirmation_ids: AbstractSet[str]
+    space: SessionSpace, session_id: str, confirmation_ids: AbstractSet[str]
 ) -> Listener | None:
     """Listen to the turn that requested the approvals; None if it has ended."""
-    active = await conversations.turns.active(session_id)
+    active = await space.turns.active(session_id)
     if active is None:
         return None
     questions = [
-        *await conversations.confirmations.pending(session_id),
-        *await conversations.confirmations.answered(session_id),
+        *await space.confirmations.pending(session_id),
+        *await space.confirmations.answered(session_id),
     ]
     if not any(
         each.turn_id == active.turn_id and each.confirmation_id in confirmation_ids
         for each in questions
     ):
         return None
-    return await conversations.turns.listen(session_id, active.turn_id)
+    return await space.turns.listen(session_id, active.turn_id)
 
 
 def _said_before(session: Session) -> Sequence[UserMessage]:

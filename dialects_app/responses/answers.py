@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from chat.errors import ConfirmationAlreadyDecided
-from chat.service import Conversations
+from chat.service import SessionSpace
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued
 from dialects_app.responses.items import ApprovalAnswer, ParsedInput
@@ -19,12 +19,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions about approval requests of one session.
 
     Attributes:
-        conversations: Provides the session.
+        space: Provides the session.
         approvals: The decisions.
         continued: The session, which resumes at the calls.
     """
 
-    conversations: Conversations
+    space: SessionSpace
     approvals: Sequence[ApprovalAnswer]
     continued: Continued
 
@@ -48,12 +48,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
         """
         session = self.continued.session
         session_id = session.session_id
-        running = await self.conversations.turns.active(session_id)
+        running = await self.space.turns.active(session_id)
         if running is not None:
             raise SessionBusy(session_id, running.turn_id)
         if not open_calls(session.messages):
             refuse(self.approvals[0].path, "No call of the conversation waits for an approval.")
-        pending = await self.conversations.confirmations.pending(session_id)
+        pending = await self.space.confirmations.pending(session_id)
         open_ids = {asked.confirmation_id for asked in pending}
         for answer in sorted(self.approvals, key=lambda each: each.confirmation_id in open_ids):
             await self._give(answer)
@@ -66,7 +66,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _give(self, answer: ApprovalAnswer) -> None:
         try:
-            await self.conversations.confirmations.decide(
+            await self.space.confirmations.decide(
                 answer.session_id, answer.confirmation_id, approved=answer.approve
             )
         except ConfirmationAlreadyDecided:

@@ -280,7 +280,7 @@ def _conversations() -> Conversations:
 def _kept() -> StoredResponses:
     services = get_services()
     return StoredResponses(
-        conversations=services.conversations,
+        find_space=services.space_with,
         forget_session=services.sessions.delete,
     )
 

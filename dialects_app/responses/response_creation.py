@@ -23,8 +23,7 @@ from dialects_app.responses.answers import Answers, resumed_calls
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued, find_continued, needs_no_session
-from dialects_app.responses.conversations import NO_MODEL
-from dialects_app.responses.conversations import Conversations as ConversationItems
+from dialects_app.responses.conversations import NO_MODEL, Conversations
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import ParsedInput, parse_input
 from dialects_app.responses.projector import ResponseProjector
@@ -191,7 +190,7 @@ class ResponseMaker:
         if answers is not None:
             record = msgspec.structs.replace(record, resumed=await answers.give())
         is_kept = not request.ephemeral or request.keep
-        store = ResponseStore(self._chat.conversations_of(request).records)
+        store = ResponseStore(self._chat.space_for(request).records)
         opened = await self._chat.open(
             request,
             key,
@@ -215,7 +214,7 @@ class ResponseMaker:
         self, body: ResponseIn, asked: ParsedResponse, turn: OpenTurn
     ) -> StartedResponse:
         """Return a response that the same request started before, with the same key."""
-        store = ResponseStore((await self._chat.conversations(turn.session_id)).records)
+        store = ResponseStore((await self._chat.space_with(turn.session_id)).records)
         kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
         model = body.model or self._default_model
         notes = notes_on_choice(asked.turn.tool_choice, model, self._models) if model else ()
@@ -245,14 +244,14 @@ class ResponseMaker:
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks if a session must be read."""
-        saved = self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
+        saved = self._chat.space_for(ChatRequest(turn=TurnRequest()))
         continued = find_continued(body, self._sessions, ResponseStore(saved.records))
         if body.input is None:
             if continued is None:
                 refuse("input", "Missing required parameter: 'input'.")
             return continued, ParsedInput(messages=(), approvals=(), new_from=0)
         history = continued.session.messages[: continued.length] if continued else ()
-        find = ConversationItems(self._sessions).finder(body.input)
+        find = Conversations(self._sessions).finder(body.input)
         return continued, parse_input(body.input, history=history, find=find)
 
     async def _answers(self, parsed: ParsedInput, continued: Continued | None) -> Answers:
@@ -267,15 +266,15 @@ class ResponseMaker:
             not isinstance(message, ToolMessage) for message in parsed.messages
         ):
             refuse("input", "Approvals come alone: say more when the calls have run.")
-        conversations = await self._chat.conversations(session_id)
+        space = await self._chat.space_with(session_id)
         try:
-            session = await asyncio.to_thread(conversations.repository.load, session_id)
+            session = await asyncio.to_thread(space.repository.load, session_id)
         except SessionNotFound as missing:
             raise ItemNotFound(
                 item_id("mcpr", session_id, first.confirmation_id), field=first.path
             ) from missing
         return Answers(
-            conversations=conversations,
+            space=space,
             approvals=parsed.approvals,
             continued=Continued(
                 session=session,
@@ -345,7 +344,7 @@ class ResponseMaker:
             copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
             copy = change_settings(copy, settings, now=now)
             return ChatRequest(turn=turn, new=copy, ephemeral=wants_ephemeral, keep=keep)
-        is_ephemeral = answers is not None and answers.conversations is self._chat.conversations_of(
+        is_ephemeral = answers is not None and answers.space is self._chat.space_for(
             ChatRequest(turn=turn, ephemeral=True)
         )
         return ChatRequest(

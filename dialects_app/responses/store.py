@@ -17,7 +17,7 @@ class ResponseStore:
     If a record is lost or unreadable, the response is returned without these facts.
 
     Args:
-        records: The records by turn id: ``Conversations.records``.
+        records: The records by turn id: ``SessionSpace.records``.
     """
 
     def __init__(self, records: Records) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import NoActiveTurn
-from chat.service import Conversations
+from chat.service import SessionSpace
 from chat.stream.numbered_event import Listener, NumberedEvent
 from dialects_app.openai.ids import ResponseId, read_response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
@@ -30,7 +30,7 @@ from dialects_app.responses.store import ResponseStore
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.session import Session
 
-FindConversations = Callable[[str], Awaitable[Conversations]]
+FindSpace = Callable[[str], Awaitable[SessionSpace]]
 """Returns what reaches the turns of a session, saved or not."""
 
 
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
     name: str
     id: ResponseId
-    conversations: Conversations
+    space: SessionSpace
     store: ResponseStore
     record: ResponseRecord | None
 
@@ -63,17 +63,17 @@ class StoredResponses:
     """Finds responses by id, of all processes, running or not.
 
     Args:
-        conversations: Provides the sessions.
+        find_space: Returns the space with a session.
         forget_session: Deletes a saved session.
     """
 
     def __init__(
         self,
         *,
-        conversations: FindConversations,
+        find_space: FindSpace,
         forget_session: "ForgetSession",
     ) -> None:
-        self._conversations = conversations
+        self._find_space = find_space
         self._forget_session = forget_session
 
     async def get(self, name: str) -> Resource:
@@ -104,7 +104,7 @@ class StoredResponses:
         """
         place = await self._find(name)
         try:
-            listener = await place.conversations.turns.listen(*place.id)
+            listener = await place.space.turns.listen(*place.id)
         except SessionNotFound as missing:
             raise ResponseNotFound(name) from missing
         if listener is None:
@@ -121,7 +121,7 @@ class StoredResponses:
         """
         place = await self._find(name)
         try:
-            await place.conversations.turns.cancel(*place.id)
+            await place.space.turns.cancel(*place.id)
         except NoActiveTurn:
             pass
         except SessionNotFound as missing:
@@ -138,7 +138,7 @@ class StoredResponses:
         place = await self._find(name)
         session_id, turn_id = place.id
         await self.input_items(name)  # it exists
-        active = await place.conversations.turns.active(session_id)
+        active = await place.space.turns.active(session_id)
         if active is not None and active.turn_id == turn_id:
             raise SessionBusy(session_id, turn_id)
         await asyncio.to_thread(self._forget, place)
@@ -159,21 +159,21 @@ class StoredResponses:
         named = read_response_id(name)
         if named is None:
             raise ResponseNotFound(name)
-        conversations = await self._conversations(named.session_id)
-        store = ResponseStore(conversations.records)
+        space = await self._find_space(named.session_id)
+        store = ResponseStore(space.records)
         if await asyncio.to_thread(store.is_deleted, *named):
             raise ResponseNotFound(name)
         record = await asyncio.to_thread(store.known_record, *named)
-        return _Place(name, named, conversations, store, record)
+        return _Place(name, named, space, store, record)
 
     async def _events(self, place: _Place) -> Sequence[NumberedEvent] | None:
         """Return the events of a response so far; None if they were deleted or never existed."""
-        conversations = place.conversations
+        space = place.space
         try:
-            events = await conversations.remote.events(*place.id)
+            events = await space.remote.events(*place.id)
             if events:
                 return events
-            active = await conversations.turns.active(place.id.session_id)
+            active = await space.turns.active(place.id.session_id)
         except SessionNotFound as missing:
             raise ResponseNotFound(place.name) from missing
         is_starting = active is not None and active.turn_id == place.id.turn_id
@@ -183,7 +183,7 @@ class StoredResponses:
         """Return the messages of a response's turn in its session, if any."""
         session_id, turn_id = place.id
         try:
-            session = await asyncio.to_thread(place.conversations.repository.load, session_id)
+            session = await asyncio.to_thread(place.space.repository.load, session_id)
         except SessionNotFound as missing:
             raise ResponseNotFound(place.name) from missing
         turn = find_turn(session, turn_id)
@@ -195,7 +195,7 @@ class StoredResponses:
 
     async def _questions(self, place: _Place) -> Mapping[str, str]:
         try:
-            pending = await place.conversations.confirmations.pending(place.id.session_id)
+            pending = await place.space.confirmations.pending(place.id.session_id)
         except MochiError:  # deleted meanwhile; what is left can be shown
             return {}
         return questions_of(pending)

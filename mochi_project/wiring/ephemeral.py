@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from agents_app.sessions import forget_agents_of
 from chat.approvals.store import ConfirmationStore
 from chat.remote.ephemeral import EphemeralSessions
-from chat.service import Conversations
+from chat.service import SessionSpace
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import (
@@ -22,7 +22,7 @@ from sessions_app.session import Session
 class EphemeralServices:
     """The services of ephemeral conversations."""
 
-    conversations: Conversations
+    space: SessionSpace
     storage: ConversationStorage
     sessions: EphemeralSessions
     questions: ConfirmationStore
@@ -62,7 +62,5 @@ def build_ephemeral(
         questions=questions,
         forget_more=forget_more,
     )
-    conversations = builder.build(storage, questions, forget=sessions.forget)
-    return EphemeralServices(
-        conversations=conversations, storage=storage, sessions=sessions, questions=questions
-    )
+    space = builder.build(storage, questions, forget=sessions.forget)
+    return EphemeralServices(space=space, storage=storage, sessions=sessions, questions=questions)

@@ -23,7 +23,7 @@ from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
-from chat.service import ChatService, Conversations
+from chat.service import ChatService, SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
@@ -171,9 +171,9 @@ class Services:
         cluster = self.stores.cluster
         return build_session_sweep(self.settings, self.sessions, self.agent_chats, cluster)
 
-    async def conversations(self, session_id: str) -> Conversations:
-        """Return the conversations that include this session, saved or ephemeral ones."""
-        return await self.chat.conversations(session_id)
+    async def space_with(self, session_id: str) -> SessionSpace:
+        """Return the space with this session, saved or ephemeral; unknown ones count as saved."""
+        return await self.chat.space_with(session_id)
 
     @property
     def active_turns(self) -> int:
@@ -237,7 +237,7 @@ def build_services(settings: MochiSettings) -> Services:
         models=models,
         preparer=preparer,
         turns=saved.turns,
-        chat=_build_chat(settings, saved, ephemeral.conversations, cluster),
+        chat=_build_chat(settings, saved, ephemeral.space, cluster),
         confirmations=saved.confirmations,
         activity=build_activity(settings, changes, storage, questions),
         housekeeper=_build_housekeeper(
@@ -271,8 +271,8 @@ async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | N
 
 def _build_chat(
     settings: MochiSettings,
-    saved: Conversations,
-    ephemeral: Conversations,
+    saved: SessionSpace,
+    ephemeral: SessionSpace,
     cluster: Cluster | None,
 ) -> ChatService:
     return ChatService(

@@ -7,7 +7,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.journal_follower import LIVENESS_SECONDS
 from chat.remote.remote_turns import RemoteTurns
-from chat.service import Conversations
+from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
 from mochi_project.configuration.config import MochiSettings
@@ -49,8 +49,8 @@ class TurnBuilder:
         *,
         on_answer: Callable[[str], None] | None = None,
         forget: Callable[[str], None] | None = None,
-    ) -> Conversations:
-        """Build the conversations of a storage.
+    ) -> SessionSpace:
+        """Build the space of a storage.
 
         Args:
             storage: The storage.
@@ -80,7 +80,7 @@ class TurnBuilder:
             signals=self._support.signals,
             notice=registry.notice_decision,
         )
-        return Conversations(
+        return SessionSpace(
             repository=storage.repository,
             turns=registry,
             remote=remote,

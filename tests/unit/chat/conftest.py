@@ -18,7 +18,7 @@ from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
-from chat.service import Conversations
+from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
@@ -225,7 +225,7 @@ class House:
             signals=self.signals,
             notice=self.turns.notice_decision,
         )
-        self.conversations = Conversations(
+        self.space = SessionSpace(
             repository=self.repository,
             turns=self.turns,
             remote=self.remote,

@@ -18,8 +18,8 @@ from tests.unit.chat.disk import FailingDisk
 @pytest.fixture
 def service(house, data_dir):
     return ChatService(
-        saved=house.conversations,
-        ephemeral=house.conversations,
+        saved=house.space,
+        ephemeral=house.space,
         keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
 

@@ -31,9 +31,7 @@ class Machine(Node):
 
     def __init__(self, data_dir, name, *, keys, **how):
         super().__init__(data_dir, name, **how)
-        self.service = ChatService(
-            saved=self.conversations, ephemeral=self.conversations, keys=keys
-        )
+        self.service = ChatService(saved=self.space, ephemeral=self.space, keys=keys)
 
     async def ask(self, session_id):
         """Send the request; return what it heard, or the error that it was refused with."""

@@ -17,7 +17,7 @@ HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 @pytest.fixture
 def service(house, data_dir):
     keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
-    return ChatService(saved=house.conversations, ephemeral=house.conversations, keys=keys)
+    return ChatService(saved=house.space, ephemeral=house.space, keys=keys)
 
 
 def garbage_of(package: str) -> list[str]:

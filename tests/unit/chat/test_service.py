@@ -21,8 +21,8 @@ HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 def make_service(house, data_dir):
     def make(**how):
         return ChatService(
-            saved=house.conversations,
-            ephemeral=house.conversations,
+            saved=house.space,
+            ephemeral=house.space,
             keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
             **how,
         )

@@ -37,8 +37,8 @@ class TwoHouses:
         self.ephemeral = House(self.directory, toolset, places=places, ephemeral=True)
         self.model = self.ephemeral.model
         self.chat = ChatService(
-            saved=self.saved.conversations,
-            ephemeral=self.ephemeral.conversations,
+            saved=self.saved.space,
+            ephemeral=self.ephemeral.space,
             keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
         )
 
@@ -128,7 +128,7 @@ async def test_a_cancelled_turn_goes_too(houses):
     houses.model.say([TextDelta("Half")], WAIT)
     turn = await houses.chat.open(HELLO)
     await houses.model.asked.wait()
-    here = await houses.chat.conversations(turn.session_id)
+    here = await houses.chat.space_with(turn.session_id)
     report = await here.turns.cancel(turn.session_id)
     assert report.partial_content == "Half"
     assert names(await heard(turn))[-2:] == ["cancelled", "done"]
@@ -193,7 +193,7 @@ async def test_a_turn_that_waits_for_an_approval_stays_and_can_be_resumed(make):
     houses = make(Calculator())
     turn, confirmation_id = await suspended(houses)
     await houses.tidy()  # its journal goes, and it stays
-    here = await houses.chat.conversations(turn.session_id)
+    here = await houses.chat.space_with(turn.session_id)
     assert [each.confirmation_id for each in await here.confirmations.pending(turn.session_id)] == [
         confirmation_id
     ]
@@ -211,7 +211,7 @@ async def test_a_turn_that_waits_for_an_approval_stays_and_can_be_resumed(make):
 async def test_a_turn_that_nobody_approves_is_swept(make):
     houses = make(Calculator())
     turn, confirmation_id = await suspended(houses)
-    here = await houses.chat.conversations(turn.session_id)
+    here = await houses.chat.space_with(turn.session_id)
     await here.confirmations.decide(turn.session_id, confirmation_id, approved=False)
     await houses.tidy(age=3600)
     assert await houses.is_known(turn.session_id)
@@ -223,7 +223,7 @@ async def test_a_kept_turn_can_be_heard_and_read_until_its_journal_is_swept(hous
     houses.model.say_text("Hi")
     turn = await houses.chat.open(msgspec.structs.replace(HELLO, keep=True))
     events = await heard(turn)
-    here = await houses.chat.conversations(turn.session_id)
+    here = await houses.chat.space_with(turn.session_id)
     again = await here.turns.attach(turn.session_id, None)
     assert names(await read_all(again)) == names(events)
     await houses.tidy(age=3600)
@@ -250,7 +250,7 @@ async def test_a_key_of_a_turn_that_is_not_saved_is_swept_with_it(houses, data_d
     await heard(turn)
     keys = data_dir / ".mochi" / "keys"
     recovery = type(houses.saved.recovery)(
-        repository=houses.saved.conversations.repository,
+        repository=houses.saved.space.repository,
         journal=houses.saved.journal,
         keys=FileIdempotencyKeys(keys),
         other_turns=houses.ephemeral.journal.all_turns,
@@ -307,8 +307,8 @@ async def test_another_process_that_cancels_a_turn_reads_how_it_ended(houses, da
     turn = await houses.chat.open(HELLO)
     await houses.model.asked.wait()
     other = TwoHouses(data_dir)
-    there = await other.chat.conversations(turn.session_id)
-    assert there is other.ephemeral.conversations
+    there = await other.chat.space_with(turn.session_id)
+    assert there is other.ephemeral.space
     report = await there.turns.cancel(turn.session_id)
     assert report.partial_content == "Half"
     await heard(turn)
@@ -355,6 +355,6 @@ async def test_a_session_that_can_not_be_read_is_swept(houses):
 
 
 async def test_a_session_that_is_in_neither_place_counts_as_saved(houses):
-    assert await houses.chat.conversations("a1b2c3d4e5") is houses.saved.conversations
+    assert await houses.chat.space_with("a1b2c3d4e5") is houses.saved.space
     session_id = await houses.saved.new_session()
-    assert await houses.chat.conversations(session_id) is houses.saved.conversations
+    assert await houses.chat.space_with(session_id) is houses.saved.space

@@ -31,10 +31,10 @@ class Turns:
     def __init__(self, sessions, confirmations):
         self.asked = []
         self.taken = 0
-        self._conversations = SimpleNamespace(turns=self, confirmations=confirmations)
+        self._space = SimpleNamespace(turns=self, confirmations=confirmations)
 
-    def conversations_of(self, request):
-        return self._conversations
+    def space_for(self, request):
+        return self._space
 
     async def active(self, session_id):
         return None

@@ -26,13 +26,13 @@ def chats(folder: Path, error: MochiError) -> UIChats:
     async def listen(*_: str) -> None:
         raise error
 
-    async def conversations(_: str) -> Any:
+    async def space_with(_: str) -> Any:
         return SimpleNamespace(
             turns=SimpleNamespace(active=active, listen=listen),
             confirmations=SimpleNamespace(answered=answered),
         )
 
-    chat: Any = SimpleNamespace(conversations=conversations)
+    chat: Any = SimpleNamespace(space_with=space_with)
     files: Any = None
     return UIChats(
         chat=chat,

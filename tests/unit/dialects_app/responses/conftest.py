@@ -47,7 +47,7 @@ async def house(data_dir):
 
 @pytest.fixture
 def store(house):
-    return ResponseStore(house.conversations.records)
+    return ResponseStore(house.space.records)
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def kept(house):
 
 
 def kept_in(house):
-    async def conversations(_):
-        return house.conversations
+    async def space_with(_):
+        return house.space
 
-    return StoredResponses(conversations=conversations, forget_session=house.sessions.delete)
+    return StoredResponses(find_space=space_with, forget_session=house.sessions.delete)
 
 
 async def run(house, session_id=None, request=HELLO, **session):

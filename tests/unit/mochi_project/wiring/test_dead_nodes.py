@@ -67,7 +67,7 @@ async def test_a_dead_nodes_turn_is_ended_and_another_node_serves_all_of_it(
     asked = ChatRequest(turn=SILENT, model="qwen3:14b", ephemeral=ephemeral, keep=True)
     turn = await dead.chat.open(asked)
     seen = await read_some(turn)
-    here = await other.conversations(turn.session_id)
+    here = await other.space_with(turn.session_id)
     active = await here.turns.active(turn.session_id)
     assert active is not None
     assert active.turn_id == turn.turn_id

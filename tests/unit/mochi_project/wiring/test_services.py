@@ -60,7 +60,7 @@ def _make_old_files(paths: list[Path]) -> None:
 async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Path) -> None:
     services = build_services(load_settings(data_dir=tmp_path))
     session_id = services.sessions.create(model="m").session_id
-    records, turn_id = (await services.conversations(session_id)).records, "0199f3a2b4c51f2e3d4c"
+    records, turn_id = (await services.space_with(session_id)).records, "0199f3a2b4c51f2e3d4c"
     records.put(session_id, turn_id, "request", b"{}")
     services.sessions.delete(session_id)
     assert records.kinds(session_id) == {}
@@ -120,7 +120,7 @@ async def test_a_turn_without_a_saved_session_is_in_no_list_and_leaves_nothing(
     try:
         turn = await services.chat.open(asked)
         await turn.finished()
-        here = await services.conversations(turn.session_id)
+        here = await services.space_with(turn.session_id)
         session = await asyncio.to_thread(here.repository.load, turn.session_id)
         assert [message.role for message in session.messages] == ["user", "assistant"]
         assert not await asyncio.to_thread(lambda: services.sessions.list().sessions)
