@@ -76,7 +76,7 @@ class TurnRegistry:
         recovery: TurnRecovery,
         signals: Signals,
         remote: RemoteTurns,
-        confirmations: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,
         places: TurnPlaces | None = None,
         forget: Callable[[str], None] | None = None,
@@ -90,13 +90,13 @@ class TurnRegistry:
         self._places = places or TurnPlaces(limits.active, limits.per_client)
         self._removal = Removal(forget, in_thread) if forget is not None else None
         self._remote = remote
-        self._confirmations = confirmations
+        self._confirmation_store = confirmation_store
         self._inbox = SignalInbox(signals, self._obey)
         self._claimer = TurnClaimer(
             repository=repository,
             journal=journal,
             recovery=recovery,
-            confirmations=confirmations,
+            confirmation_store=confirmation_store,
             expect=self._inbox.expect,
             forget=self._inbox.forget,
             wants_summaries=on_answer is not None,
@@ -340,7 +340,7 @@ class TurnRegistry:
                 observer=self._observer,
             ),
             approver=Approver(
-                self._confirmations,
+                self._confirmation_store,
                 session_id=session_id,
                 turn_id=job.turn_id,
                 available_tools=job.available_tools,

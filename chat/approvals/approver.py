@@ -76,7 +76,7 @@ class Approver:
     The calls of a round are decided together, before any of them runs (docs/decisions/0013).
 
     Args:
-        store: Where questions and answers are kept.
+        confirmation_store: Where questions and answers are kept.
         session_id: The session that is asked on behalf of.
         turn_id: The turn that waits.
         available_tools: The tools that the model may call, and the policy of asking.
@@ -86,7 +86,7 @@ class Approver:
 
     def __init__(
         self,
-        store: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         *,
         session_id: str,
         turn_id: str,
@@ -94,7 +94,7 @@ class Approver:
         mode: ApprovalMode,
         keep_digests: KeepDigests | None = None,
     ) -> None:
-        self._store = store
+        self._confirmation_store = confirmation_store
         self._session_id = session_id
         self._turn_id = turn_id
         self._available = available_tools
@@ -139,7 +139,7 @@ class Approver:
         The same policies hold, and the same person is asked.
         """
         agent = Approver(
-            self._store,
+            self._confirmation_store,
             session_id=self._session_id,
             turn_id=self._turn_id,
             available_tools=AvailableTools(
@@ -213,11 +213,11 @@ class Approver:
     def _withdraw(self) -> None:
         ids = [
             question.confirmation_id
-            for question in self._store.pending(self._session_id)
+            for question in self._confirmation_store.pending(self._session_id)
             if question.turn_id == self._turn_id
         ]
         if ids:
-            self._store.withdraw(self._session_id, ids)
+            self._confirmation_store.withdraw(self._session_id, ids)
 
     def _ask_all(
         self, asked: Sequence[NumberedCall], message_id: str
@@ -228,13 +228,15 @@ class Approver:
         for item in asked:
             tool = self._available.find(item.call.name)
             digest = None if tool is None else tool.digest
-            given = self._store.find_decided(self._session_id, message_id, item.call, digest)
+            given = self._confirmation_store.find_decided(
+                self._session_id, message_id, item.call, digest
+            )
             if given is not None:
                 decisions[item.index] = given
             if given is not None or self._mode == "deny":
                 continue
             questions.append(
-                self._store.ask(
+                self._confirmation_store.ask(
                     session_id=self._session_id,
                     message_id=message_id,
                     call=item.call,
@@ -251,7 +253,7 @@ class Approver:
     async def _answers(self) -> dict[int, ApprovalDecision]:
         """Wait until every question is answered, or the time is over, which answers them: no."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._store.timeout_seconds
+        deadline = loop.time() + self._confirmation_store.timeout_seconds
         answers: dict[int, ApprovalDecision] = {}
         while self._waiting:
             self._news.clear()
@@ -287,12 +289,14 @@ class Approver:
     ) -> dict[int, ApprovalDecision]:
         answers = {}
         for question in questions:
-            look = self._store.expire if expire else self._store.decision_of
+            look = (
+                self._confirmation_store.expire if expire else self._confirmation_store.decision_of
+            )
             answer = look(question)
             if answer is not None:
                 answers[question.call_index] = answer
             else:
-                self._store.restore(question)
+                self._confirmation_store.restore(question)
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
@@ -300,7 +304,7 @@ class Approver:
         return {
             index: decision
             if not decision.approved
-            or self._store.consume(self._session_id, decision.confirmation_id)
+            or self._confirmation_store.consume(self._session_id, decision.confirmation_id)
             else None
             for index, decision in decisions.items()
         }

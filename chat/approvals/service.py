@@ -16,7 +16,7 @@ class ConfirmationService:
     """Lists what waits for an approval, and decides it.
 
     Args:
-        store: Where questions and answers are kept.
+        confirmation_store: Where questions and answers are kept.
         repository: The sessions.
         signals: Notify turns of other processes.
         notice: Notifies a turn of this process, by its id; False when it does not run here.
@@ -25,12 +25,12 @@ class ConfirmationService:
     def __init__(
         self,
         *,
-        store: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         repository: SessionRepository,
         signals: Signals,
         notice: Callable[[str], bool],
     ) -> None:
-        self._store = store
+        self._confirmation_store = confirmation_store
         self._repository = repository
         self._signals = signals
         self._notice = notice
@@ -45,7 +45,7 @@ class ConfirmationService:
 
     async def answered(self, session_id: str) -> Sequence[Confirmation]:
         """Return the session's questions that have an answer, as long as they are kept."""
-        return await asyncio.to_thread(self._store.answered, session_id)
+        return await asyncio.to_thread(self._confirmation_store.answered, session_id)
 
     async def decide(
         self,
@@ -78,11 +78,17 @@ class ConfirmationService:
 
     async def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
         """Return the answer to a question of a session; None when there is none, or no question."""
-        return await asyncio.to_thread(self._store.decision, session_id, confirmation_id)
+        return await asyncio.to_thread(
+            self._confirmation_store.decision, session_id, confirmation_id
+        )
 
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)
-        return [asked for asked in self._store.pending(session_id) if still_asked(session, asked)]
+        return [
+            asked
+            for asked in self._confirmation_store.pending(session_id)
+            if still_asked(session, asked)
+        ]
 
     def _decide(
         self,
@@ -94,13 +100,13 @@ class ConfirmationService:
         session = self._repository.load(session_id)
         gone = [
             asked.confirmation_id
-            for asked in self._store.pending(session_id)
+            for asked in self._confirmation_store.pending(session_id)
             if not still_asked(session, asked)
         ]
         if confirmation_id in gone:
-            self._store.withdraw(session_id, gone)
+            self._confirmation_store.withdraw(session_id, gone)
             raise ConfirmationNotFound(confirmation_id)
-        return self._store.decide(
+        return self._confirmation_store.decide(
             session_id, confirmation_id, approved=approved, arguments=arguments
         )
 

@@ -30,12 +30,12 @@ class WaitingSessions:
     Safe to use from several threads.
 
     Args:
-        store: The questions.
+        confirmation_store: The questions.
         sessions: The sessions: a message that asked may have been edited away since.
     """
 
-    def __init__(self, store: ConfirmationStore, sessions: SessionReader) -> None:
-        self._store = store
+    def __init__(self, confirmation_store: ConfirmationStore, sessions: SessionReader) -> None:
+        self._confirmation_store = confirmation_store
         self._sessions = sessions
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
@@ -43,14 +43,16 @@ class WaitingSessions:
 
     def all(self) -> Mapping[str, Questions]:
         """Return the questions that can be answered now, by their sessions."""
-        stamps, now = self._store.stamps(), self._store.now()
+        stamps, now = self._confirmation_store.stamps(), self._confirmation_store.now()
         before, current = self._known, dict[str, _Known]()
         found: dict[str, Questions] = {}
         for session_id, stamp in stamps.items():
             known = before.get(session_id)
             if known is None or known.stamp != stamp:
-                asked = self._store.pending(session_id)
-                known = _Known(stamp, asked, [self._store.period(each) for each in asked])
+                asked = self._confirmation_store.pending(session_id)
+                known = _Known(
+                    stamp, asked, [self._confirmation_store.period(each) for each in asked]
+                )
             current[session_id] = known
             for begins, ends in known.periods:
                 if begins <= now < ends:
@@ -64,7 +66,7 @@ class WaitingSessions:
 
     def of(self, session_id: str) -> Questions:
         """Return the questions of one session that can be answered now."""
-        return self._store.pending(session_id)
+        return self._confirmation_store.pending(session_id)
 
     def asks(self, metadata: SessionMetadata, asked: Questions) -> bool:
         """Return whether a session still has what asked these questions.

@@ -26,7 +26,7 @@ class EphemeralSessions:
     Args:
         repository: The sessions.
         journal: The journals of their turns.
-        questions: The questions of their turns, and theirs alone.
+        confirmation_store: The questions of their turns, and theirs alone.
         forget_more: Removes what else belongs to a session.
     """
 
@@ -35,12 +35,12 @@ class EphemeralSessions:
         *,
         repository: SessionRepository,
         journal: TurnJournal,
-        questions: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         forget_more: Callable[[Session], None] = _nothing,
     ) -> None:
         self._repository = repository
         self._journal = journal
-        self._questions = questions
+        self._confirmation_store = confirmation_store
         self._forget_more = forget_more
 
     def forget(self, session_id: str) -> None:
@@ -55,7 +55,7 @@ class EphemeralSessions:
         except SessionNotFound:
             pass
         self._journal.discard_session(session_id)
-        self._questions.discard_session(session_id)
+        self._confirmation_store.discard_session(session_id)
         if session is not None:
             self._forget_more(session)
 
@@ -85,7 +85,7 @@ class EphemeralSessions:
         """Return whether nothing can come of the session any more."""
         if self._journal.turns(session_id) or self._repository.claim_of(session_id) is not None:
             return False
-        return not self._questions.pending(session_id)
+        return not self._confirmation_store.pending(session_id)
 
     def _without_session(self) -> list[str]:
         """Return sessions that are gone and left a journal without an end, which waits for them."""

@@ -79,7 +79,7 @@ class TurnClaimer:
         repository: The sessions.
         journal: Where turns are journalled.
         recovery: Seals what dead turns left.
-        confirmations: The questions of earlier turns, which a new turn takes back.
+        confirmation_store: The questions of earlier turns, which a new turn takes back.
         expect: Called with a turn's id before others can see the turn; maybe in a thread.
         forget: Called with it if that turn does not begin.
         wants_summaries: Whether a final answer makes a summary due.
@@ -93,7 +93,7 @@ class TurnClaimer:
         repository: SessionRepository,
         journal: TurnJournal,
         recovery: TurnRecovery,
-        confirmations: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         expect: Callable[[str], None] = _ignore,
         forget: Callable[[str], None] = _ignore,
         wants_summaries: bool = False,
@@ -103,7 +103,7 @@ class TurnClaimer:
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
-        self._confirmations = confirmations
+        self._confirmation_store = confirmation_store
         self._expect = expect
         self._forget = forget
         self._wants_summaries = wants_summaries
@@ -310,12 +310,12 @@ class TurnClaimer:
         for an agent may come to the same call again on behalf of another one.
         """
         if not continuation.open_calls:
-            self._confirmations.withdraw_all(session_id)
+            self._confirmation_store.withdraw_all(session_id)
             return
         stale = [
             asked.confirmation_id
-            for asked in self._confirmations.pending(session_id)
+            for asked in self._confirmation_store.pending(session_id)
             if asked.agent_name is None and asked.message_id != continuation.asking_id
         ]
         if stale:
-            self._confirmations.withdraw(session_id, stale)
+            self._confirmation_store.withdraw(session_id, stale)

@@ -13,10 +13,10 @@ def build_activity(
     settings: MochiSettings,
     changes: ChangeLog,
     storage: ConversationStorage,
-    questions: ConfirmationStore,
+    confirmation_store: ConfirmationStore,
 ) -> ActivityFeed:
     """Build the services that report changes in a storage; opens nothing."""
-    waiting = WaitingSessions(questions, storage.repository)
+    waiting = WaitingSessions(confirmation_store, storage.repository)
     return ActivityFeed(
         changes,
         StateReader(storage.repository, waiting),

@@ -71,10 +71,10 @@ def build_agent_folders(
 def build_agents(
     settings: MochiSettings,
     folders: AgentFolders,
-    *,
     tools: ToolServices,
     preparer: TurnPreparer,
-    confirmations: ConfirmationStore,
+    confirmation_store: ConfirmationStore,
+    *,
     support: TurnSupport,
 ) -> AgentServices:
     """Build the services that run agents."""
@@ -86,7 +86,7 @@ def build_agents(
             repository=storage.repository,
             journal=storage.journal,
             recovery=storage.recovery,
-            confirmations=confirmations,
+            confirmation_store=confirmation_store,
             in_thread=support.threads.run,
         ),
         preparer=preparer,

@@ -10,8 +10,8 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
+    build_confirmation_store,
     build_ephemeral_storage,
-    build_questions,
 )
 from mochi_project.wiring.turns import TurnBuilder
 from sessions_app.service import SessionManager
@@ -25,13 +25,13 @@ class EphemeralServices:
     space: SessionSpace
     storage: ConversationStorage
     sessions: EphemeralSessions
-    questions: ConfirmationStore
+    confirmation_store: ConfirmationStore
 
     def sweep(self, older_than_seconds: float) -> None:
         """Remove ended conversations, and those of dead processes."""
         self.storage.recovery.sweep(older_than_seconds)
         self.sessions.sweep()
-        self.questions.sweep(older_than_seconds)
+        self.confirmation_store.sweep(older_than_seconds)
         self.storage.sweep_records(older_than_seconds)
 
 
@@ -50,7 +50,7 @@ def build_ephemeral(
         cluster: The connections shared with other machines, if any.
     """
     storage = build_ephemeral_storage(settings, cluster)
-    questions = build_questions(settings, cluster, ephemeral=True)
+    confirmation_store = build_confirmation_store(settings, cluster, ephemeral=True)
 
     def forget_more(session: Session) -> None:
         forget_agents_of(session, agent_chats)
@@ -59,8 +59,10 @@ def build_ephemeral(
     sessions = EphemeralSessions(
         repository=storage.repository,
         journal=storage.journal,
-        questions=questions,
+        confirmation_store=confirmation_store,
         forget_more=forget_more,
     )
-    space = builder.build(storage, questions, forget=sessions.forget)
-    return EphemeralServices(space=space, storage=storage, sessions=sessions, questions=questions)
+    space = builder.build(storage, confirmation_store, forget=sessions.forget)
+    return EphemeralServices(
+        space=space, storage=storage, sessions=sessions, confirmation_store=confirmation_store
+    )

@@ -53,8 +53,8 @@ from mochi_project.wiring.retention import build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
 from mochi_project.wiring.storage import (
     ConversationStorage,
+    build_confirmation_store,
     build_keys,
-    build_questions,
     build_storage,
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
@@ -219,19 +219,19 @@ def build_services(settings: MochiSettings) -> Services:
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, observers, folders.models, cluster)
     storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
-    questions = build_questions(settings, cluster, changes)
-    summaries = build_summaries(settings, models, storage, questions, observers, cluster=cluster)
-    preparer = _build_preparer(settings, models, tools.catalogue, attachments)
-    agents = build_agents(
-        settings, folders, tools=tools, preparer=preparer, confirmations=questions, support=support
+    confirmation_store = build_confirmation_store(settings, cluster, changes)
+    summaries = build_summaries(
+        settings, models, storage, confirmation_store, observers, cluster=cluster
     )
+    preparer = _build_preparer(settings, models, tools.catalogue, attachments)
+    agents = build_agents(settings, folders, tools, preparer, confirmation_store, support=support)
     preparer = replace(preparer, delegate=agents.delegate)
     builder = TurnBuilder(settings, preparer=preparer, support=support)
-    saved = builder.build(storage, questions, on_answer=build_notice(summaries))
+    saved = builder.build(storage, confirmation_store, on_answer=build_notice(summaries))
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
     return Services(
         settings=settings,
-        sessions=_build_sessions(settings, storage, questions, summaries),
+        sessions=_build_sessions(settings, storage, confirmation_store, summaries),
         attachments=attachments,
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
@@ -239,7 +239,7 @@ def build_services(settings: MochiSettings) -> Services:
         turns=saved.turns,
         chat=_build_chat(settings, saved, ephemeral.space, cluster),
         confirmations=saved.confirmations,
-        activity=build_activity(settings, changes, storage, questions),
+        activity=build_activity(settings, changes, storage, confirmation_store),
         housekeeper=_build_housekeeper(
             settings,
             storage=storage,
@@ -247,7 +247,7 @@ def build_services(settings: MochiSettings) -> Services:
             ephemeral=ephemeral,
             signals=support.signals,
             changes=changes,
-            questions=questions,
+            confirmation_store=confirmation_store,
             attachments=attachments,
         ),
         summaries=summaries,
@@ -302,12 +302,12 @@ def _build_preparer(
 def _build_sessions(
     settings: MochiSettings,
     storage: ConversationStorage,
-    questions: ConfirmationStore,
+    confirmation_store: ConfirmationStore,
     summaries: SummaryService,
 ) -> SessionManager:
     def forget(session_id: str) -> None:
         storage.journal.discard_session(session_id)
-        questions.discard_session(session_id)
+        confirmation_store.discard_session(session_id)
         summaries.forget(session_id)
         storage.records.discard(session_id)
 
@@ -327,7 +327,7 @@ def _build_housekeeper(
     ephemeral: EphemeralServices,
     signals: Signals,
     changes: ChangeLog,
-    questions: ConfirmationStore,
+    confirmation_store: ConfirmationStore,
     attachments: AttachmentService,
 ) -> Housekeeper:
     age = settings.turn_retention_seconds
@@ -341,7 +341,7 @@ def _build_housekeeper(
             "sweep turns that are not kept": partial(ephemeral.sweep, age),
             "sweep signals": partial(signals.sweep, age),
             "sweep changes": changes.sweep,
-            "sweep questions": partial(questions.sweep, age),
+            "sweep questions": partial(confirmation_store.sweep, age),
             "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
             "sweep attachments": AttachmentSweep(
                 attachments.store,

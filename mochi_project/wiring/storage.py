@@ -231,7 +231,7 @@ def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
     return RedisSignals(cluster.connection, owners=cluster.owners, hub=cluster.hub)
 
 
-def build_questions(
+def build_confirmation_store(
     settings: MochiSettings,
     cluster: Cluster | None,
     changes: ChangeLog | None = None,
@@ -241,7 +241,7 @@ def build_questions(
     """Build the store of approval requests, reported to the change log; opens nothing."""
     notice = ChangeNotes(changes).asked if changes is not None else not_noticed
     if cluster is not None:
-        return _shared_questions(settings, cluster, EPHEMERAL if ephemeral else "", notice)
+        return _shared_confirmation_store(settings, cluster, EPHEMERAL if ephemeral else "", notice)
     directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
         FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
@@ -250,7 +250,7 @@ def build_questions(
     )
 
 
-def _shared_questions(
+def _shared_confirmation_store(
     settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice
 ) -> ConfirmationStore:
     from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra

@@ -22,7 +22,7 @@ def build_summaries(
     settings: MochiSettings,
     models: ModelCatalogue,
     storage: ConversationStorage,
-    questions: ConfirmationStore,
+    confirmation_store: ConfirmationStore,
     observers: Observers,
     *,
     cluster: Cluster | None,
@@ -36,7 +36,7 @@ def build_summaries(
         observer=observers.model_calls,
         call_headers=observers.call_headers,
     )
-    wanted = WantedModels(storage.repository, models.is_of_ollama, questions.pending)
+    wanted = WantedModels(storage.repository, models.is_of_ollama, confirmation_store.pending)
     return SummaryService(
         repository=storage.repository,
         writer=SummaryWriter(storage.repository, answers, wanted),

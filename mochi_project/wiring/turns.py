@@ -45,7 +45,7 @@ class TurnBuilder:
     def build(
         self,
         storage: ConversationStorage,
-        questions: ConfirmationStore,
+        confirmation_store: ConfirmationStore,
         *,
         on_answer: Callable[[str], None] | None = None,
         forget: Callable[[str], None] | None = None,
@@ -54,7 +54,7 @@ class TurnBuilder:
 
         Args:
             storage: The storage.
-            questions: The approval requests and their answers.
+            confirmation_store: The approval requests and their answers.
             on_answer: Called with the session of every final answer, if not None.
             forget: Removes a session, in a thread, after its turn; None keeps sessions.
         """
@@ -67,7 +67,7 @@ class TurnBuilder:
             remote=remote,
             preparer=self._preparer,
             limits=self._limits,
-            confirmations=questions,
+            confirmation_store=confirmation_store,
             on_answer=on_answer,
             places=self._places,
             forget=forget,
@@ -75,7 +75,7 @@ class TurnBuilder:
             observer=self._support.observer,
         )
         confirmations = ConfirmationService(
-            store=questions,
+            confirmation_store=confirmation_store,
             repository=storage.repository,
             signals=self._support.signals,
             notice=registry.notice_decision,

@@ -34,7 +34,7 @@ async def agent_run(node, *, stopped_by):
     calling = CallingTurn(
         session=await asyncio.to_thread(node.sessions.get, session_id),
         approver=Approver(
-            node.questions,
+            node.confirmation_store,
             session_id=session_id,
             turn_id="0199f3a2b4c50000abcd",
             available_tools=NO_AVAILABLE_TOOLS,
@@ -60,7 +60,7 @@ async def agent_run(node, *, stopped_by):
             repository=node.repository,
             journal=node.journal,
             recovery=node.recovery,
-            confirmations=node.questions,
+            confirmation_store=node.confirmation_store,
         ),
         turn=calling,
         observer=node.seen,

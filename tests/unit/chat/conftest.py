@@ -181,7 +181,7 @@ class House:
             forget=self.ephemeral.forget if ephemeral else None,
             preparer=self.preparer,
             limits=TurnLimits(active=active, seconds=seconds, per_client=per_client),
-            confirmations=self.questions,
+            confirmation_store=self.confirmation_store,
             observer=self.seen,
             on_answer=on_answer,
         )
@@ -201,13 +201,13 @@ class House:
         self.sessions = SessionManager(
             self.sessions_dir, repository=repository, recover=recovery.recover
         )
-        self.questions = ConfirmationStore(
+        self.confirmation_store = ConfirmationStore(
             FileRecords(kept / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
             timeout_seconds=confirmation_seconds,
         )
         self.signals = FileSignals(kept / "signals", WATCHER)
         self.ephemeral = EphemeralSessions(
-            repository=repository, journal=self.journal, questions=self.questions
+            repository=repository, journal=self.journal, confirmation_store=self.confirmation_store
         )
         self.remote = RemoteTurns(
             repository=repository,
@@ -220,7 +220,7 @@ class House:
     def _answer_for_turns(self) -> None:
         """Make the services that stand above the turns."""
         self.confirmations = ConfirmationService(
-            store=self.questions,
+            confirmation_store=self.confirmation_store,
             repository=self.repository,
             signals=self.signals,
             notice=self.turns.notice_decision,

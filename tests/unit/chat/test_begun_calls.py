@@ -92,7 +92,7 @@ async def asked(process, session_id, number=1):
     async with asyncio.timeout(20):
         while len(questions) < number:
             await asyncio.sleep(0.001)
-            questions = await asyncio.to_thread(process.questions.pending, session_id)
+            questions = await asyncio.to_thread(process.confirmation_store.pending, session_id)
     return questions
 
 

@@ -100,9 +100,11 @@ async def test_after_a_power_cut_a_destructive_call_is_not_run_again(
     turn = await house.turns.start(session_id, HELLO)
     while policy == "confirm_destructive":
         await turn.first_subscription.next()
-        if asked := await asyncio.to_thread(house.questions.pending, session_id):
+        if asked := await asyncio.to_thread(house.confirmation_store.pending, session_id):
             decide = asked[0].confirmation_id
-            await asyncio.to_thread(house.questions.decide, session_id, decide, approved=True)
+            await asyncio.to_thread(
+                house.confirmation_store.decide, session_id, decide, approved=True
+            )
             house.turns.notice_decision(turn.turn_id)
             break
     assert (await turn.finished()).state is State.COMPLETED

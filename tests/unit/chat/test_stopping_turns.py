@@ -54,11 +54,11 @@ async def test_a_cancel_beside_an_approval_stops_the_turn(make_house, ticks):
     house.model.say([call()], [Finished()])
     session_id = await house.new_session(tools=["wait"], policy="always_confirm")
     turn = await house.turns.start(session_id, HELLO)
-    while not (asked := await asyncio.to_thread(house.questions.pending, session_id)):
+    while not (asked := await asyncio.to_thread(house.confirmation_store.pending, session_id)):
         await turn.first_subscription.next()
     await asyncio.sleep(0.02)  # it waits for the answer
     await asyncio.to_thread(
-        house.questions.decide, session_id, asked[0].confirmation_id, approved=True
+        house.confirmation_store.decide, session_id, asked[0].confirmation_id, approved=True
     )
     house.turns.notice_decision(turn.turn_id)
     for _ in range(ticks):

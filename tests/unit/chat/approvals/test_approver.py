@@ -298,7 +298,7 @@ async def test_a_cancelled_turn_that_asked_nothing_looks_for_no_questions(house)
     session_id = await house.new_session()
     await house.turns.start(session_id, HELLO)
     await house.model.asked.wait()
-    with patch.object(house.questions, "pending", side_effect=AssertionError):
+    with patch.object(house.confirmation_store, "pending", side_effect=AssertionError):
         report = await house.turns.cancel(session_id)
     assert report.partial_content == "Hi"
 

@@ -41,7 +41,7 @@ async def results(turn):
 async def test_a_question_that_was_lost_is_asked_again_under_its_id(house):
     turn, session_id = await ask(house)
     asked = await question(house, session_id)
-    await asyncio.to_thread(house.questions.discard_session, session_id)
+    await asyncio.to_thread(house.confirmation_store.discard_session, session_id)
     assert await question(house, session_id) == asked
     await house.confirmations.decide(session_id, asked, approved=True)
     assert await results(turn) == ["3"]
@@ -49,7 +49,7 @@ async def test_a_question_that_was_lost_is_asked_again_under_its_id(house):
 
 async def test_a_turn_waits_on_while_answers_can_not_be_looked_for(house, monkeypatch):
     looked, away = threading.Event(), threading.Event()
-    look = house.questions.decision_of
+    look = house.confirmation_store.decision_of
 
     def decision_of(question):
         if away.is_set():
@@ -57,7 +57,7 @@ async def test_a_turn_waits_on_while_answers_can_not_be_looked_for(house, monkey
             raise StorageUnavailable("away")
         return look(question)
 
-    monkeypatch.setattr(house.questions, "decision_of", decision_of)
+    monkeypatch.setattr(house.confirmation_store, "decision_of", decision_of)
     turn, session_id = await ask(house)
     asked = await question(house, session_id)
     away.set()

@@ -147,7 +147,7 @@ async def test_a_turn_that_can_not_begin_leaves_its_session_free(house):
     session_id = await house.new_session()
     await run(house, session_id)
     with (
-        patch.object(house.questions, "withdraw_all", side_effect=OSError("no")),
+        patch.object(house.confirmation_store, "withdraw_all", side_effect=OSError("no")),
         pytest.raises(OSError, match="no"),
     ):
         await house.turns.start(session_id, HELLO)

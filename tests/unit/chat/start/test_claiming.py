@@ -72,7 +72,7 @@ def claimer_of(house, **more):
         "repository": house.sessions.repository,
         "journal": house.journal,
         "recovery": house.recovery,
-        "confirmations": house.questions,
+        "confirmation_store": house.confirmation_store,
     }
     return TurnClaimer(**{**how, **more})
 
@@ -268,7 +268,7 @@ async def test_a_journal_that_may_have_been_opened_is_not_opened_again(house, pr
 def away(house, monkeypatch):
     """Let the questions of earlier turns be out of reach."""
     error = StorageUnavailable("Redis is away.")
-    monkeypatch.setattr(house.questions, "withdraw_all", Mock(side_effect=error))
+    monkeypatch.setattr(house.confirmation_store, "withdraw_all", Mock(side_effect=error))
 
 
 def loaded(house, session_id):
@@ -309,7 +309,7 @@ async def test_what_others_changed_stays_when_a_turn_can_not_begin(house, claim,
         choose(house, session_id, "other")
         raise StorageUnavailable("Redis is away.")
 
-    monkeypatch.setattr(house.questions, "withdraw_all", change_and_fail)
+    monkeypatch.setattr(house.confirmation_store, "withdraw_all", change_and_fail)
 
     with pytest.raises(StorageUnavailable):
         await claim(session_id)

@@ -107,9 +107,11 @@ class House:
         failures = FileDocuments(data_dir / ".mochi" / "summaries", durable=False)
         self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
         records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
-        self.questions = ConfirmationStore(records, timeout_seconds=60)
+        self.confirmation_store = ConfirmationStore(records, timeout_seconds=60)
         self.wanted = WantedModels(
-            self.repository, lambda model: not model.startswith("openai:"), self.questions.pending
+            self.repository,
+            lambda model: not model.startswith("openai:"),
+            self.confirmation_store.pending,
         )
         self.service = self.build()
 

@@ -60,13 +60,15 @@ async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
     call = ToolCall(id="c1", name="delete", arguments={})
     asked = {"session_id": other, "message_id": "m1", "call": call, "call_index": 0}
 
-    house.questions.ask(**asked, turn_id="turn1")  # left by a turn that is over
+    house.confirmation_store.ask(**asked, turn_id="turn1")  # left by a turn that is over
     assert await house.run(session_id) == "gave way to a turn of another session"
-    house.questions.withdraw_all(other)
-    house.questions.ask(**asked, turn_id="turn2", agent_name="coder")  # beside other agents
+    house.confirmation_store.withdraw_all(other)
+    house.confirmation_store.ask(
+        **asked, turn_id="turn2", agent_name="coder"
+    )  # beside other agents
     assert await house.run(session_id) == "gave way to a turn of another session"
-    house.questions.withdraw_all(other)
-    house.questions.ask(**asked, turn_id="turn2")
+    house.confirmation_store.withdraw_all(other)
+    house.confirmation_store.ask(**asked, turn_id="turn2")
     assert await house.run(session_id) == "done"
 
 
@@ -97,7 +99,7 @@ async def test_a_dead_turn_wants_no_model(house):
     claim = house.repository.claim_of(other)
     dead = msgspec.structs.replace(claim, alive=False)
     house.wanted = WantedModels(
-        Claims(house.repository, [dead]), lambda model: True, house.questions.pending
+        Claims(house.repository, [dead]), lambda model: True, house.confirmation_store.pending
     )
     assert await house.run(session_id, house.build()) == "done"
 

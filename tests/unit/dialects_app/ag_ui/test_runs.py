@@ -77,7 +77,7 @@ def store(tmp_path, clock):
 @pytest.fixture
 def turns(sessions, store):
     confirmations = ConfirmationService(
-        store=store,
+        confirmation_store=store,
         repository=sessions.repository,
         signals=None,
         notice=lambda turn_id: True,

@@ -14,9 +14,9 @@ from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.services import build_sealing
 from mochi_project.wiring.storage import (
     build_agent_storage,
+    build_confirmation_store,
     build_ephemeral_storage,
     build_keys,
-    build_questions,
     build_storage,
 )
 from sessions_app.errors import SessionBusy
@@ -57,8 +57,8 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
     for name in ("one", "two"):
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         cluster = build_cluster(settings)
-        stores.append(build_questions(settings, cluster))
-    unsaved = build_questions(settings, cluster, ephemeral=True)
+        stores.append(build_confirmation_store(settings, cluster))
+    unsaved = build_confirmation_store(settings, cluster, ephemeral=True)
     session_id = new_session_id()
     question = stores[0].ask(
         session_id=session_id,
