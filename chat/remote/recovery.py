@@ -10,7 +10,7 @@ import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.retries import SealingSchedule
-from chat.remote.sealing import closing_lines, seal_session, untold_entries
+from chat.remote.sealing import closing_lines, missing_entries, seal_session
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
@@ -144,11 +144,11 @@ class TurnRecovery:
             turn = self._replay(session.session_id, turn_id)  # nothing comes to it any more
             if turn.has_ended:
                 return
-            untold = untold_entries(session, turn, turn_id)
-            if untold:
-                turn = self._replay(session.session_id, turn_id, untold)
+            missing = missing_entries(session, turn, turn_id)
+            if missing:
+                turn = self._replay(session.session_id, turn_id, missing)
             if turn.last_number:
-                writer.append(lines_of(untold) + closing_lines(session, turn, turn_id))
+                writer.append(lines_of(missing) + closing_lines(session, turn, turn_id))
                 return
         self._journal.discard(session.session_id, turn_id)  # nothing of it is to be seen
 
@@ -192,8 +192,8 @@ class TurnRecovery:
                 dead.insert(0, turn_id)
         return dead
 
-    def _replay(self, session_id: str, turn_id: str, untold: Sequence[Entry] = ()) -> ReplayedTurn:
-        return replay(chain(whole_journal(self._journal, session_id, turn_id), untold))
+    def _replay(self, session_id: str, turn_id: str, missing: Sequence[Entry] = ()) -> ReplayedTurn:
+        return replay(chain(whole_journal(self._journal, session_id, turn_id), missing))
 
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone.
@@ -260,11 +260,13 @@ class TurnRecovery:
             try:
                 self.seal(session_id)
             except MochiError as error:  # a typed error says it all
-                self._tell(session_id, f"{error.code}: {error.message}", code=error.code)
+                self._log_failure(session_id, f"{error.code}: {error.message}", code=error.code)
             except Exception as error:  # noqa: BLE001 - what lies on the disk may be anything
-                self._tell(session_id, repr(error), exc_info=True)
+                self._log_failure(session_id, repr(error), exc_info=True)
 
-    def _tell(self, session_id: str, why: str, *, exc_info: bool = False, **facts: str) -> None:
+    def _log_failure(
+        self, session_id: str, why: str, *, exc_info: bool = False, **facts: str
+    ) -> None:
         level = logging.ERROR if self._retries.is_news(session_id, why) else logging.DEBUG
         logger.log(
             level,

@@ -69,7 +69,7 @@ def seal_session(
             turn_id=turn.turn_id or None,
             failed=True,
         )
-        for call_id, name, number in [*interrupted, *_never_told(session, turn)]
+        for call_id, name, number in [*interrupted, *_unreported_client_calls(session, turn)]
     ]
     if turn.text and turn.message_id:
         lost.append(
@@ -110,10 +110,10 @@ def _interrupted(
     ]
 
 
-def _never_told(session: Session, turn: ReplayedTurn) -> list[tuple[str, str, int]]:
-    """Return the calls for its client that the turn did not come to tell: (id, tool, number).
+def _unreported_client_calls(session: Session, turn: ReplayedTurn) -> list[tuple[str, str, int]]:
+    """Return the client's calls for which the turn sent no event yet: (id, tool, number).
 
-    It tells of them once those that the server runs have ended, or wait for an approval.
+    It sends them once the calls that the server runs have ended, or wait for an approval.
     """
     calls = calls_with_results(session.messages, turn.message_id or "")
     server_runs = any(result is None and not call.client_side for call, result in calls)
@@ -150,19 +150,18 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     )
 
 
-def untold_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[Entry]:
-    """Return what the journal of a dead turn lacks of its newest answer, which the session has.
+def missing_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[Entry]:
+    """Return the entries of the newest answer that the session has and the journal lacks.
 
-    It has nothing of it where none of its events was kept (docs/decisions/0106). Of a turn without
-    any event, that nothing of an answer was saved of, nothing is told at all: it may as well not
-    have been, and the request that began it can be sent again.
+    Empty for a turn without events and without a saved answer: its request can be sent again
+    (docs/decisions/0106).
     """
     answers = [
         each
         for each in newest_first(session.messages)
         if isinstance(each, AssistantMessage) and each.turn_id == turn_id
     ]
-    if not answers or (turn.last_number and not _is_told_up_to(answers, turn)):
+    if not answers or (turn.last_number and not _lacks_only_newest(answers, turn)):
         return ()
     newest = answers[0]
     events: list[Event] = []
@@ -179,13 +178,13 @@ def untold_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequen
     else:
         first = sum(len(each.tool_calls) for each in answers[1:])
     began = RoundBegan(message_id=newest.message_id, model=newest.model, first_call_index=first)
-    told = [(0, began.event, ascii_json(began))]
+    missing = [(0, began.event, ascii_json(began))]
     for number, event in enumerate(events, turn.last_number + 1):
-        told.append((number, event.event, encode_event(event)))
-    return [Entry(number, name, msgspec.Raw(data.encode())) for number, name, data in told]
+        missing.append((number, event.event, encode_event(event)))
+    return [Entry(number, name, msgspec.Raw(data.encode())) for number, name, data in missing]
 
 
-def _is_told_up_to(answers: Sequence[AssistantMessage], turn: ReplayedTurn) -> bool:
+def _lacks_only_newest(answers: Sequence[AssistantMessage], turn: ReplayedTurn) -> bool:
     """Return whether the journal has all but the newest of these answers, and nothing of that."""
     if len(answers) < 2 or turn.ending is not None or turn.suspended is not None:
         return False

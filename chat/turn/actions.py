@@ -241,8 +241,8 @@ class TurnActions:
     async def save_interrupted(self) -> None:
         """Save the partial answer of an interrupted turn."""
         answer = self._answer
-        untold = [item.call for item in self._client_calls] if answer is None else []
-        await self.session_writer.append(*self._tools.unanswered(INTERRUPTED_RESULT, *untold))
+        unreported = [item.call for item in self._client_calls] if answer is None else []
+        await self.session_writer.append(*self._tools.unanswered(INTERRUPTED_RESULT, *unreported))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 

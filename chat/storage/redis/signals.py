@@ -25,6 +25,7 @@ RETRY_SECONDS = 0.25
 """The pause before a process without an owner id tries again to get one."""
 
 # Finds the stream and the signal in it. ARGV: key prefix of streams, turn, kind, version.
+# The field `worker` has the owner id; it keeps its first name, which other versions read.
 _FIND = """
 local worker = redis.call('HGET', KEYS[1], 'worker')
 if not worker then return 0 end
@@ -201,8 +202,8 @@ class RedisSignals:
             except StorageError:  # without Redis it has no owner id, and runs no turns either
                 watch.is_stopped.wait(RETRY_SECONDS)
 
-    def _stream(self, worker: str) -> str:
-        return self._connection.root_key("sig", worker)
+    def _stream(self, owner: str) -> str:
+        return self._connection.root_key("sig", owner)
 
     def _call(self, script: Callable[..., Any], turn_id: str, kind: str, *more: int) -> Any:
         with self._connection.translated():

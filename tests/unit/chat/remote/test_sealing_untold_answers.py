@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from chat.remote.replay import replay
-from chat.remote.sealing import closing_lines, untold_entries
+from chat.remote.sealing import closing_lines, missing_entries
 from chat.storage.journal import line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import ContentDelta, ToolContinuationStarted, TurnStarted
@@ -35,10 +35,10 @@ def session_with(*said: Message) -> Session:
     return append_messages(Session(metadata=metadata), asked, *said, now=NOW)
 
 
-def untold(session: Session, *events: Any) -> list[tuple[str, Any]]:
+def missing(session: Session, *events: Any) -> list[tuple[str, Any]]:
     """Return the events that are added to a journal of these."""
     turn = replay(entries_of(lines_of_events(*events)))
-    added = [entry for entry in untold_entries(session, turn, TURN_ID) if entry.n]
+    added = [entry for entry in missing_entries(session, turn, TURN_ID) if entry.n]
     numbers = [entry.n for entry in added]
     assert numbers == list(range(len(events) + 1, len(events) + len(added) + 1))
     return [(entry.event, entry.value()) for entry in added]
@@ -56,7 +56,7 @@ STARTED = TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m")
 
 
 def test_of_a_turn_without_events_and_without_an_answer_there_is_nothing_to_tell():
-    assert untold(session_with()) == []
+    assert missing(session_with()) == []
 
 
 def test_a_part_of_an_answer_that_was_saved_is_told_with_its_thinking():
@@ -65,13 +65,13 @@ def test_a_part_of_an_answer_that_was_saved_is_told_with_its_thinking():
     )
     session = session_with(part)
 
-    told = untold(session)
+    told = missing(session)
 
     assert [name for name, _ in told] == ["turn_started", "thinking_delta", "content_delta"]
     started = told[0][1]
     assert (started["user_message_id"], started["user_message_index"]) == ("question", 0)
     assert (told[1][1]["content"], told[2][1]["content"]) == ("Hm.", "Half")
-    turn = replay(untold_entries(session, replay(()), TURN_ID))
+    turn = replay(missing_entries(session, replay(()), TURN_ID))
     ending = entries_of(closing_lines(session, turn, TURN_ID))[0]
     assert (ending.event, ending.value()["code"]) == ("error", "TURN_INTERRUPTED")
 
@@ -82,7 +82,7 @@ def test_an_answer_that_is_a_variant_is_told_too():
     with_part = msgspec.structs.replace(whole, variants=((part,),))
     session = append_messages(session_with(), with_part, now=NOW)
 
-    [(_, started), (_, delta)] = untold(session)
+    [(_, started), (_, delta)] = missing(session)
 
     assert (started["message_id"], started["user_message_id"]) == ("new", "question")
     assert delta["content"] == "Half"
@@ -95,12 +95,12 @@ def test_the_answer_after_calls_is_told_if_what_was_said_before_them_was():
     whole, half = ContentDelta(content="Let me."), ContentDelta(content="Let")
     goes_on = ToolContinuationStarted(message_id="final")
 
-    assert [name for name, _ in untold(session, STARTED, whole)] == [
+    assert [name for name, _ in missing(session, STARTED, whole)] == [
         "tool_continuation_start",
         "content_delta",
     ]
-    assert [name for name, _ in untold(session, STARTED, whole, goes_on)] == ["content_delta"]
-    assert untold(session, STARTED, half) == []
+    assert [name for name, _ in missing(session, STARTED, whole, goes_on)] == ["content_delta"]
+    assert missing(session, STARTED, half) == []
 
 
 def test_the_calls_for_a_client_are_numbered_after_those_before_them():
@@ -116,7 +116,7 @@ def test_the_calls_for_a_client_are_numbered_after_those_before_them():
     def number_of_the_call(first, *events):
         note = ascii_json({"message_id": "round0", "first_call_index": first})
         begun = entries_of(line(0, "round", note) + lines_of(events)) if events else []
-        whole = [*begun, *untold_entries(session, replay(begun), TURN_ID)]
+        whole = [*begun, *missing_entries(session, replay(begun), TURN_ID)]
         told = entries_of(closing_lines(session, replay(whole), TURN_ID))[0]
         assert told.event == "client_tool_call"
         return told.value()["call_index"]
