@@ -1,7 +1,7 @@
 """Describes the ``/v1`` routes in the OpenAPI document.
 
-Nothing here runs until the document is requested: a route has an operation id, and ``DESCRIBED``
-names the structs of its body and its response, with examples.
+Nothing here runs until the document is requested: a route has an operation id, and the functions
+in ``SECTIONS`` name the structs of its body and its response, with examples.
 """
 
 import json

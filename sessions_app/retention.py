@@ -121,7 +121,7 @@ def require_unchanged(listed: SessionMetadata, session: Session) -> None:
     """Check that a session has not changed since it was listed.
 
     Raises:
-        Kept: The session has changed.
+        SessionKept: The session has changed.
     """
     now = session.metadata
     if now.updated_at != listed.updated_at or now.pinned != listed.pinned:

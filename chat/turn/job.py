@@ -93,7 +93,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _answered(self) -> tuple[str | UnsetType, int | UnsetType]:
-        """Return id and index of the user message that the turn answers; None for missing ones."""
+        """Return the id and index of the answered user message; ``UNSET`` for missing ones."""
         history, keep = self.session.messages, self.continuation.keep
         if not self.messages:
             last = history[keep - 1] if 0 < keep <= len(history) else None

@@ -102,7 +102,7 @@ class RunningCalls:
         write_atomically(self._path, _encoder.encode(calls), durable=False)
 
     def sweep(self) -> None:
-        """Remove the calls of dead processes."""
+        """Remove the liveness files of dead processes; ``read`` ignores their calls."""
         self._owners.sweep()
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Stores journals, signals and idempotency keys as files."""
+"""Stores journals, signals, idempotency keys, records and the change log as files."""
