@@ -192,7 +192,7 @@ class ChatService:
     async def opened_before(self, key: str, asked: object) -> OpenTurn | None:
         """Return the turn that a key stands for, if its request was this one; None to ``open`` it.
 
-        For who judges a request by its session: the turn itself has changed that.
+        For callers that validate a request against its session, which the turn has changed since.
 
         Args:
             key: The ``Idempotency-Key``.

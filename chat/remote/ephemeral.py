@@ -107,7 +107,7 @@ class EphemeralSessions:
 
 
 class Removal:
-    """Removes sessions beside everything else.
+    """Removes sessions in background tasks.
 
     Args:
         forget: Removes a session; blocks.

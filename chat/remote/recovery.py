@@ -123,12 +123,13 @@ class TurnRecovery:
         return session
 
     def end_earlier(self, session: Session, turns: Sequence[str]) -> None:
-        """End the journals of turns before one that has just claimed the session.
+        """End the journals of earlier turns, for a turn that has just claimed the session.
 
-        Others who end them give way to it: what fences this off has let go of them the next time.
+        Other processes may end them at the same time and fence this one off; then it is tried
+        again, up to ``MOST_FENCES`` times in all.
 
         Raises:
-            SessionBusy: Others came in between again and again.
+            SessionBusy: Others came in between each time.
         """
         for left in reversed(range(MOST_FENCES)):
             try:
@@ -179,9 +180,8 @@ class TurnRecovery:
     def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
         """Return the turns whose journal has no end and will get none from its writer.
 
-        A turn lets go of its session a moment before it writes its last events. Who begins the next
-        one need not look past an ended journal: what is older has been ended, but for a turn that
-        died in that moment.
+        A turn releases its session just before its last events. With ``turns``, the search ends at
+        the newest ended journal; older ones were ended, unless a turn died at that moment.
         """
         dead: list[str] = []
         for turn_id in reversed(self._journal.turns(session_id) if turns is None else turns):

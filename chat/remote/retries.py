@@ -1,4 +1,4 @@
-"""Schedules retries of failed work: at once, then less and less often, told once."""
+"""Schedules retries of failed work with growing pauses; reports each failure once."""
 
 import time
 from collections.abc import Callable, Collection
@@ -7,7 +7,7 @@ LONGEST_SECONDS = 30.0
 
 
 class SealingSchedule:
-    """Tries at once what is found for the first time, and less and less often what stays.
+    """Schedules the sealing of sessions: new ones at once, failed ones with growing pauses.
 
     Args:
         now: A clock.
@@ -31,7 +31,7 @@ class SealingSchedule:
         return due
 
     def is_news(self, name: str, why: str) -> bool:
-        """Return whether an item that fails did not fail in the same way the last time."""
+        """Return whether an item failed for the first time, or for another reason than before."""
         before = self._failures.get(name)
         self._failures[name] = why
         return why != before

@@ -65,8 +65,8 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         start: The call.
-        outcome: ``ok``, the code of its error, ``failed`` where it has none, or ``interrupted``:
-            the turn was stopped, or goes on in another one once somebody has answered an agent.
+        outcome: ``ok``, the error's code, ``failed`` without one, or ``interrupted``: the turn was
+            stopped or suspended.
         server: The MCP server that ran it; None for others.
         seconds: How long it ran.
         result: What it returned; None where it was interrupted.

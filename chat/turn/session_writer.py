@@ -82,7 +82,7 @@ class SessionWriter:
         return self.session
 
     async def keep_digests(self, tools: Sequence[Tool]) -> None:
-        """Write down what tools are like now that a person has approved them."""
+        """Store the digests of tools that a person approved after a change."""
         await self._write(lambda session: _with_approved(session, tools))
 
     async def append(self, *messages: Message, begun: Sequence[str] = ()) -> None:
@@ -112,7 +112,8 @@ class SessionWriter:
         A session that was made for a turn which is ``refused`` is marked as that. Messages that
         were removed for a turn that is ``unanswered`` are put back.
 
-        A message that can't be saved leaves the session claimed: what remains of it may be tried.
+        A message that can't be saved leaves the session claimed, so that a partial answer can be
+        saved.
         """
         now = utc_now()
 

@@ -51,7 +51,7 @@ class _Files:
         self._bytes = 0
 
     def take(self, value: object) -> str | None:
-        """Return what is said in place of a file, or None where the value is none."""
+        """Store a file and return its mention; None if the value is not a file."""
         found = _file_in(value)
         if found is None:
             return None
