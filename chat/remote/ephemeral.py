@@ -1,4 +1,4 @@
-"""Removes sessions that are not saved, when their turn ends or later (docs/decisions/0058)."""
+"""Removes ephemeral sessions, when their turn ends or later (docs/decisions/0058)."""
 
 import asyncio
 import logging
@@ -21,13 +21,13 @@ def _nothing(session: Session) -> None:
 
 
 class EphemeralSessions:
-    """Removes the sessions of one storage, and all that belongs to them. All calls block.
+    """Removes the sessions of one storage with all their data. All calls block.
 
     Args:
         repository: The sessions.
         journal: The journals of their turns.
-        confirmation_store: The questions of their turns, and theirs alone.
-        forget_more: Removes what else belongs to a session.
+        confirmation_store: The approval requests of their turns only.
+        forget_more: Removes further data of a session.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class EphemeralSessions:
         self._forget_more = forget_more
 
     def forget(self, session_id: str) -> None:
-        """Remove a session; one whose next turn runs stays, it goes with that turn."""
+        """Remove a session, unless its next turn runs: then it is removed after that turn."""
         session = None
         with suppress(SessionNotFound, SessionCorrupt):  # the rest can be removed without it
             session = self._repository.load(session_id)
@@ -60,12 +60,12 @@ class EphemeralSessions:
             self._forget_more(session)
 
     def sweep(self) -> int:
-        """Remove the sessions whose journals were swept, and what is left of others.
+        """Remove sessions whose journals were swept, and the remains of deleted ones.
 
-        A session that waits for an approval stays until nobody can give it any more.
+        A session that waits for an approval stays until the request has expired.
 
         Returns:
-            How many there were.
+            The number of these sessions.
         """
         listing = self._repository.list()
         over = [each.session_id for each in listing.sessions if self._is_over(each.session_id)]
@@ -82,13 +82,13 @@ class EphemeralSessions:
         return len(over)
 
     def _is_over(self, session_id: str) -> bool:
-        """Return whether nothing can come of the session any more."""
+        """Return whether the session has no journal, no claim and no pending approval."""
         if self._journal.turns(session_id) or self._repository.claim_of(session_id) is not None:
             return False
         return not self._confirmation_store.pending(session_id)
 
     def _without_session(self) -> list[str]:
-        """Return sessions that are gone and left a journal without an end, which waits for them."""
+        """Return sessions that do not exist any more but have an unended journal."""
         return [each for each in self._journal.unended_sessions() if self._is_gone(each)]
 
     def _is_gone(self, session_id: str) -> bool:
@@ -120,13 +120,13 @@ class Removal:
         self._running: set[asyncio.Task[None]] = set()
 
     def begin(self, session_id: str) -> None:
-        """Begin to remove a session."""
+        """Start removing a session."""
         removing = asyncio.create_task(self._remove(session_id))
         self._running.add(removing)
         removing.add_done_callback(self._running.discard)
 
     async def finished(self) -> None:
-        """Wait until what has begun is done."""
+        """Wait for the running removals."""
         if self._running:
             await asyncio.wait(set(self._running))
 

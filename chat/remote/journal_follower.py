@@ -1,4 +1,4 @@
-"""Listens to a turn through its journal: one that runs in another process, or has ended."""
+"""Streams a turn from its journal: a turn that runs in another process, or has ended."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,23 +15,23 @@ from sessions_app.errors import StorageUnavailable
 
 LIVENESS_SECONDS = 1.0
 AWAY_SECONDS = 30.0
-"""For so long a listener waits for a journal whose store can't be reached, as for a silent turn."""
+"""The time that a listener waits for a journal whose store can't be reached."""
 
 
 class JournalFollower:
-    """Listens to a turn from an event number on: the journal so far, then what is added to it.
+    """Listens to a turn from an event number on: reads its journal, then follows it.
 
-    Numbers have no gaps. Where a store has lost some of a journal, the listener gets the end of an
-    interrupted turn in place of what follows: never a text that lacks something.
+    Numbers have no gaps. If a store has lost a part of the journal, the listener gets the end of an
+    interrupted turn instead of the later events, so that no text is incomplete without a notice.
 
     Args:
         session_id: The session.
         turn_id: Its turn.
         after: The last event number that the listener has.
         journal: Where the turn is journalled.
-        settle: Awaited now and then while nothing comes: seals the turn if its owner died, and
-            tells whether it still runs.
-        settle_seconds: After which silence it is asked.
+        settle: Awaited after each silence; seals the turn if its owner died, and returns whether
+            it still runs.
+        settle_seconds: The length of these silences.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class JournalFollower:
         self._stop_watching = journal.watch(session_id, turn_id, self._notice)
 
     async def begun(self) -> bool:
-        """Wait for the turn's first event; False when the turn ends without any."""
+        """Wait for the turn's first event; return False if the turn ends without any."""
         while (entries := await self._fetch()) is not None:
             self._read_ahead += entries
             if any(entry.n for entry in entries):
@@ -69,7 +69,7 @@ class JournalFollower:
         return False
 
     async def next(self) -> Sequence[NumberedEvent] | None:
-        """Wait for the next events; none after 15 s of silence, None after the last one."""
+        """Wait for the next events; return none after 15 s of silence, None after the last one."""
         while (entries := await self.next_entries()) is not None:
             events = numbered_events(entries, after=self._after)
             if events:
@@ -80,10 +80,10 @@ class JournalFollower:
         return None
 
     async def next_entries(self) -> Sequence[Entry] | None:
-        """Wait for the next entries, notes too.
+        """Wait for the next entries, including notes.
 
         Returns:
-            Nothing after 15 s of silence, and None after the last entry.
+            No entries after 15 s of silence, and None after the last one.
         """
         if self._read_ahead:
             entries, self._read_ahead = self._read_ahead, []
@@ -141,12 +141,12 @@ class JournalFollower:
         return passage.entries
 
     def _is_given_up(self) -> bool:
-        """Return whether the journal's store was away for too long."""
+        """Return whether the journal's store was unreachable for too long."""
         away = self._away_since
         return away is not None and self._loop.time() - away >= AWAY_SECONDS
 
     def _last_words(self) -> Sequence[Entry] | None:
-        """Return an end for a turn that can't be sealed yet; its journal gets one later."""
+        """Return the last events for a turn that can't be sealed yet; None if it has no event."""
         self._ended = True
         if not self._last_number:
             return None

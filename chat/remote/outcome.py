@@ -73,7 +73,7 @@ def _error(event: Failed) -> TurnFailed:
 def _answer(
     event: MessageComplete | Cancelled, turn: ReplayedTurn, session: Session
 ) -> AssistantMessage:
-    """Return the answer from its session, or from its event if it was edited away since."""
+    """Return the answer from the session, or from its event if the session lacks it now."""
     message = find_answer(session, event.message_id)
     if message is not None:
         return message

@@ -31,23 +31,23 @@ logger = logging.getLogger(__name__)
 _PASSING = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 )
-"""Why a file can't be read or written although nothing is wrong with it."""
+"""Errors that are not the file's fault, and may pass."""
 
 
 MOST_FENCES = 5
-"""The tries of a turn that begins to end its predecessors, while others do the same."""
+"""The attempts of a new turn to end the journals of earlier ones, if others do the same."""
 
 CLOCKS_APART_SECONDS = 7200.0
 
 
 class TurnRecovery:
-    """Brings sessions and journals of dead turns to their end. All its calls block.
+    """Completes the sessions and journals of dead turns. All calls block.
 
     Args:
         repository: The sessions.
         journal: The journals of their turns.
-        keys: The keys of their turns; None if another one sweeps them.
-        other_turns: The turns with a journal elsewhere for which these keys may stand, too.
+        keys: The idempotency keys to sweep; None if another instance sweeps them.
+        other_turns: Returns turns with journals elsewhere that these keys may refer to.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class TurnRecovery:
         self._retries = SealingSchedule()
 
     def recover(self, session: Session, claim: Claim) -> Session:
-        """Return the session with what its dead turn left; the repository saves it.
+        """Return the session with the remains of its dead turn; the repository saves it.
 
-        A claim that makes no sense names no turn: then the journals tell which one it was.
+        An invalid claim names no turn; then the turns are found by their unended journals.
         """
         sealed = session
         if claim.turn_id:
@@ -86,7 +86,7 @@ class TurnRecovery:
         return sealed
 
     def _with_remains(self, session: Session, turn_id: str, begun: Sequence[str]) -> Session:
-        """Return the session with what the turn left, as far as that can be read and saved."""
+        """Return the session with the turn's remains, as far as they can be read and saved."""
         session_id = session.session_id
         self._journal.take_over(session_id, turn_id).close()  # before it is read
         if self._journal.set_aside(session_id, turn_id, is_sound):
@@ -102,20 +102,20 @@ class TurnRecovery:
         return sealed if self._repository.can_hold(sealed) else session
 
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
-        """End every journal of the session that its writer could not end.
+        """End the journals of the session's dead turns, whose remains must be saved already.
 
-        What the turns left is saved by then. Others may do the same: who takes a journal over last
-        ends it, unless it finds that it has ended.
+        If several processes do so at once, the last one to take a journal over ends it, unless it
+        has ended by then.
 
         Args:
-            session: The session, as it is after these turns.
-            turns: Its turns with a journal, oldest first, where the caller has just listed them.
+            session: The session after these turns.
+            turns: Its turns with a journal, oldest first, if the caller has just listed them.
 
         Returns:
-            The session as it is, so that this can be a repository's change that changes nothing.
+            The session, unchanged, so that this can be passed as a change to a repository.
 
         Raises:
-            SessionBusy: Another process ends one of them just now.
+            SessionBusy: Another process is ending one of them.
         """
         for turn_id in self._dead_turns(session.session_id, turns):
             with self._moved_aside_if_it_fails(session.session_id, turn_id):
@@ -155,11 +155,11 @@ class TurnRecovery:
 
     @contextmanager
     def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:
-        """Put a journal aside that can't be dealt with: no session may be lost to it.
+        """Move a journal aside if it can't be processed, so that its session stays usable.
 
         Raises:
-            StorageError: The disk takes nothing now. What is there stays, and is dealt with later.
-            SessionBusy: Another process deals with it.
+            StorageError: The disk can't be written to now; the journal stays, for a later attempt.
+            SessionBusy: Another process has taken the journal over.
         """
         try:
             yield
@@ -178,7 +178,7 @@ class TurnRecovery:
             self._journal.move_aside(session_id, turn_id)
 
     def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
-        """Return the turns whose journal has no end and will get none from its writer.
+        """Return the turns whose journal has no end and no live writer.
 
         A turn releases its session just before its last events. With ``turns``, the search ends at
         the newest ended journal; older ones were ended, unless a turn died at that moment.
@@ -196,13 +196,13 @@ class TurnRecovery:
         return replay(chain(whole_journal(self._journal, session_id, turn_id), missing))
 
     def seal(self, session_id: str) -> None:
-        """Seal the session's dead turn, if there is one; a running turn is left alone.
+        """Seal the session's dead turn, if any; do nothing to a running turn.
 
-        What the turn left is saved before its journal tells how it ended. Several may seal the same
-        turn, and each of them may die on the way.
+        The turn's remains are saved before its journal is ended. Several processes may seal the
+        same turn, and each may die at any point.
 
-        The journals of a session that is not there wait for it (it may not be mounted yet, or be in
-        the middle of being replaced), unless it was deleted.
+        Journals of a missing session are kept, as it may not be mounted yet or is just being
+        replaced, unless it was deleted.
         """
         try:
             self._repository.update_idle(session_id, _unchanged, recover=self.recover)
@@ -217,22 +217,22 @@ class TurnRecovery:
                 self._discard_before(session_id, deleted_at)
 
     def _discard_before(self, session_id: str, deleted_at: str) -> None:
-        """Forget the journals of a session's turns that began before it was deleted.
+        """Remove the journals of the turns that began before the session was deleted.
 
-        It may have been deleted by a machine whose clock is behind that of the turn's.
+        Allows for a deletion by a machine whose clock is behind.
         """
         for turn_id in self._journal.turns(session_id):
             if time_of(turn_id, earlier_seconds=CLOCKS_APART_SECONDS) <= deleted_at:
                 self._journal.discard(session_id, turn_id)
 
     def copy_of(self, session_id: str) -> Session | None:
-        """Return the session as its running turn would leave it, died its process now.
+        """Return the session as it would be sealed if its turn's process died now.
 
-        Changes nothing. None if no turn runs.
+        Changes nothing. Returns None if no turn runs.
 
         Raises:
-            SessionNotFound: There is none with this id.
-            SessionCorrupt: Its file can't be read.
+            SessionNotFound: The session does not exist.
+            SessionCorrupt: The session can't be read.
         """
         claim = self._repository.claim_of(session_id)
         if claim is None or not claim.turn_id:
@@ -242,17 +242,16 @@ class TurnRecovery:
         return seal_session(session, turn, now=utc_now(), begun=claim.begun)
 
     def seal_all(self) -> None:
-        """Seal every dead turn; one session that can't be sealed does not keep the others.
+        """Seal every dead turn; continue with the others if a session can't be sealed.
 
-        That is an error in the log once, and again when there is another reason. It may be called
-        every second: no session is read unless its turn is dead, and one that stays so is tried
-        less and less often.
+        Each failure is logged as an error once. May be called every second: only sessions of dead
+        turns are read, and failed ones are retried with growing pauses.
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
         self._seal_each(dead | set(self._journal.unended_sessions()))
 
     def seal_unended(self) -> None:
-        """Seal the dead turns that left a journal, without a look at each claim."""
+        """Seal the dead turns that left a journal, without checking each claim."""
         self._seal_each(set(self._journal.unended_sessions()))
 
     def _seal_each(self, sessions: set[str]) -> None:
@@ -276,7 +275,7 @@ class TurnRecovery:
         )
 
     def sweep(self, older_than_seconds: float) -> None:
-        """Remove journals that ended longer ago than that, and what dead writers left behind."""
+        """Remove journals that ended longer ago than that, and remains of dead writers."""
         self._journal.sweep(older_than_seconds)
         self._repository.sweep()
         if self._keys is not None:

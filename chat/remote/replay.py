@@ -1,4 +1,4 @@
-"""Replays a turn from its journal: the one place that says what the entries mean. Pure."""
+"""Replays a turn from its journal: the one place that interprets the entries. Pure."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -51,29 +51,28 @@ _DECODERS = {kind.event: decoder_of(kind) for kind in _READ}
 
 
 class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as its journal has it.
+    """A turn, reconstructed from its journal.
 
     Attributes:
-        turn_id: The turn; empty when no client saw anything.
+        turn_id: The turn; empty without its first event.
         model: The session's model.
         first_message_id: The user message that it answers, or else its first answer.
         message_id: The id of the newest answer, if any.
         replaced_id: The first message of the answer that it replaces, if any.
         first_call_index: The number of the first call of that answer.
-        client_calls: The ids of the calls that the client was told to run.
-        text: The text of it that clients saw.
-        thinking: The reasoning of it that clients saw.
+        client_calls: The ids of the calls that were sent to the client to run.
+        text: The text of the newest answer that clients saw.
+        thinking: The reasoning of the newest answer that clients saw.
         started_calls: The tool calls that started and have no result.
-        resumable_calls: The ids of calls of agents that started, and whose tools wait for an
-            approval.
-        waits_for_approval: Whether a person was asked about a call and has not answered.
+        resumable_calls: The ids of started calls of agents whose tools wait for an approval.
+        waits_for_approval: Whether an approval is pending.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
         stopped: What was running when the turn was cancelled.
-        suspended: What the calls of a suspended turn wait for.
-        ending: The event that says how the turn ended, if it is there.
-        has_ended: Whether nothing comes after it.
-        has_gone_on: Whether its newest event says that results go back to the model.
-        last_number: The newest event's number; 0 when no client saw anything.
+        suspended: The pending approvals of a suspended turn.
+        ending: The event with which the turn ended, if it is there.
+        has_ended: Whether the journal is complete: its last entry is ``done``.
+        has_gone_on: Whether its newest event is ``tool_continuation_started``.
+        last_number: The newest event's number; 0 without any event.
     """
 
     turn_id: str
@@ -98,7 +97,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replay:
-    """Takes in a journal entry by entry. Those that can't be read are passed over."""
+    """Replays a journal entry by entry; skips unreadable ones."""
 
     def __init__(self) -> None:
         self._started = TurnStarted(turn_id="", session_id="", model="")
@@ -117,7 +116,7 @@ class Replay:
         self._last_number = 0
 
     def add(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Add the next entry."""
         self._last_number = entry.n or self._last_number
         self._has_ended = entry.event == Done.event
         if entry.n:
@@ -170,7 +169,7 @@ class Replay:
             self._executed.append(FinishedCall.of(event, call.arguments if call else known))
 
     def turn(self) -> ReplayedTurn:
-        """Return the turn as far as it was replayed."""
+        """Return the turn replayed so far."""
         replaced_id = self._round.replaced_id
         return ReplayedTurn(
             turn_id=self._started.turn_id,
@@ -199,7 +198,7 @@ class Replay:
 
 
 def replay(entries: Iterable[Entry]) -> ReplayedTurn:
-    """Return the turn that these entries are the journal of."""
+    """Return the turn whose journal has these entries."""
     replayed = Replay()
     for entry in entries:
         replayed.add(entry)
@@ -207,12 +206,12 @@ def replay(entries: Iterable[Entry]) -> ReplayedTurn:
 
 
 def is_sound(entry: Entry) -> bool:
-    """Return whether the entry can be read; one that no replay needs always can."""
+    """Return whether the entry is valid; entries that no replay needs count as valid."""
     return entry.event not in _KINDS or _read(entry) is not None
 
 
 def _read(entry: Entry) -> Event | Note | None:
-    """Return an entry's event or note; None where it is not needed or can't be read."""
+    """Return an entry's event or note; None if it is not needed or can't be read."""
     decoder = _DECODERS.get(entry.event)
     if decoder is None:
         return None

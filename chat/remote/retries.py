@@ -19,7 +19,7 @@ class SealingSchedule:
         self._failures: dict[str, str] = {}
 
     def due(self, found: Collection[str]) -> list[str]:
-        """Return the items that are due for a try now, in order."""
+        """Return the items to try now, sorted."""
         now = self._now()
         tried = {name: self._tried[name] for name in found if name in self._tried}
         due = sorted(name for name in found if tried.get(name, (0.0, now))[1] <= now)

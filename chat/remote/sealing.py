@@ -50,13 +50,13 @@ from sessions_app.variants import (
 def seal_session(
     session: Session, turn: ReplayedTurn, *, now: str, begun: Sequence[str] = ()
 ) -> Session:
-    """Return the session with what the dead turn left, or itself when it has that already.
+    """Return the session with the dead turn's remains; the same object if it has them already.
 
     Args:
         session: The session.
         turn: The turn.
         now: The time.
-        begun: The calls that have begun as its claim tells: its journal may have lost them.
+        begun: The calls that began according to the claim; the journal may have lost them.
     """
     interrupted = _interrupted(session, turn, begun)
     lost: list[Message] = [
@@ -90,9 +90,9 @@ def seal_session(
 def _interrupted(
     session: Session, turn: ReplayedTurn, begun: Collection[str]
 ) -> list[tuple[str, str, int | str]]:
-    """Return the calls that may have run, and have no result: (id, tool, number or name).
+    """Return the calls that may have run and have no result: (id, tool, number or name).
 
-    They are those of the journal and those of the claim: what either has lost, the other knows.
+    Combines the calls in the journal and in the claim, since either may have lost some.
     """
     unanswered = open_calls(session.messages)
     ids = {call.id for call in unanswered}
@@ -127,14 +127,14 @@ def _unreported_client_calls(session: Session, turn: ReplayedTurn) -> list[tuple
 
 
 def _derived_id(turn_id: str, number: int | str) -> str:
-    """Return the id that a call's sealed result has, however often it is sealed."""
+    """Return the id of a call's sealed result, which is the same each time it is sealed."""
     return hashlib.sha256(f"{turn_id}:{number}".encode()).hexdigest()[:10]
 
 
 def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     """Return the journal lines that end a dead turn, after its session was sealed.
 
-    The journal may have the first of them already: a process died between the two.
+    The journal may have the first of them already, if a process died in between.
     """
     answer = find_answer(session, turn.message_id or "")
     is_suspended = turn.ending is None and turn.suspended is not None
@@ -185,7 +185,7 @@ def missing_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Seque
 
 
 def _lacks_only_newest(answers: Sequence[AssistantMessage], turn: ReplayedTurn) -> bool:
-    """Return whether the journal has all but the newest of these answers, and nothing of that."""
+    """Return whether the journal has all of these answers except the newest, and none of that."""
     if len(answers) < 2 or turn.ending is not None or turn.suspended is not None:
         return False
     before = answers[1]
@@ -193,7 +193,7 @@ def _lacks_only_newest(answers: Sequence[AssistantMessage], turn: ReplayedTurn) 
 
 
 def _first_event(session: Session, turn_id: str, answer: AssistantMessage) -> TurnStarted:
-    """Return the event that the turn began with whose first answer this is."""
+    """Return the first event of the turn whose first answer this is."""
     messages = session.messages
     index = next((at for at, each in enumerate(messages) if each is answer), answer_start(messages))
     asked = next(
@@ -231,7 +231,7 @@ def _last_events(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence
 
 
 def _is_left_to_client(session: Session, message_id: str) -> bool:
-    """Return whether nothing of a message's calls is open, or was lost, but what a client runs."""
+    """Return whether only calls for the client are open, and no result of those was lost."""
     calls = calls_with_results(session.messages, message_id)
     return any(call.client_side for call, _ in calls) and all(
         (result is None or result.content != INTERRUPTED_RESULT)
@@ -242,7 +242,7 @@ def _is_left_to_client(session: Session, message_id: str) -> bool:
 
 
 def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
-    """Return how the turn ended; its answer may have been saved whole before the process died."""
+    """Return the turn's final event; the whole answer may have been saved before the death."""
     answer = find_answer(session, turn.message_id or "")
     usage = saved_usage(session, turn_id)
     if answer is not None and answer.cancelled:
