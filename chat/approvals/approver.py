@@ -71,17 +71,17 @@ class NobodyToApprove(Exception):
 
 
 class Approver:
-    """Gets the calls of one turn decided, by the session's policy or by a person.
+    """Decides on the calls of one turn, by the session's policy or by asking a person.
 
     The calls of a round are decided together, before any of them runs (docs/decisions/0013).
 
     Args:
-        confirmation_store: Where questions and answers are kept.
-        session_id: The session that is asked on behalf of.
-        turn_id: The turn that waits.
-        available_tools: The tools that the model may call, and the policy of asking.
-        mode: What becomes of calls that need an approval.
-        keep_digests: Writes down what tools are like that were approved after a change.
+        confirmation_store: The store of questions and answers.
+        session_id: The session.
+        turn_id: The turn that waits for the answers.
+        available_tools: The tools that the model may call, and the approval policies.
+        mode: The way to deal with calls that need an approval.
+        keep_digests: Stores the digests of tools that were approved after a change.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Approver:
         return self._asked or any(agent.has_asked for agent in self._agents)
 
     def follow(self, settings: ToolSettings | None) -> None:
-        """Let these policies hold from now on, for the agents that run too."""
+        """Apply these policies from now on, also to running agents."""
         self._available = msgspec.structs.replace(
             self._available, settings=settings or ToolSettings()
         )
@@ -124,19 +124,19 @@ class Approver:
             agent.follow(settings)
 
     def notice(self) -> None:
-        """Look for answers now: something was decided."""
+        """Look for answers now, since something was decided."""
         self._news.set()
         for agent in self._agents:
             agent.notice()
 
     def must_ask(self, calls: Sequence[ToolCall]) -> bool:
-        """Return whether a person must be asked about one of the calls, by the policies now."""
+        """Return whether the current policies require an approval of one of the calls."""
         return any(self._available.must_ask(call.name) for call in calls)
 
     def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
         """Return the approver of an agent that this turn's model calls.
 
-        The same policies hold, and the same person is asked.
+        It has the same policies, and asks the same person.
         """
         agent = Approver(
             self._confirmation_store,
@@ -153,17 +153,17 @@ class Approver:
     async def decide(
         self, calls: Sequence[NumberedCall], *, message_id: str, emit: Emit
     ) -> list[DecidedCall]:
-        """Return the calls in their order once each is decided.
+        """Return the calls in their order, once all are decided.
 
-        A person is asked about all of them at once; in the mode ``deny`` none is.
+        A person is asked about all of them at once; in the mode ``deny`` nobody is asked.
 
         Args:
             calls: The calls of one assistant message.
             message_id: That message.
-            emit: Called with the events that ask.
+            emit: Called with the events that request approvals.
 
         Raises:
-            NobodyToApprove: A person must be asked, and none listens.
+            NobodyToApprove: An approval is needed, and the mode is ``suspend``.
         """
         asked = [item for item in calls if self._available.must_ask(item.call.name)]
         if not asked:
@@ -191,7 +191,7 @@ class Approver:
     async def _accept_changes(
         self, asked: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]
     ) -> None:
-        """Take tools that had changed, and were approved, for what they are from now on."""
+        """Accept the current versions of changed tools whose calls were approved."""
         tools = {
             tool.name: tool
             for item in asked
@@ -206,7 +206,7 @@ class Approver:
             self._available = msgspec.structs.replace(self._available, changed=changed)
 
     async def withdraw(self) -> None:
-        """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
+        """Withdraw the open questions of the turn, which was stopped."""
         if self.has_asked:  # else there are none, which is not worth a look into the store
             await asyncio.to_thread(self._withdraw)
 
@@ -222,7 +222,7 @@ class Approver:
     def _ask_all(
         self, asked: Sequence[NumberedCall], message_id: str
     ) -> tuple[dict[int, ApprovalDecision], list[Confirmation]]:
-        """Return answers that are there already (the turn resumes), and questions for the rest."""
+        """Return existing answers, if the turn resumes, and new questions for the other calls."""
         decisions: dict[int, ApprovalDecision] = {}
         questions: list[Confirmation] = []
         for item in asked:
@@ -251,7 +251,7 @@ class Approver:
         return decisions, questions
 
     async def _answers(self) -> dict[int, ApprovalDecision]:
-        """Wait until every question is answered, or the time is over, which answers them: no."""
+        """Wait until every question is answered; after the timeout the answer is no."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._confirmation_store.timeout_seconds
         answers: dict[int, ApprovalDecision] = {}
@@ -272,7 +272,7 @@ class Approver:
     async def _found(
         self, questions: Sequence[Confirmation], *, expire: bool
     ) -> dict[int, ApprovalDecision]:
-        """Return the answers that are there; none while they can't be read, unless time is over."""
+        """Return the existing answers; none if they can't be read. With ``expire``, raise then."""
         try:
             return await asyncio.to_thread(self._look, questions, expire=expire)
         except StorageError as error:
@@ -300,7 +300,7 @@ class Approver:
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
-        """Use up the approvals, each of which is good for one run; None: that one was used."""
+        """Use up the approvals, each of which is valid once; None replaces those used before."""
         return {
             index: decision
             if not decision.approved

@@ -11,14 +11,14 @@ _MAX_STEPS = 20_000
 
 
 class _TooManySteps(Exception):
-    """A schema takes more steps than any that is meant to be answered."""
+    """Raised for a schema that takes too many steps to check."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Refuse arguments that do not fit the schema.
 
-    Patterns are left to the tool: one of an MCP server's could take for ever. So is a schema that
-    can't be made sense of, or whose branches multiply: which is no fault of the arguments.
+    Regular expressions are left to the tool, as an MCP server's could take forever. So are invalid
+    schemas, and those with too many branches, since the arguments may be right.
 
     Raises:
         ValidationFailed: ``details.field`` names the argument.
@@ -40,10 +40,10 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def _validator_of(steps: Iterator[int]) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a maker of validators that try no patterns and follow no reference to elsewhere.
+    """Return a factory of validators that ignore regular expressions and external references.
 
     Args:
-        steps: Counts the keywords that are tried.
+        steps: Counts the keywords that are checked.
     """
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from jsonschema.validators import extend  # noqa: PLC0415

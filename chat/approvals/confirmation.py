@@ -13,7 +13,7 @@ from sessions_app.errors import ValidationFailed
 
 AskedBecause = Literal["tool_changed"]
 VERSION = 1
-"""Of questions and answers on disk. Those of version 0 did not say so."""
+"""The version of questions and answers on disk; records of version 0 have no such field."""
 
 Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 
@@ -21,7 +21,7 @@ Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     """Asks whether a call may run.
 
-    The answer holds for this session, assistant message, call, tool and arguments together.
+    The answer is valid only for this session, assistant message, call, tool and arguments.
 
     Attributes:
         confirmation_id: ``conf_`` and 32 hex digits, 128 random bits.
@@ -31,14 +31,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         call_index: The call's number within its turn, from 0.
         tool_name: The tool.
         arguments: The model's arguments.
-        arguments_hash: ``hash_call`` of the two.
+        arguments_hash: ``hash_call`` of tool and arguments.
         turn_id: The turn that waits for the answer, or asked last.
         created_at: When it was first asked; UTC, ISO 8601.
-        expires_at: When it is too late to answer; UTC, ISO 8601.
-        agent_name: The agent that asks, if it is one.
-        reason: ``tool_changed`` when it is asked whatever the policies say, because the tool is not
-            what it was when the session enabled it.
-        tool_digest: The digest of the tool as it was then, if it has one.
+        expires_at: When it expires; UTC, ISO 8601.
+        agent_name: The agent that asks, if any.
+        reason: ``tool_changed`` if it is asked regardless of the policies, because the tool has
+            changed since the session enabled it.
+        tool_digest: The digest of the tool when it was asked, if the tool has one.
         parameters: The JSON schema of the tool's arguments; None if an older server asked.
         version: Of the record; 0 for one of an older server.
     """
@@ -62,7 +62,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether the record makes sense; False after its file was changed by hand."""
+        """Return whether the record is valid; False if its file was edited."""
         return (
             self.version <= VERSION
             and _are_moments(self.created_at, self.expires_at)
@@ -72,9 +72,9 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     def is_about(
         self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
     ) -> bool:
-        """Return whether it asks about this call, these arguments and the tool as it is now.
+        """Return whether it asks about this call, these arguments and this version of the tool.
 
-        An older server noted no digest; its questions are about any tool of the name.
+        Questions of older servers have no digest, and match every version.
         """
         asked = (self.message_id, self.tool_call_id, self.arguments_hash)
         is_same_tool = self.tool_digest in (None, tool_digest)
@@ -82,14 +82,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Represents the one answer that stands.
+    """The valid answer to a question.
 
     Attributes:
         confirmation_id: The question.
         reason: Why the call may or may not run.
-        arguments: Those that the tool runs with: the model's, or the person's edit of them.
-        arguments_hash: ``hash_call`` of the tool's name and these.
-        decided_at: When; UTC, ISO 8601.
+        arguments: The arguments to run the tool with: the model's, or a person's edit of them.
+        arguments_hash: ``hash_call`` of the tool's name and these arguments.
+        decided_at: When it was decided; UTC, ISO 8601.
         edited: Whether the person changed the arguments.
         version: Of the record; 0 for one of an older server.
     """
@@ -108,7 +108,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         return self.reason == "approved"
 
     def is_answer_to(self, question: Confirmation) -> bool:
-        """Return whether the record makes sense as an answer to the question."""
+        """Return whether the record is a valid answer to the question."""
         return (
             self.version <= VERSION
             and self.confirmation_id == question.confirmation_id
@@ -122,7 +122,7 @@ class _Record(msgspec.Struct):
 
 
 def is_of_newer_server(record: bytes) -> bool:
-    """Return whether a question, an answer or a use is of a version that is not known here."""
+    """Return whether a record has a later version than this server knows."""
     try:
         return decode_as(record, _Record).version > VERSION
     except msgspec.MsgspecError:
@@ -132,9 +132,9 @@ def is_of_newer_server(record: bytes) -> bool:
 def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:
     """Return the SHA-256, in hex, of a call's canonical JSON.
 
-    The order of keys means nothing. Everything else does: ``1`` is not ``1.0`` and not ``true``,
-    and text is compared code point by code point, for a tool may tell them apart. At worst a
-    person is asked once more.
+    The order of keys does not matter. All else does, since a tool may see the difference: ``1`` is
+    neither ``1.0`` nor ``true``, and text is compared by code points. At worst, a person is asked
+    once more.
 
     Raises:
         ValidationFailed: The arguments can't be written as JSON.
@@ -155,15 +155,15 @@ def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def written(moment: datetime) -> str:
-    """Return a moment as records hold it: UTC, ISO 8601 with microseconds and offset."""
+    """Format a time for records: UTC, ISO 8601 with microseconds and offset."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_moment(text: str) -> datetime:
-    """Return the moment that a record holds.
+    """Parse a time of a record.
 
     Raises:
-        ValueError: It is none, or its time zone is unknown.
+        ValueError: The text is not a time, or has no time zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

@@ -1,9 +1,9 @@
-"""Decides until when a question can be answered, and for how long an approval can be used.
+"""Decides how long a question can be answered, and how long an approval can be used.
 
-Processes share only the wall clock, and that may be set. A question is open from ``created_at`` to
-``expires_at`` and closed at any other time, before ``created_at`` too. So setting the clock can
-close a question early; it can keep one open for longer only when no turn waits, for a waiting turn
-measures by its own monotonic clock. A clock never answers a question, except with no.
+Processes share only the wall clock, which may be set. A question is open from ``created_at`` to
+``expires_at``, and at no other time. So setting the clock can close a question early. It can keep
+one open for longer only if no turn waits, since a waiting turn uses its own monotonic clock. An
+expired question never means yes.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from chat.approvals.confirmation import ApprovalDecision, Confirmation, read_mom
 
 
 def utc_clock() -> datetime:
-    """Return the time, with its time zone."""
+    """Return the time, with time zone."""
     return datetime.now(UTC)
 
 
@@ -23,10 +23,10 @@ class Expiry:
     Args:
         timeout_seconds: How long a question is open, and how long an approval may wait for its
             turn to be resumed.
-        now: The time, with a time zone.
+        now: Returns the time, with time zone.
 
     Attributes:
-        now: As given.
+        now: Returns the time.
     """
 
     def __init__(self, timeout_seconds: float, now: Callable[[], datetime] = utc_clock) -> None:
@@ -34,12 +34,12 @@ class Expiry:
         self.now = now
 
     def period(self) -> tuple[str, str]:
-        """Return ``created_at`` and ``expires_at`` of a question that is asked now."""
+        """Return ``created_at`` and ``expires_at`` for a new question."""
         now = self.now()
         return written(now), written(now + self._timeout)
 
     def stamp(self) -> str:
-        """Return the time as records hold it."""
+        """Return the time in the format of records."""
         return written(self.now())
 
     def is_open(self, question: Confirmation) -> bool:
@@ -48,7 +48,7 @@ class Expiry:
         return begins <= self.now() < ends
 
     def period_of(self, question: Confirmation) -> tuple[datetime, datetime]:
-        """Return from when and until when the question is open."""
+        """Return the start and the end of the time in which the question is open."""
         return read_moment(question.created_at), read_moment(question.expires_at)
 
     def is_usable(self, approval: ApprovalDecision) -> bool:
@@ -56,5 +56,5 @@ class Expiry:
         return timedelta(0) <= self.now() - read_moment(approval.decided_at) <= self._timeout
 
     def newest_to_sweep(self, age_seconds: float) -> float:
-        """Return the POSIX time before which records are of that age, and none can be used."""
+        """Return the POSIX time before which records are that old and can't be used any more."""
         return self.now().timestamp() - max(age_seconds, self._timeout.total_seconds())

@@ -13,13 +13,13 @@ from sessions_app.store.repository import SessionRepository
 
 
 class ConfirmationService:
-    """Lists what waits for an approval, and decides it.
+    """Lists pending approvals, and records decisions.
 
     Args:
-        confirmation_store: Where questions and answers are kept.
+        confirmation_store: The store of questions and answers.
         repository: The sessions.
         signals: Notify turns of other processes.
-        notice: Notifies a turn of this process, by its id; False when it does not run here.
+        notice: Notifies a turn of this process, by its id; False if it does not run here.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ConfirmationService:
         return await asyncio.to_thread(self._pending, session_id)
 
     async def answered(self, session_id: str) -> Sequence[Confirmation]:
-        """Return the session's questions that have an answer, as long as they are kept."""
+        """Return the session's answered questions that are still stored."""
         return await asyncio.to_thread(self._confirmation_store.answered, session_id)
 
     async def decide(
@@ -55,7 +55,7 @@ class ConfirmationService:
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
-        """Answer a question, once; the turn that waits for it goes on at once.
+        """Answer a question, once, and wake the turn that waits for it.
 
         Args:
             session_id: The session that asked.
@@ -65,9 +65,9 @@ class ConfirmationService:
 
         Raises:
             SessionNotFound: There is no such session.
-            ConfirmationNotFound: The session asks no such question (any more).
+            ConfirmationNotFound: The session has no such question (any more).
             ConfirmationAlreadyDecided: It was answered before.
-            ConfirmationExpired: It took too long; that was a no.
+            ConfirmationExpired: It has expired, which counts as a no.
         """
         confirmation, decision = await asyncio.to_thread(
             self._decide, session_id, confirmation_id, approved, arguments
@@ -77,7 +77,7 @@ class ConfirmationService:
         return confirmation, decision
 
     async def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
-        """Return the answer to a question of a session; None when there is none, or no question."""
+        """Return the answer to a question of a session; None if one of the two does not exist."""
         return await asyncio.to_thread(
             self._confirmation_store.decision, session_id, confirmation_id
         )
@@ -111,7 +111,7 @@ class ConfirmationService:
         )
 
     def _signal(self, confirmation: Confirmation) -> None:
-        """Wake the turn if it runs in another process; one that is suspended reads it later."""
+        """Wake the turn if it runs in another process; a suspended turn finds the answer later."""
         claim = self._repository.claim_of(confirmation.session_id)
         if claim is not None and claim.alive and claim.turn_id == confirmation.turn_id:
             self._signals.send(confirmation.turn_id, "confirm")

@@ -2,14 +2,14 @@
 
 A question is up to three records, seen by every process::
 
-    asked      what is asked; replaced when the same call is asked about again
-    decided    the answer; made exclusively, so of many answers exactly one stands
-    used       the approved call was handed to its tool; made exclusively as well
+    asked      the question; replaced if the same call is asked about again
+    decided    the answer; created exclusively, so exactly one of many answers is valid
+    used       the approved call was passed to its tool; created exclusively as well
 
-No answer, a late one, a withdrawn question and an unreadable record all mean that the call does
-not run. Each record appears whole or not at all and is durable when a call returns, so a process
-may die at any point: before ``decided`` is there no answer was given, before ``used`` is there no
-tool has run, and what is ``used`` never runs again.
+The call does not run without an answer, after a late one, if the question was withdrawn, or if a
+record is unreadable. Records are written atomically, and are durable when a method returns, so a
+process may die at any point: without ``decided`` there was no answer, without ``used`` no tool has
+run, and a ``used`` call never runs again.
 """
 
 import secrets
@@ -39,29 +39,28 @@ from sessions_app.messages import ToolCall
 
 CONFIRMATION_IDS = "conf_[0-9a-f]{32}"
 ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
-"""The kinds of records, in the order in which a question's are removed: an open one is the first
-to go."""
+"""The kinds of records, in the order in which those of a question are removed, ``asked`` first."""
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 Notice = Callable[[Confirmation, bool], object]
-"""Called with a question, and whether it was answered just now or put."""
+"""Called with a question, and whether it was just answered or just asked."""
 
 
 def not_noticed(_question: Confirmation, _is_answered: bool) -> None:
-    """Do nothing; used where nobody is notified of questions."""
+    """Do nothing; the default ``notice``."""
 
 
 class ConfirmationStore:
-    """Keeps the questions and answers of all sessions. All calls block.
+    """Stores the questions and answers of all sessions. All calls block.
 
     Args:
-        records: Where they are kept: by ``CONFIRMATION_IDS``, of these ``KINDS``.
+        records: The records, named by ``CONFIRMATION_IDS``, of these ``KINDS``.
         timeout_seconds: How long a question is open, and how long an approval may wait for its
             turn to be resumed.
-        now: The time, with a time zone.
-        notice: Called with every question that was put, and with every one that was answered.
+        now: Returns the time, with time zone.
+        notice: Called for each question that is asked, and for each that is answered.
     """
 
     def __init__(
@@ -90,10 +89,10 @@ class ConfirmationStore:
         tool_digest: str | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> Confirmation:
-        """Put a question, or put it again: an open one about the same call keeps its id.
+        """Ask a question, or ask it again: an open one about the same call keeps its id.
 
-        One that is asked again is open for the whole time anew. An answer may come just then:
-        look for a decision before waiting for one.
+        Asking again restarts the timeout. An answer may arrive just before, so check for a decision
+        before waiting for one.
 
         Raises:
             SessionNotFound: The session's id is malformed.
@@ -136,20 +135,20 @@ class ConfirmationStore:
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
-        """Answer a question; of many answers exactly one succeeds.
+        """Answer a question; exactly one of several answers succeeds.
 
         Args:
             session_id: The session that asked.
             confirmation_id: The question.
-            approved: ``True`` and nothing else lets the call run.
-            arguments: The arguments of the approved call; None leaves the model's.
+            approved: Whether the call may run; only ``True`` counts as yes.
+            arguments: The arguments of the approved call; None for the model's.
 
         Returns:
             The question, with the turn to wake, and the answer.
 
         Raises:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
-            ConfirmationExpired: It is too late; the answer that stands is no.
+            ConfirmationExpired: It has expired, which counts as a no.
             ConfirmationAlreadyDecided: It has an answer.
             ValidationFailed: The arguments can't be written as JSON, or are edited and do not fit
                 the tool; the question stays open.
@@ -175,18 +174,18 @@ class ConfirmationStore:
         return self._question(session_id, confirmation_id) or question, answer
 
     def expire(self, question: Confirmation) -> ApprovalDecision:
-        """Answer a question with no because the time is over; return the answer that stands."""
+        """Answer an expired question with no; return the valid answer, maybe an earlier one."""
         return self._claim(question, self._refusal(question, "timeout"))
 
     def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
-        """Return the answer to a question of a session; None when there is none, or no question."""
+        """Return the answer to a question of a session; None if one of the two does not exist."""
         question = self._question(session_id, confirmation_id)
         return None if question is None else self.decision_of(question)
 
     def decision_of(self, question: Confirmation) -> ApprovalDecision | None:
-        """Return the answer that stands; None when there is none yet.
+        """Return the answer to the question; None without one.
 
-        One that can't be read is a no: it must not be given anew.
+        An unreadable answer counts as no, since a question must not be answered twice.
         """
         data = self._records.read(question.session_id, question.confirmation_id, DECIDED)
         if data is None:
@@ -198,9 +197,9 @@ class ConfirmationStore:
         return found if found.is_answer_to(question) else self._refusal(question, "timeout")
 
     def restore(self, question: Confirmation) -> None:
-        """Put a question once more, as it was, if the records have lost it: its turn waits still.
+        """Write a question again if its record was lost, while its turn still waits.
 
-        An answer that was lost with it has to be given again.
+        If the answer was lost, too, it has to be given again.
         """
         if self._records.read(question.session_id, question.confirmation_id, ASKED) is None:
             self._put(question, ASKED, question, exclusive=True)
@@ -208,10 +207,10 @@ class ConfirmationStore:
     def find_decided(
         self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
     ) -> ApprovalDecision | None:
-        """Return the answer that was given to an open call, for a turn that resumes.
+        """Return the answer for an open call, for a turn that resumes; None to ask again.
 
-        A no counts as long as it is kept; a yes for ``timeout_seconds`` and only if it was not
-        used. A question without an answer in time is asked again: None is returned for it.
+        A no is valid as long as it is stored, a yes for ``timeout_seconds`` and only if it was not
+        used. Expired questions are asked again.
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
@@ -229,9 +228,9 @@ class ConfirmationStore:
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
     def consume(self, session_id: str, confirmation_id: str) -> bool:
-        """Use an approval up; only after that may its tool run. False: it must not.
+        """Use up an approval and return True; its tool may run only then.
 
-        It is False for what was used before, is not approved, or is not there.
+        Returns False if the call was not approved, or the approval was used before.
         """
         question = self._question(session_id, confirmation_id)
         decision = self.decision_of(question) if question is not None else None
@@ -240,9 +239,9 @@ class ConfirmationStore:
         return self._use_up(question)
 
     def withdraw(self, session_id: str, confirmation_ids: Sequence[str]) -> None:
-        """Take questions back: their turn was stopped, and they can't be answered any more.
+        """Withdraw questions of a stopped turn, so that they can't be answered any more.
 
-        An approval that was faster can't be used any more.
+        Approvals that were given already are used up.
         """
         for confirmation_id in confirmation_ids:
             question = self._question(session_id, confirmation_id)
@@ -254,7 +253,7 @@ class ConfirmationStore:
                     self._use_up(question)
 
     def withdraw_all(self, session_id: str) -> None:
-        """Take back whatever could still let a call of the session run."""
+        """Withdraw all questions and unused approvals of a session."""
         kinds_of = self._records.kinds(session_id)
         self.withdraw(session_id, [known for known in kinds_of if USED not in kinds_of[known]])
 
@@ -265,42 +264,42 @@ class ConfirmationStore:
         )
 
     def answered(self, session_id: str) -> list[Confirmation]:
-        """Return the questions that have an answer, whichever it is, in no order."""
+        """Return the questions that have an answer, yes or no, in no particular order."""
         kinds_of = self._records.kinds(session_id)
         answered = [known for known in kinds_of if DECIDED in kinds_of[known]]
         found = [self._question(session_id, confirmation_id) for confirmation_id in answered]
         return [question for question in found if question is not None]
 
     def stamps(self) -> Mapping[str, Hashable]:
-        """Return the sessions that may ask something, each with a stamp of what is kept of it.
+        """Return the sessions that may have questions, each with a stamp of its records.
 
-        ``pending`` says the same as before while the stamp is the same, but for questions whose
-        time is over by now: ``period`` tells.
+        While the stamp is the same, ``pending`` returns the same questions, except those that have
+        expired since, by their ``period``.
         """
         return self._records.stamps()
 
     def now(self) -> datetime:
-        """Return the time that questions are open at or not."""
+        """Return the time by which questions expire."""
         return self._expiry.now()
 
     def period(self, question: Confirmation) -> tuple[datetime, datetime]:
-        """Return from when and until when a pending question is open."""
+        """Return the start and the end of the time in which a pending question is open."""
         return self._expiry.period_of(question)
 
     def discard_session(self, session_id: str) -> None:
-        """Forget everything about a session."""
+        """Remove all records of a session."""
         self._records.discard(session_id)
 
     def sweep(self, older_than_seconds: float) -> int:
-        """Forget questions that have not changed for that long; return how many.
+        """Remove questions that have not changed for that long; return how many.
 
-        Those that are open, and approvals that can still be used, are kept whatever the age.
+        Open questions and usable approvals are kept regardless of their age.
         """
         newest = self._expiry.newest_to_sweep(older_than_seconds)
         return self._records.sweep(newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
-        """Put an open question about the same call again, if there is one that can be answered."""
+        """Ask an existing open question about the same call again; return None without one."""
         session_id = question.session_id
         call = question.message_id, question.tool_call_id, question.arguments_hash
         for open_one in self._open(session_id):
@@ -327,7 +326,7 @@ class ConfirmationStore:
                     yield question
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
-        """Return a question of this session; None when there is none that makes sense."""
+        """Return a question of this session; None without a valid one."""
         try:
             data = self._records.read(session_id, confirmation_id, ASKED)
             question = decode_as(data or b"", Confirmation)
@@ -337,7 +336,7 @@ class ConfirmationStore:
         return question if named_so and question.is_sound else None
 
     def _claim(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
-        """Give an answer; return the one that stands: ``answer`` itself if it was the first."""
+        """Record an answer; return the valid one: ``answer`` itself if it was the first."""
         if self._put(question, DECIDED, answer, exclusive=True):
             self._notice(question, True)
             return answer

@@ -1,4 +1,4 @@
-"""Finds the sessions that wait for an approval; reads again only what changed."""
+"""Finds the sessions that wait for an approval; rereads only changed ones."""
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +17,7 @@ Questions = Sequence[Confirmation]
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """Holds what a session asked when its questions had this stamp, and when each is open."""
+    """Holds the questions of a session as of a stamp, and when each is open."""
 
     stamp: Hashable
     asked: Questions
@@ -25,13 +25,13 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class WaitingSessions:
-    """Knows which sessions ask something, and reads again only what changed. All calls block.
+    """Finds the sessions with pending questions; rereads only changed ones. All calls block.
 
     Safe to use from several threads.
 
     Args:
         confirmation_store: The questions.
-        sessions: The sessions: a message that asked may have been edited away since.
+        sessions: Reads sessions, as the asking message may have been removed since.
     """
 
     def __init__(self, confirmation_store: ConfirmationStore, sessions: SessionReader) -> None:
@@ -42,7 +42,7 @@ class WaitingSessions:
         self._checked: dict[str, tuple[str, Questions, bool]] = {}
 
     def all(self) -> Mapping[str, Questions]:
-        """Return the questions that can be answered now, by their sessions."""
+        """Return the questions that can be answered now, by session."""
         stamps, now = self._confirmation_store.stamps(), self._confirmation_store.now()
         before, current = self._known, dict[str, _Known]()
         found: dict[str, Questions] = {}
@@ -69,9 +69,9 @@ class WaitingSessions:
         return self._confirmation_store.pending(session_id)
 
     def asks(self, metadata: SessionMetadata, asked: Questions) -> bool:
-        """Return whether a session still has what asked these questions.
+        """Return whether a session still has the message that asked one of these questions.
 
-        It is read for that only if it has changed since, and once for each change.
+        The session is read only if it has changed since, and once for each change.
         """
         if not asked:
             return False
@@ -94,9 +94,9 @@ class WaitingSessions:
 
 
 def still_asked(session: Session, asked: Confirmation) -> bool:
-    """Return whether the message that asked is still there: it may have been edited away.
+    """Return whether the asking message is still there; it may have been removed by an edit.
 
-    An agent's message is in the agent's session; it asks while a call of an agent is open.
+    An agent's message is in the agent's session; its question counts while any call is open.
     """
     if asked.agent_name is not None:
         return bool(open_calls(session.messages))

@@ -44,10 +44,10 @@ class TurnActions:
     """The actions of one turn; some report an input to the table.
 
     Attributes:
-        outcome: How the turn ends; fills as it goes.
-        commit_point: When the first event may be sent.
+        outcome: The outcome of the turn, filled while it runs.
+        commit_point: Decides when the first event may be sent.
         children: The turns that run for this one.
-        session_writer: The session as the turn wrote it.
+        session_writer: Writes the turn's messages into its session.
         approver: Decides which calls may run.
     """
 

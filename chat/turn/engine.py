@@ -31,7 +31,7 @@ class TurnEngine:
     Performs the actions of the table and feeds their results back; stop requests have priority.
 
     Attributes:
-        outcome: How the turn ends; fills as it goes.
+        outcome: The outcome of the turn, filled while it runs.
         actions: The actions of the turn.
     """
 

@@ -78,7 +78,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first_event(self) -> TurnStarted:
-        """The event that its stream begins with."""
+        """The first event of its stream."""
         said = self.messages[-1] if self.messages else None
         files = said.attachments if isinstance(said, UserMessage) else ()
         message_id, index = self._answered

@@ -73,8 +73,8 @@ class ModelCaller:
     Args:
         job: The turn: its model, its tools, its phases.
         stream: Receives the answer's events.
-        commit_point: When the first event may be sent.
-        session_writer: The session as the turn wrote it.
+        commit_point: Decides when the first event may be sent.
+        session_writer: Has the session, with the messages that the turn saved.
         is_stopped: Whether a stop was requested; asked with every batch, because a library may have
             swallowed the cancellation.
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 Dialect = Literal["native", "chat_completions", "responses", "ai_sdk", "ag_ui", "agent"]
-"""The protocol that a turn was asked for by; an agent's turn was by another turn."""
+"""The protocol of the request for a turn; another turn requests an agent's turn."""
 
 
 class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,10 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
         session_id: Its session.
         turn_id: The turn.
         model: The session's model.
-        purpose: ``chat``, or ``agent`` for a turn that another one called.
+        purpose: ``chat``, or ``agent`` for an agent's turn.
         agent: The agent that runs the turn; None for a user's turn.
         dialect: The protocol of the request.
-        said: The new messages that it begins with.
+        said: The new messages at its start.
     """
 
     session_id: str
@@ -43,14 +43,14 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A tool call that begins. The one object stands for the call until its end.
+    """A tool call that begins. The same object identifies the call until its end.
 
     Attributes:
         name: The tool's name, as the model knows it.
         tool_call_id: The call's id within its session.
-        session_id: The session whose turn calls; an agent's own one for the calls of an agent.
-        is_agent: Whether the call is an agent's turn, which is observed as such too.
-        arguments: What it is called with.
+        session_id: The session of the calling turn; for an agent's calls, the agent's own session.
+        is_agent: Whether the call runs an agent's turn, which is observed as a turn, too.
+        arguments: The arguments.
     """
 
     name: str
@@ -67,9 +67,9 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
         start: The call.
         outcome: ``ok``, the error's code, ``failed`` without one, or ``interrupted``: the turn was
             stopped or suspended.
-        server: The MCP server that ran it; None for others.
-        seconds: How long it ran.
-        result: What it returned; None where it was interrupted.
+        server: The MCP server that ran it; None for other tools.
+        seconds: The duration.
+        result: The result; None if it was interrupted.
     """
 
     start: ToolStart
@@ -86,9 +86,9 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
         start: The turn.
         state: Its final state.
         error_code: The code of the error that ended it, if one did.
-        rounds: How many times its model was asked.
-        tool_calls: How many tool calls were executed.
-        seconds: How long it ran.
+        rounds: The number of rounds.
+        tool_calls: The number of executed tool calls.
+        seconds: The duration.
         answer: The last answer, whole or partial; None if there was none.
     """
 
@@ -102,36 +102,36 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnObserver(Protocol):
-    """Sees the turns of this process. Called on the event loop: must not block and must not raise.
+    """Observes the turns of this process. Called on the event loop: must not block or raise.
 
-    A turn that a dead process left has no end here; ``chat.remote.recovery`` seals it.
+    The end of a dead process's turn is not observed; ``chat.remote.recovery`` seals it.
     """
 
     def turn_started(self, turn: TurnStart, /) -> None:
-        """Take note of a turn whose session is claimed and whose engine starts."""
+        """Observe the start of a turn, whose session is claimed."""
         ...
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
-        """Take note of its end, which comes once for each start."""
+        """Observe the end of a turn; called once for each start."""
         ...
 
     def tool_started(self, start: ToolStart, /) -> None:
-        """Take note of a tool call that was allowed, approved where that is needed, and runs.
+        """Observe the start of a tool call, which was allowed and, if necessary, approved.
 
-        Runs in the task that runs the tool, so context variables that are set here hold for it.
+        Called in the task that runs the tool, so context variables set here apply to it.
         """
         ...
 
     def tool_ended(self, end: ToolEnd, /) -> None:
-        """Take note of its end, which comes once for each start, in the same task."""
+        """Observe the end of a tool call; called once for each start, in the same task."""
         ...
 
 
 class ToolCallInProgress:
-    """Measures one call, as a context manager, and tells the observer of start and end.
+    """Measures one call, as a context manager, and notifies the observer of its start and end.
 
     Attributes:
-        result: What the tool returned, once it has.
+        result: The result, once there is one.
     """
 
     __slots__ = ("_begun", "_observer", "_start", "result")
@@ -143,7 +143,7 @@ class ToolCallInProgress:
         self._begun = time.perf_counter()
 
     def __enter__(self) -> Self:
-        """Tell of the start."""
+        """Notify the observer of the start."""
         self._observer.tool_started(self._start)
         return self
 
@@ -153,7 +153,7 @@ class ToolCallInProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Tell of the end."""
+        """Notify the observer of the end."""
         result = self.result
         self._observer.tool_ended(
             ToolEnd(
@@ -179,22 +179,22 @@ class TurnObservers:
         self._observers = tuple(observers)
 
     def turn_started(self, turn: TurnStart, /) -> None:
-        """Tell the observers of the start."""
+        """Notify the observers of the start of a turn."""
         for each in self._observers:
             each.turn_started(turn)
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
-        """Tell the observers of the end."""
+        """Notify the observers of the end of a turn."""
         for each in self._observers:
             each.turn_ended(turn)
 
     def tool_started(self, start: ToolStart, /) -> None:
-        """Tell the observers of the start of a tool call."""
+        """Notify the observers of the start of a tool call."""
         for each in self._observers:
             each.tool_started(start)
 
     def tool_ended(self, end: ToolEnd, /) -> None:
-        """Tell the observers of its end."""
+        """Notify the observers of the end of a tool call."""
         for each in self._observers:
             each.tool_ended(end)
 
@@ -221,7 +221,7 @@ class TurnLog:
         logger.info("turn ended", extra=extra)
 
     def tool_started(self, start: ToolStart, /) -> None:
-        """Do nothing: what runs tools has a log of its own."""
+        """Do nothing: tool calls are logged elsewhere."""
 
     def tool_ended(self, end: ToolEnd, /) -> None:
         """Do nothing."""

@@ -22,13 +22,13 @@ class Outcome:
 
     Attributes:
         state: The final state.
-        message: The answer that was saved, whole or partial; None when there was none.
+        message: The saved answer, whole or partial; None without one.
         tool_calls: The tool calls that were executed, in order.
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
-        error: What ended the turn, for a failed or interrupted one.
-        stopped: What was running when it was stopped: upstream, tools, agents.
-        confirmations: What a suspended turn's calls wait for.
-        usage: What the turn cost, as far as it is known.
+        error: The error that ended a failed or interrupted turn.
+        stopped: What was running when the turn was stopped: upstream, tools, agents.
+        confirmations: The pending approvals of a suspended turn.
+        usage: The tokens, times and cost of the turn, as far as known.
     """
 
     state: State = State.STARTING
@@ -42,12 +42,12 @@ class Outcome:
 
     @property
     def has_answer(self) -> bool:
-        """Return whether it has ended with an answer, and not with calls for its client."""
+        """Return whether the turn ended with an answer, not with calls for its client."""
         message = self.message
         return self.state is State.COMPLETED and message is not None and not message.tool_calls
 
     def suspension(self) -> Suspended:
-        """Return what the journal keeps of a suspended turn."""
+        """Return the journal's note about a suspended turn."""
         return Suspended(
             message_id=self.message.message_id if self.message else None,
             confirmations=msgspec.to_builtins(self.confirmations),
@@ -61,7 +61,7 @@ def tokens_of(message: AssistantMessage) -> int:
 
 
 def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
-    """Return ``context_window`` of a turn that has ended, from its session."""
+    """Return the ``context_window`` of an ended turn from its session."""
     return {
         "current_window": session.window.current_window,
         "usage_tokens": tokens_of(message),
@@ -70,7 +70,7 @@ def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
 
 
 def failed(error: MochiError, usage: TurnUsage | None = None) -> Failed:
-    """Return the event for what ended a turn."""
+    """Return the event for an error that ended a turn."""
     details = {**error.details, "retryable": error.retryable}
     return Failed(
         code=error.code, message=error.message, details=details, turn_usage=known_usage(usage)
@@ -78,7 +78,7 @@ def failed(error: MochiError, usage: TurnUsage | None = None) -> Failed:
 
 
 def known_usage(usage: TurnUsage | None) -> TurnUsage | UnsetType:
-    """Return what a turn cost as events say it."""
+    """Return the usage of a turn as a field of events: ``UNSET`` instead of None."""
     return UNSET if usage is None else usage
 
 
@@ -90,14 +90,14 @@ def completed(
     tool_calls: Sequence[FinishedCall],
     usage: TurnUsage | None = None,
 ) -> MessageComplete:
-    """Return the event for an answer that is on disk.
+    """Return the event for a saved answer.
 
     Args:
         message: The answer.
         turn_id: Its turn.
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
         tool_calls: The calls that were executed, in order.
-        usage: What the turn cost.
+        usage: The tokens, times and cost of the turn.
     """
     return MessageComplete(
         message_id=message.message_id,

@@ -1,4 +1,4 @@
-"""Declares the port for the prompts of a turn in two phases, as agents run it. Pure."""
+"""Declares the port for the prompts of turns with two phases, as agents have. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,9 +10,9 @@ class PhasePrompts(Protocol):
     """Adds the prompts of both phases to the history, for one request each."""
 
     def planning(self, history: Sequence[Message]) -> Sequence[Message]:
-        """Return what the model is sent to write a plan, which it does without tools."""
+        """Return the messages that make the model write a plan, without tools."""
         ...
 
     def executing(self, history: Sequence[Message]) -> Sequence[Message]:
-        """Return what the model is sent to carry the plan out."""
+        """Return the messages that make the model carry out the plan."""
         ...

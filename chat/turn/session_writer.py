@@ -26,16 +26,16 @@ logger = logging.getLogger(__name__)
 
 
 class SessionWriter:
-    """Writes one turn's messages, in a thread, and hands the claim back at its end.
+    """Writes one turn's messages, in a thread, and releases the claim at its end.
 
-    A write that has begun is waited for even when the turn is stopped meanwhile, so that messages
-    are never out of order; a message whose id is there already is not written again.
+    A write is awaited to its end even if the turn is stopped meanwhile, so messages keep their
+    order. A message whose id the session has already is not written again.
 
-    An answer that the turn makes again stays in the file until a message takes its place, and then
-    stays as a variant of the new one.
+    An answer to be regenerated stays in the file until a message replaces it, and then stays as a
+    variant of the new one.
 
     Attributes:
-        is_undone: Whether what the turn changed was taken back, because it ended without an answer.
+        is_undone: Whether the turn's changes were undone, because it ended without an answer.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class SessionWriter:
 
     @property
     def session(self) -> Session:
-        """The session as this turn wrote it last, without the answer that it makes again."""
+        """The session as last written by this turn, without the answer that it regenerates."""
         return without_replaced(self._session, self._replaced_id)
 
     async def keep_context(self, state: ContextState | None) -> Session:
-        """Record which messages are not sent any more; return the session with that."""
+        """Record which messages are no longer sent to the model; return the changed session."""
         await self._write(
             lambda session: with_metadata(
                 session, now=session.metadata.updated_at, context_state=state
@@ -86,14 +86,14 @@ class SessionWriter:
         await self._write(lambda session: _with_approved(session, tools))
 
     async def append(self, *messages: Message, begun: Sequence[str] = ()) -> None:
-        """Append messages that are not there yet, and write down which calls begin."""
+        """Append messages that are not there yet, and record which calls begin."""
         if messages:
             await self._write(lambda session: self._extended(session, *messages), begun)
 
     async def begin(self, calls: Sequence[str]) -> None:
-        """Write into the claim that these calls begin, as far as it does not say so yet.
+        """Record in the claim that these calls begin, except those that it has already.
 
-        A claim that keeps no calls leaves it to the journal, and nothing is written.
+        Do nothing if the repository's claims do not record calls: then only the journal does.
         """
         new = [call for call in calls if call not in self._begun]
         if new and self._repository.keeps_begun:
@@ -109,8 +109,8 @@ class SessionWriter:
     ) -> None:
         """Append the last message, if there is one, and release the session.
 
-        A session that was made for a turn which is ``refused`` is marked as that. Messages that
-        were removed for a turn that is ``unanswered`` are put back.
+        A session created for a ``refused`` turn is marked as refused. Messages that were removed
+        for an ``unanswered`` turn are restored.
 
         A message that can't be saved leaves the session claimed, so that a partial answer can be
         saved.
@@ -139,7 +139,7 @@ class SessionWriter:
         await run_to_end(write_and_release, self._in_thread)
 
     async def secure(self, sync_journal: Callable[[], None]) -> None:
-        """Let the turn's claim and journal survive a power cut."""
+        """Sync the turn's claim and journal, so that they survive a power failure."""
 
         def sync() -> None:
             sync_journal()
@@ -150,14 +150,14 @@ class SessionWriter:
         await run_to_end(sync, self._in_thread)
 
     async def release(self) -> None:
-        """Let the next turn start; doing it twice is harmless."""
+        """Release the session for the next turn. Idempotent."""
         await run_to_end(self._release, self._in_thread)
 
     def require_hold(self) -> None:
-        """Make sure that others take this process for living, so that nothing runs twice.
+        """Check that other processes consider this one alive, so that nothing runs twice.
 
         Raises:
-            TurnInterrupted: They may have given it up by now.
+            TurnInterrupted: They may consider it dead by now.
         """
         if not self._repository.owners.holds():
             raise TurnInterrupted
@@ -208,7 +208,7 @@ class SessionWriter:
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
-    """Append what the request says and note the context window."""
+    """Append the request's messages and record the context window."""
     opened = session
     if job.messages:
         said = [_brought_to(job.turn_id, message) for message in job.messages]
@@ -219,12 +219,12 @@ def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
 
 
 def said_in(turn_id: str, message: Message) -> Message:
-    """Return the message with the id of the turn that it was said in."""
+    """Return the message with the id of its turn, unless it has one."""
     return message if message.turn_id else msgspec.structs.replace(message, turn_id=turn_id)
 
 
 def _brought_to(turn_id: str, message: Message) -> Message:
-    """Return a message of the request; what a model said in it was said elsewhere."""
+    """Return a message of the request with the turn's id, which answers from elsewhere lack."""
     return message if isinstance(message, AssistantMessage) else said_in(turn_id, message)
 
 

@@ -1,6 +1,6 @@
 """Decides what happens next in a turn: a table from state and input to the next state and actions.
 
-Pure: no await and no I/O. ``engine.py`` performs the actions and reports back what came of them.
+Pure: no await and no I/O. ``engine.py`` performs the actions and reports their results.
 A missing entry is a defect of the engine, never of a model or a client.
 """
 
@@ -26,7 +26,7 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the turn is over, or only saves and reports its end."""
+        """Return whether the turn has ended, except for saving and reporting."""
         return self in FINAL
 
     @property
@@ -172,7 +172,7 @@ class ImpossibleTransition(Exception):
 
 
 def transition(state: State, given: Input) -> Step:
-    """Return the next state and what to do on entering it.
+    """Return the next state and the actions on entering it.
 
     Raises:
         ImpossibleTransition: The table has no entry.
@@ -187,11 +187,11 @@ class TurnMachine:
     """Takes one turn through the table.
 
     Args:
-        max_rounds: How many times the model is asked before a round of tools is the last one.
+        max_rounds: The number of rounds after which results of tools end the turn with an error.
 
     Attributes:
-        state: Where the turn is.
-        rounds: How many times the model was asked.
+        state: The current state.
+        rounds: The number of rounds so far.
     """
 
     def __init__(self, max_rounds: int) -> None:
@@ -200,7 +200,7 @@ class TurnMachine:
         self._max_rounds = max_rounds
 
     def take(self, given: Input) -> tuple[Action, ...]:
-        """Go on to the next state and return what to do on entering it.
+        """Move to the next state and return the actions on entering it.
 
         Raises:
             ImpossibleTransition: The table has no entry.
@@ -212,5 +212,5 @@ class TurnMachine:
         return actions
 
     def give_up(self) -> None:
-        """End a turn that the table could not end, because of a defect."""
+        """End a turn that the table could not end because of a defect."""
         self.state = State.UNSAVED

@@ -41,20 +41,20 @@ Note = Callable[[ToolCallStarted], None]
 
 
 class RecordStarted(Protocol):
-    """Makes sure that it is on record which calls have started."""
+    """Records which calls start, before they run."""
 
     def __call__(self, calls: Sequence[ToolCall], *, durable: bool) -> Awaitable[None]:
-        """Raise what keeps these from running; ``durable``: on record after a power cut too."""
+        """Record the calls; raise if they must not run. ``durable``: survives a power failure."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one call, for the session, clients and the turn's outcome.
 
     Attributes:
-        message: What the session keeps.
+        message: The message for the session.
         event: The event for clients.
         is_shown: Whether the event is sent; agents send an event of their own at their end.
-        call: What the turn's outcome lists.
+        call: The entry in the turn's outcome.
     """
 
     message: ToolMessage
@@ -64,21 +64,20 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallRunner:
-    """Runs calls and counts them through the turn.
+    """Runs the tool calls of a turn, and numbers them.
 
     Args:
         toolset: Runs tools.
-        available_tools: What the model may call.
+        available_tools: The tools that the model may call.
         session_id: The session.
-        delegate: Runs the calls that are turns of their own; None where there are no agents.
-        queues: Where calls wait that could undo each other's work; those of the calling turn for
-            an agent's.
-        observer: Sees the calls that run.
+        delegate: Runs calls that are turns of their own; None without agents.
+        queues: The queues of calls that could undo each other's work; an agent's turn shares those
+            of the calling turn.
+        observer: Observes the calls.
 
     Attributes:
-        running: The calls that were announced and have no result that is saved; some may wait in a
-            queue.
-        next_index: The number that the next call gets.
+        running: The calls that were announced and have no saved result yet; some may be queued.
+        next_index: The number of the next call.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class ToolCallRunner:
         self.next_index = 0
 
     def number(self, calls: Sequence[ToolCall]) -> list[NumberedCall]:
-        """Give the calls of a round their numbers within the turn."""
+        """Number the calls of a round within the turn."""
         first = self.next_index
         self.next_index += len(calls)
         return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
@@ -122,14 +121,14 @@ class ToolCallRunner:
 
         Args:
             calls: The calls, each with the decision on it.
-            turn: The turn that calls.
-            message_id: The message that holds the calls.
-            note: Journals, for recovery, the start of a call that has no event of its own: one that
-                they approved shows by its result, and an agent by its own events.
-            secure: Awaited before they run; what it raises keeps them from running.
+            turn: The calling turn.
+            message_id: The message with the calls.
+            note: Journals, for recovery, the start of a call whose start has no event: clients see
+                an approved call by its result, and an agent by its own events.
+            secure: Awaited before the calls run; they don't run if it raises.
 
         Raises:
-            NobodyToApprove: At the end: calls of agents wait for an approval, and nobody listens.
+            NobodyToApprove: At the end, if calls of agents wait for an approval.
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
@@ -158,7 +157,7 @@ class ToolCallRunner:
             raise NobodyToApprove(unasked)
 
     def names_of_running(self) -> tuple[list[str], list[str]]:
-        """Return the names of the tools, and of the agents, that run now."""
+        """Return the names of the running tools, and of the running agents."""
         tools: list[str] = []
         agents: list[str] = []
         for call in self.running:
@@ -169,7 +168,7 @@ class ToolCallRunner:
         return tools, agents
 
     def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
-        """Return results with this text for calls that are running, and for others."""
+        """Return failed results with this text for the running calls and for others."""
         return [_message(call, content, failed=True) for call in (*self.running, *others)]
 
     def _tell_wait(self, emit: Emit) -> None:
@@ -192,10 +191,10 @@ class ToolCallRunner:
     async def _call_in_turn(
         self, item: DecidedCall, turn: CallingTurn, message_id: str
     ) -> tuple[ToolResult, float, bool]:
-        """Run a call once the calls before it in its queue have ended, however that went.
+        """Run a call once the earlier calls in its queue have ended, in whatever way.
 
         Returns:
-            The result, the milliseconds that it ran, and whether an agent sent its own event.
+            The result, its duration in milliseconds, and whether an agent sent its own event.
         """
         if item.refusal is not None:
             return item.refusal, 0.0, False
@@ -244,7 +243,7 @@ class ToolCallRunner:
 
 
 async def _settled(task: "asyncio.Task[Any]") -> None:
-    """Wait for a task, passing no cancellation on: the next call of its queue would begin."""
+    """Wait for a task without cancelling it, which would start the next call of its queue."""
     await asyncio.wait([task])
 
 
@@ -255,7 +254,7 @@ async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
 
 
 class _ProgressReport:
-    """Reports a tool's progress to listeners, ten times a second at most."""
+    """Reports a tool's progress to listeners, at most ten times a second."""
 
     def __init__(self, tool_call_id: str, emit: Emit) -> None:
         self._tool_call_id = tool_call_id
@@ -332,7 +331,7 @@ def _outcome(
 
 
 def _mended(result: ToolResult) -> ToolResult:
-    """Return what a tool host, an MCP server or an agent returned so that it can be saved."""
+    """Replace lone surrogates in a result, so that it can be saved."""
     if is_unicode(f"{result.result}{result.error_message}"):
         return result
     said, failed = result.result, result.error_message

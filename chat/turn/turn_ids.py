@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 
 def new_turn_id(after: str = "") -> str:
-    """Return a new id: twelve hex digits of milliseconds, eight of chance.
+    """Return a new id: the milliseconds as twelve hex digits, and eight random ones.
 
-    Ids sort by time, and after ``after`` even when the clock was set back.
+    Ids sort by time, and after the id ``after`` even if the clock was set back.
     """
     milliseconds = time.time_ns() // 1_000_000
     if after:
@@ -17,9 +17,6 @@ def new_turn_id(after: str = "") -> str:
 
 
 def time_of(turn_id: str, *, earlier_seconds: float = 0.0) -> str:
-    """Return when a turn began, from its id, or that much earlier.
-
-    It is UTC, ISO 8601 with microseconds.
-    """
+    """Return the time at which a turn began, less some seconds: UTC, ISO 8601 with microseconds."""
     began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000 - earlier_seconds, UTC)
     return began.isoformat(timespec="microseconds")

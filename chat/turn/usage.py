@@ -14,15 +14,15 @@ from sessions_app.variants import newest_first
 
 
 class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a session's answers, as far as it is known.
+    """The tokens and cost of a session's answers, as far as known.
 
     Attributes:
         input_tokens: Tokens of the requests.
         output_tokens: Tokens of the answers.
-        cached_tokens: Tokens of the requests that providers had cached.
-        reasoning_tokens: Tokens of the answers that were reasoning.
-        cost_usd: The known costs in US dollars: a decimal number; None where none is known.
-        cost_known: Whether no answer's cost is unknown.
+        cached_tokens: Request tokens read from providers' caches.
+        reasoning_tokens: Reasoning tokens of the answers.
+        cost_usd: The sum of the known costs in US dollars, a decimal number; None if none is known.
+        cost_known: Whether the costs of all answers are known.
     """
 
     input_tokens: int
@@ -39,12 +39,12 @@ def usage_of_call(
     seconds_to_first_token: float | None,
     seconds: float | None,
 ) -> Usage:
-    """Return what an answer cost.
+    """Return the usage of an answer.
 
     Args:
-        counts: The ends of the requests that it took; it may take several.
-        seconds_to_first_token: From the first request to the first output, if there was any.
-        seconds: From the first request to the end of the last one, if it has come.
+        counts: The ends of its requests, which may be several.
+        seconds_to_first_token: From the first request to the first output, if any.
+        seconds: From the first request to the end of the last one; None before it.
     """
     if len(counts) == 1:  # nearly always
         (end,) = counts
@@ -69,7 +69,7 @@ def usage_of_call(
 
 
 def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
-    """Return what the answers of a turn cost together; None where nothing is known of any."""
+    """Return the total usage of the answers of a turn; None if none is known."""
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
@@ -85,7 +85,7 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
 
 
 def saved_usage(session: Session, turn_id: str) -> TurnUsage | None:
-    """Return what a turn cost, from the answers of it that were saved."""
+    """Return the usage of a turn from its saved answers."""
     answers = [
         message
         for message in newest_first(session.messages)
@@ -95,7 +95,7 @@ def saved_usage(session: Session, turn_id: str) -> TurnUsage | None:
 
 
 def usage_of_session(session: Session) -> SessionUsage:
-    """Return what the answers of a session cost, replaced ones included."""
+    """Return the total usage of a session's answers, including replaced ones."""
     answers = [message.usage for message in _answers(session.messages)]
     known = [usage for usage in answers if usage is not None]
     costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
@@ -111,7 +111,7 @@ def usage_of_session(session: Session) -> SessionUsage:
 
 
 def cost_of(usage: Usage) -> Decimal | None:
-    """Return the cost in US dollars; None where it is not known, or the file says nonsense."""
+    """Return the cost in US dollars; None if it is unknown, or invalid in the file."""
     return None if usage.cost_usd is None else read_money(usage.cost_usd)
 
 
@@ -124,12 +124,12 @@ def _answers(messages: Iterable[Message]) -> Iterator[AssistantMessage]:
 
 
 def _has_ended(usage: Usage) -> bool:
-    """Return whether a request of the answer came to its end: only those have tokens and costs."""
+    """Return whether a request of the answer ended: only then are there tokens and costs."""
     return usage.input_tokens is not None or usage.output_tokens is not None or bool(usage.cost_usd)
 
 
 def _money(costs: Sequence[Decimal | None]) -> str | None:
-    """Return a sum of money; None where a part of it is not known, or there is none."""
+    """Return the sum of costs; None if one is unknown, or there are none."""
     if len(costs) == 1:
         return None if costs[0] is None else money(costs[0])
     known = [cost for cost in costs if cost is not None]
