@@ -1,4 +1,4 @@
-"""Refuses the images and files that a model does not take, before anything is saved. Pure."""
+"""Refuses images and files that a model does not accept, before anything is saved. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,14 @@ from sessions_app.messages import AssistantMessage, Attachment, Message, UserMes
 def require_takes(
     info: ModelInfo | None, messages: Sequence[Message], *, brought: Sequence[Message] = ()
 ) -> None:
-    """Refuse images and files that a model is known not to take, before they are saved.
+    """Refuse images and files that a model is known not to accept, before they are saved.
 
-    Those before the last answer are of a history that comes whole: they are mentioned to the model.
+    Those before the last answer are part of a sent history, and are only mentioned to the model.
 
     Args:
-        info: The model's facts, if they are known.
-        messages: What is said.
-        brought: The messages of the request, where it has several: errors name the one that is at
-            fault.
+        info: The facts about the model, if known.
+        messages: The new messages.
+        brought: The messages of the request, if it has several; errors name the one at fault.
 
     Raises:
         ValidationFailed: ``details`` name the model and the type.

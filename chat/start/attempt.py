@@ -15,10 +15,10 @@ from sessions_app.session import Session, SessionMetadata, counted, with_message
 
 
 class Attempt:
-    """Opens a turn's journal when it is first asked for, however often the change is made.
+    """Opens a turn's journal once, even if the change of its session is made several times.
 
     Attributes:
-        writer: The journal's writer, once there is one.
+        writer: The journal's writer, once it is open.
     """
 
     __slots__ = ("_error", "_made", "_open", "writer")
@@ -30,7 +30,7 @@ class Attempt:
         self.writer: JournalWriter | None = None
 
     def open(self) -> JournalWriter:
-        """Return the writer; raise again what was raised: what failed may have been done."""
+        """Return the writer; after a failure raise the same error, as the journal may be open."""
         if self._error is not None:
             raise self._error
         if self.writer is None:
@@ -42,11 +42,11 @@ class Attempt:
         return self.writer
 
     def note(self, before: Session, after: Session, *, rewinds: bool = False) -> None:
-        """Note what the change makes of a session; which of them is kept is not known here.
+        """Record a session before and after the change; only one of several results is saved.
 
         Args:
             before: The session.
-            after: What becomes of it.
+            after: The changed session.
             rewinds: Whether messages are removed, and not only appended.
         """
         if rewinds:  # all messages, as the file that unread ones are in is replaced
@@ -54,10 +54,10 @@ class Attempt:
         self._made.append((before, after, rewinds))
 
     def taken_back(self, session: Session, *, is_new: bool) -> Session:
-        """Return the session without what the change has made of it.
+        """Return the session without the change.
 
-        What others changed of it since stays. One that was made for the turn is marked, unless
-        somebody has changed it: then it is somebody's.
+        Later changes by others stay. A session created for the turn is marked as refused, unless
+        others have changed it.
         """
         for before, after, rewinds in reversed(self._made):
             if rewinds:
@@ -74,7 +74,7 @@ class Attempt:
 def _undone(
     session: Session, kept: int, before: Session, after: Session, *, is_new: bool
 ) -> Session:
-    """Return the session with so many of its messages, and with the earlier metadata."""
+    """Return the session with its first ``kept`` messages, and with the earlier metadata."""
     changed = _changed_since(session, after)
     back = session
     if kept < len(session.messages):
@@ -92,9 +92,10 @@ def _rewound_back(session: Session, before: Session, after: Session) -> Session:
 
 
 def _changed_since(session: Session, after: Session) -> dict[str, Any]:
-    """Return the metadata that is not as the change has left it, and stays.
+    """Return the metadata that was changed after the change, and is kept.
 
-    A title, a pin and a summary are written without a new ``updated_at``.
+    Fields are compared one by one, as a title, a pin and a summary are written without a new
+    ``updated_at``.
     """
     now, made = session.metadata, after.metadata
     fields = SessionMetadata.__struct_fields__

@@ -1,7 +1,7 @@
-"""Claims sessions for turns: claim, user's message and journal are made under one lock.
+"""Claims sessions for turns: claim, user's message and journal are written under one lock.
 
-The message is saved before the model is asked (docs/decisions/0010), and whatever has to be looked
-up is looked up before the claim (docs/decisions/0049).
+The message is saved before the model is asked (docs/decisions/0010), and all lookups are done
+before the claim (docs/decisions/0049).
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from sessions_app.store.repository import Change, SessionRepository
 logger = logging.getLogger(__name__)
 
 MOST_LOOK_UPS = 5
-"""Look-ups for one turn while its session keeps changing; then the session counts as busy."""
+"""The maximum lookups for a turn whose session keeps changing; then the session counts as busy."""
 
 MOST_ENDED = 1_000
-"""Sessions whose last turn of this process is known to have ended."""
+"""The maximum sessions whose last turn of this process is remembered as ended."""
 
 NEW_ID_SECONDS = 10.0
 NEW_ID_POLL_SECONDS = 0.02
-"""A process that was given up learns of it with its next sign of life."""
+"""The interval at which a process that others consider dead checks for another id."""
 
 
 def _ignore(turn_id: str) -> None:
@@ -46,7 +46,7 @@ def _ignore(turn_id: str) -> None:
 
 
 class _Overtaken(Exception):
-    """Another turn's journal has a later id, so that this turn's would sort before it."""
+    """Raised if another turn's journal has a later id, so that this turn would sort before it."""
 
     def __init__(self, turn_id: str) -> None:
         super().__init__(turn_id)
@@ -54,7 +54,7 @@ class _Overtaken(Exception):
 
 
 class _Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds what a claim made of a turn: its job, its journal's writer, and the turns before it."""
+    """Holds the results of a claim: the job, the journal's writer, and the earlier turns."""
 
     job: TurnJob
     writer: JournalWriter
@@ -64,7 +64,7 @@ class _Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn whose session is claimed by one of this process's ids, ready to run."""
+    """A turn whose session is claimed by an id of this process, ready to run."""
 
     owner: str
     job: TurnJob
@@ -77,14 +77,14 @@ class TurnClaimer:
 
     Args:
         repository: The sessions.
-        journal: Where turns are journalled.
-        recovery: Seals what dead turns left.
-        confirmation_store: The questions of earlier turns, which a new turn takes back.
-        expect: Called with a turn's id before others can see the turn; maybe in a thread.
-        forget: Called with it if that turn does not begin.
+        journal: The journals of turns.
+        recovery: Seals dead turns.
+        confirmation_store: The questions of earlier turns, which a new turn withdraws.
+        expect: Called with a turn's id before others can see the turn, maybe in a thread.
+        forget: Called with the id if that turn does not begin.
         wants_summaries: Whether a final answer makes a summary due.
-        saves: Whether the sessions stay when their turns have ended.
-        in_thread: Where what every turn writes to its session's file is written.
+        saves: Whether the sessions are kept after their turns.
+        in_thread: Runs the writes of turns to their sessions in a thread.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class TurnClaimer:
         self._ended: dict[str, str] = {}
 
     def note_ended(self, session_id: str, turn_id: str) -> None:
-        """Remember a turn whose journal has kept its end: the next turn need not look for that."""
+        """Remember a turn whose journal has its end, so that the next turn need not check that."""
         if len(self._ended) >= MOST_ENDED:
             self._ended.clear()  # they are looked at again
         self._ended[session_id] = turn_id
@@ -127,18 +127,18 @@ class TurnClaimer:
     ) -> ClaimedTurn:
         """Look up what the turn needs, then claim the session for it.
 
-        If its settings changed in between, both are done once more.
+        Both are repeated if the session's settings changed in between.
 
         Args:
             session_id: The session.
             preparation: Looks up model and tools, and makes the job, or refuses the turn.
             announce: Called with the turn's id, in a thread and under the session's lock, once the
-                turn can begin and before anything of it is saved.
-            new: The session, if it is made by this: in the same write as the claim.
+                turn can begin and before any part of it is saved.
+            new: The session to create in the same write as the claim, if any.
 
         Raises:
-            SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
-            MochiError: By the preparation.
+            SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: From the repository.
+            MochiError: From the preparation.
         """
         session = new or self._repository.recall(session_id)
         if session is None or (new is None and preparation.must_ask(session)):
@@ -178,7 +178,7 @@ class TurnClaimer:
         )
 
     def _load_idle(self, session_id: str) -> Session:
-        """Return the session, unless a turn runs: a provider need not be asked for that."""
+        """Return the session, unless a turn runs, so that no provider is asked in vain."""
         session, claim = self._repository.load_claimed(session_id, part=True)
         if claim is not None and claim.alive:
             raise SessionBusy(session_id, claim.turn_id)
@@ -192,10 +192,10 @@ class TurnClaimer:
         announce: Callable[[str], None],
         new: Session | None,
     ) -> _Opened:
-        """Claim the session under an id that sorts after those of all its turns.
+        """Claim the session for a turn whose id sorts after those of all its turns.
 
-        Ids are compared under the session's lock: so they follow the order
-        of its turns, however slowly one begins and whatever the clock says.
+        Ids are compared under the session's lock, so they have the order of the turns, even if one
+        starts slowly or the clock is set back.
         """
         turn_id = new_turn_id()
         while True:
@@ -208,10 +208,10 @@ class TurnClaimer:
                 self._await_other_id(session_id, owner)
 
     def _await_other_id(self, session_id: str, owner: str) -> None:
-        """Wait until this process knows that others gave it up, and has another id.
+        """Wait until this process, which others consider dead, has another id.
 
         Raises:
-            SessionBusy: It did not learn of that in time.
+            SessionBusy: It got none in time.
         """
         deadline = time.monotonic() + NEW_ID_SECONDS
         while self._repository.owners.mine() == owner:
@@ -264,9 +264,9 @@ class TurnClaimer:
         *,
         owner: str,
     ) -> tuple[Session, _Opened]:
-        """Return what the session becomes with the turn, which may begin; or refuse the turn.
+        """Return the session with the started turn, and what was opened; or refuse the turn.
 
-        May be called again, with a newer session.
+        May be called again with a newer session.
         """
         turns = [each for each in self._journal.turns(session.session_id) if each != turn_id]
         if turns and turns[-1] >= turn_id:
@@ -282,9 +282,9 @@ class TurnClaimer:
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:
         """Undo the claim of a turn that can't begin, and what was saved with it.
 
-        Why it can't begin is what the client is told, not what goes wrong here. Where the claim
-        stays (a disk that takes nothing any more), so does the journal: it shows that the turn is
-        over, and the next turn removes both.
+        Failures are only logged, as the client gets the reason why the turn can't begin. If the
+        claim stays, because the disk is full, so does the journal: it shows that the turn is over,
+        and the next turn removes both.
         """
         try:
             try:
@@ -303,11 +303,11 @@ class TurnClaimer:
             )
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
-        """Take back what earlier turns asked, but for the calls that this one resumes.
+        """Withdraw the questions of earlier turns, except for calls that this turn resumes.
 
-        An agent's questions name a message of the agent's session. They are about calls that this
-        turn resumes: a turn that resumes nothing has taken all others back, the approved ones too,
-        for an agent may come to the same call again on behalf of another one.
+        Questions of agents refer to messages of other sessions, and belong to resumed calls: turns
+        that resume nothing withdraw all questions, including approved ones, as an agent may make
+        the same call again for another call.
         """
         if not continuation.open_calls:
             self._confirmation_store.withdraw_all(session_id)

@@ -1,7 +1,7 @@
 """Computes fingerprints of chat requests, for idempotency keys. Pure.
 
-What is made for a request (ids, times) is no part of what it asks for. Requests that an earlier
-server could have taken keep the fingerprint that it gave them: its keys are in use on the disk.
+Generated values (ids, times) are not part of a fingerprint. Requests that earlier versions accepted
+keep their fingerprints, because stored keys have them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _MADE_FOR_IT = frozenset(
 
 
 class _FirstTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that turns had in the first place, in their order."""
+    """The fields of turns in the first version, in their order."""
 
     message: Any
     think: Any
@@ -36,13 +36,13 @@ class _FirstRequest(msgspec.Struct, frozen=True, kw_only=True):
 def fingerprint_of_request(
     turn: TurnRequest, *, session_id: str | None, model: str | None, **others: Any
 ) -> str:
-    """Return a hash of what a request asks for.
+    """Return a hash of a request.
 
     Args:
-        turn: The turn. Whether it waits for approvals or ends makes no other turn of it.
-        session_id: The session that it names.
-        model: The model that it names.
-        others: All else that makes another request of it; what is false or None does not count.
+        turn: The requested turn. The approval modes ``wait`` and ``suspend`` are not distinguished.
+        session_id: The named session.
+        model: The named model.
+        others: Everything else that distinguishes requests; false values do not count.
     """
     first = _FirstRequest(
         turn=_FirstTurn(
@@ -66,7 +66,7 @@ def fingerprint_of_request(
 
 
 def _said(value: Any) -> Any:
-    """Return a value as JSON's, without what was made for it."""
+    """Return a JSON-compatible value without generated fields."""
     if isinstance(value, msgspec.Struct):
         value = {"role": getattr(value, "role", None), **msgspec.structs.asdict(value)}
     if isinstance(value, Mapping):

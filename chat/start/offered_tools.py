@@ -25,17 +25,17 @@ def offered_tools(
     """Return the tools that the model of a turn may call.
 
     Args:
-        request: What the client asks for.
-        listing: The server's tools that were looked up; None where none are needed.
+        request: The client's request.
+        listing: The server's tools that were looked up; None if none are needed.
         metadata: The session's settings.
-        info: What is known of the model.
-        open_calls: Calls that the turn resumes.
+        info: The facts about the model, if known.
+        open_calls: The calls that the turn resumes.
 
     Raises:
         ToolNotFound: A selected tool does not exist.
         ToolsNotSupported: The model can't call tools.
-        ValidationFailed: Two tools have one name, the client chooses one that is not offered, or
-            it wants an answer of a form, which no request with tools can have.
+        ValidationFailed: Two tools have the same name, the client chooses one that is not offered,
+            or it wants an answer that fits a schema, which is impossible with tools.
     """
     tools = NO_AVAILABLE_TOOLS
     if listing is not None:
@@ -69,7 +69,7 @@ def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, Tool
 
 
 def first_call(choice: ToolChoice, info: ModelInfo | None) -> FirstCall:
-    """Return how the model is brought to call a tool in its first answer, if it has to."""
+    """Return how the model is made to call a tool in its first answer, if it has to."""
     if choice in ("auto", "none"):
         return "optional"
     return "forced" if info is not None and info.forces_tools else "asked_for"
@@ -81,9 +81,9 @@ def _chosen(
     metadata: SessionMetadata,
     open_calls: Sequence[ToolCall],
 ) -> AvailableTools:
-    """Return the tools of which the client lets the model choose.
+    """Limit the tools to those that the client chose.
 
-    Calls that are open may run all the same. An agent that answers the session is not a choice.
+    Open calls may still run. An agent that answers the session stays in any case.
     """
     names = dict.fromkeys([*tools.tools, *tools.client_tools])
     if not isinstance(choice, str):

@@ -47,23 +47,23 @@ ANSWER_IN_JSON = (
 )
 
 ROUNDS_OF_AGENTS = 2
-"""An agent that answers a session is asked twice: for its call, and for what came of it."""
+"""The rounds of a session answered by an agent: one for the call, one for its result."""
 
 Prepare = Callable[[str, Session], TurnJob]
-"""Makes the job of a turn (its id) on a session as it is claimed; pure, it may be called again.
+"""Makes the job of a turn from its id and the claimed session. Pure; may be called again.
 
-It raises what refuses the turn, and ``SettingsChanged`` if facts must be looked up anew."""
+Raises an error to refuse the turn, and ``SettingsChanged`` if the lookup must be repeated."""
 
 
 class Preparation(Protocol):
-    """Prepares one turn: first looks up, then decides without I/O."""
+    """Prepares one turn: first does all lookups, then decides without I/O."""
 
     def must_ask(self, session: Session) -> bool:
-        """Return whether ``look_up`` has to ask a provider, which may take a while. No I/O."""
+        """Return whether ``look_up`` has to ask a provider, which may take long. No I/O."""
         ...
 
     async def look_up(self, session: Session) -> Prepare:
-        """Look up what a turn on this session needs; the session may be out of date."""
+        """Look up what a turn on this session needs; the session may be outdated."""
         ...
 
 
@@ -71,12 +71,12 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that were looked up for a turn before its session is claimed.
 
     Attributes:
-        found: The session that they were looked up for; mostly it is still that when it is claimed.
-        session: The same with the request's settings, and rewound.
-        continuation: How the turn continues it.
-        info: What is known of its model; None while its provider can't be asked.
-        selection: The tools that were asked about, if any.
-        listing: What there is of them.
+        found: The session of the lookup; mostly the same when it is claimed.
+        session: The same session with the request's settings, and rewound.
+        continuation: How the turn continues the session.
+        info: The facts about the model; None if its provider can't be reached.
+        selection: The tools that were looked up, if any.
+        listing: The result of that.
     """
 
     found: Session
@@ -88,7 +88,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingsChanged(Exception):
-    """The session is not the one any more for which facts were looked up."""
+    """Raised if the session has changed, so that the facts must be looked up again."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.session_id)
@@ -97,7 +97,7 @@ class SettingsChanged(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPreparer:
-    """Prepares turns: models, windows, tools, and how requests are made to fit."""
+    """Prepares turns: models, windows, tools, and the rules for fitting requests."""
 
     models: ModelCatalogue
     toolset: Toolset
@@ -108,14 +108,14 @@ class TurnPreparer:
     read_attachment: Callable[[str], bytes] | None = None
 
     async def available_tools_of(self, session: Session) -> AvailableTools:
-        """Return what a session's next request would offer, agents too, if it selects nothing."""
+        """Return the tools and agents of a session's next request, if that selects none itself."""
         selection = selection_of(session.metadata, None, ())
         if selection is None:
             return NO_AVAILABLE_TOOLS
         return choose_tools(await self.list_tools(selection), session.metadata, None, ())
 
     async def list_tools(self, selection: ToolSelection) -> ToolListing:
-        """Return what there is of some tools and agents."""
+        """Return the existing ones of the selected tools and agents."""
         listing = await self.toolset.listing(selection)
         if self.delegate is None or not selection.agents:
             return listing
@@ -123,13 +123,13 @@ class TurnPreparer:
         return msgspec.structs.replace(listing, tools={**listing.tools, **delegated.tools})
 
     def attached(self, info: ModelInfo | None) -> AttachedFiles | None:
-        """Return what reads images and files for a model; what it takes is tried if not known."""
+        """Return the reader of attachments for a model; an unknown model gets all of them."""
         if self.read_attachment is None:
             return None
         return AttachedFiles(self.read_attachment, info.takes if info else lambda _: True)
 
     def window(self, session: Session, info: ModelInfo | None, tokens: int) -> WindowChoice:
-        """Decide the context window of the next request, which takes so many tokens."""
+        """Decide the context window of the next request, which has ``tokens`` tokens."""
         config = session.window
         takes_window = info is None or info.takes_window
         return choose_window(
@@ -142,7 +142,7 @@ class TurnPreparer:
         )
 
     def rules(self, session: Session, info: ModelInfo | None) -> ContextRules:
-        """Return how the requests of a turn on this session are made to fit."""
+        """Return the rules for fitting the requests of a turn on this session."""
         return ContextRules(
             strategy=strategy_of(session.metadata.context_strategy, self.context_strategy),
             max_context=info.context_length if info else None,
@@ -158,9 +158,9 @@ class ChatPreparation:
     """Prepares the turn of one chat request (a ``Preparation``).
 
     Attributes:
-        preparer: What every turn is prepared with.
-        request: What the client asked for.
-        model: The model that the client names for the session; it must be the session's.
+        preparer: Prepares all turns.
+        request: The client's request.
+        model: The model that the client names; must be the session's.
     """
 
     preparer: TurnPreparer
@@ -168,7 +168,7 @@ class ChatPreparation:
     model: str | None = None
 
     def must_ask(self, session: Session) -> bool:
-        """Return whether a provider has to be asked about the session's model."""
+        """Return whether a provider must be asked about the session's model."""
         session = self._with_settings(session)
         try:
             language_model, name = self.preparer.models.resolve(session.metadata.model)
@@ -177,10 +177,10 @@ class ChatPreparation:
         return language_model.recall(name) is None
 
     async def look_up(self, session: Session) -> Prepare:
-        """Look up the session's model and tools; return what prepares a turn with them.
+        """Look up the session's model and tools; return the function that makes the job with them.
 
-        A provider that can't be asked about its model says so itself when the model is asked,
-        after the user's message is saved.
+        A provider that can't be reached causes an error only later, at the model call, after the
+        user's message is saved.
 
         Raises:
             ModelNotFound: The model does not exist.
@@ -215,14 +215,14 @@ class ChatPreparation:
         """Decide everything that must be known before the model is asked. No I/O.
 
         Args:
-            facts: What was looked up; None for a session that could not be continued.
+            facts: The looked-up facts; None if the session could not be continued then.
             turn_id: The turn.
-            session: The session as it is claimed.
+            session: The claimed session.
 
         Raises:
-            SettingsChanged: The facts are not those of this session.
-            NothingToContinue: There is no message, and none in the history to answer.
-            ThinkingNotSupported: Thinking was asked of a model that can't think.
+            SettingsChanged: The facts are not about this session.
+            NothingToContinue: There is no new message, and none in the history to answer.
+            ThinkingNotSupported: The request wants thinking, which the model does not support.
             ToolNotFound: A selected tool does not exist.
             ToolsNotSupported: Tools are offered to a model that can't call them.
         """
@@ -240,7 +240,7 @@ class ChatPreparation:
     def _job(
         self, facts: TurnFacts, turn_id: str, session: Session, continuation: Continuation
     ) -> TurnJob:
-        """Make the job of a turn; raises as ``_prepare``, but for what changed."""
+        """Make the job of a turn; raises as ``_prepare``, except ``SettingsChanged``."""
         request, preparer, model = self.request, self.preparer, session.metadata.model
         language_model, name = preparer.models.resolve(model)
         messages = self._said(continuation, facts.info)
@@ -290,10 +290,10 @@ class ChatPreparation:
         )
 
     def _said(self, continuation: Continuation, info: ModelInfo | None) -> Sequence[Message]:
-        """Return the messages that the turn begins with.
+        """Return the new messages at the start of the turn.
 
         Raises:
-            ValidationFailed: The model is known not to take an image or a file of theirs.
+            ValidationFailed: The model is known not to accept an image or a file of these.
         """
         said: Sequence[Message] = continuation.said
         if continuation.append and self.request.message is not None:
@@ -302,7 +302,7 @@ class ChatPreparation:
         return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:
-        """Return the session with the settings that it has from this turn on."""
+        """Return the session with the settings of the request."""
         given = self.request.settings
         return change_settings(session, given, now=utc_now()) if given else session
 
@@ -327,7 +327,7 @@ def plan_turn(
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
 ) -> ContextPlan:
-    """Plan the first request of a turn: the history that it keeps, and what is said now."""
+    """Plan the first request of a turn: the kept history and the new messages."""
     history = session.messages
     if continuation.keep < len(history):
         history = history[: continuation.keep]
@@ -337,7 +337,7 @@ def plan_turn(
 
 
 def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> UserMessage:
-    """Return a new message of a user; an agent's user is the model that calls it."""
+    """Return a new user message; the user of an agent is the model that calls it."""
     return UserMessage(
         content=content,
         attachments=attachments,
@@ -347,7 +347,7 @@ def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> User
 
 
 def given_up_result(call: ToolCall) -> ToolMessage:
-    """Return the result of a call that its client was asked to run and never answers."""
+    """Return the result of a call that its client should have run and never answered."""
     return ToolMessage(
         content=INTERRUPTED_RESULT,
         message_id=new_message_id(),
@@ -359,7 +359,7 @@ def given_up_result(call: ToolCall) -> ToolMessage:
 
 
 def _instructions(request: TurnRequest) -> str | None:
-    """Return the system text of this turn; a model has to be told of a schema in words, too."""
+    """Return the system text of this turn, which describes a schema of answers, too."""
     texts = [request.instructions] if request.instructions else []
     if request.answer_schema is not None:
         schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
@@ -372,7 +372,7 @@ def _rounds_of(model: str, limit: int) -> int:
 
 
 def _require_model(session: Session, named: str) -> None:
-    """Refuse a request that names another model than its session: it would be ignored."""
+    """Refuse a request that names another model than its session, as it would be ignored."""
     model = session.metadata.model
     if bare_name(named) != bare_name(model):
         raise ValidationFailed(

@@ -1,4 +1,4 @@
-"""Limits how many turns run in this process, and for one client (docs/decisions/0024)."""
+"""Limits the number of running turns, of this process and of one client (docs/decisions/0024)."""
 
 import asyncio
 from collections import Counter
@@ -10,11 +10,11 @@ from chat.errors import TooManyTurns, TooManyTurnsOfClient
 
 
 class TurnPlaces:
-    """The places for turns in this process; several registries may share them.
+    """Counts the running turns of this process; several registries may share it.
 
     Args:
-        active: How many turns may run at once.
-        per_client: How many of them one client may have running; 0 for any number.
+        active: The maximum number of running turns.
+        per_client: The maximum number of running turns of a client; 0 for no limit.
     """
 
     def __init__(self, active: int, per_client: int = 0) -> None:
@@ -24,11 +24,11 @@ class TurnPlaces:
         self._taken_by: Counter[str] = Counter()
 
     def take(self, client: str | None) -> Callable[[], None]:
-        """Take a place for a turn of a client; return what gives it back.
+        """Take a place for a turn of a client; return the function that releases it.
 
         Raises:
-            TooManyTurns: As many turns run as may.
-            TooManyTurnsOfClient: The client has as many turns running as it may.
+            TooManyTurns: The maximum number of turns runs.
+            TooManyTurnsOfClient: The client's maximum number of turns runs.
         """
         if self._taken >= self._active:
             raise TooManyTurns(self._active)
@@ -49,7 +49,7 @@ class TurnPlaces:
 
 
 def call_at_end(leave: Callable[[], None], starting: asyncio.Task[Any]) -> None:
-    """Call back when a turn has ended, or could not be started: a starting task's done callback."""
+    """Call ``leave`` when a turn has ended or failed to start; a starting task's done callback."""
     if starting.cancelled() or starting.exception() is not None:
         leave()
     else:

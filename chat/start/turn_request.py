@@ -1,4 +1,4 @@
-"""Defines what a client asks of a turn."""
+"""Defines a client's request for a turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -18,30 +18,30 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request for a turn.
 
     Attributes:
-        message: What the user says; None continues from the history.
-        attachments: Images and files of ``message``, which is then a text, if an empty one.
-        think: Whether and how hard to reason; None was not said.
+        message: The user's message; None continues from the history.
+        attachments: Images and files of ``message``, which is then a text, maybe an empty one.
+        think: Whether and how hard to reason; None if not requested.
         selected_tools: The server's tools of this turn; None leaves it to the session's settings.
         detached: Whether the turn goes on when its client leaves.
-        approvals: What becomes of calls that need an approval: the turn waits for the answer of a
-            listener, ends until the next request, or denies them at once and tells the model.
-        messages: What is appended to the history instead of ``message``: what the user says,
-            results of the client's tools, a whole history. Messages that the session ends with,
-            unanswered, are not said twice. Every call of a client's tool must have its result.
+        approvals: How to deal with calls that need an approval: wait for a listener's answer, end
+            the turn until the next request, or deny them at once.
+        messages: Messages to append to the history instead of ``message``: user messages, results
+            of the client's tools, or a whole history. Unanswered messages that the session ends
+            with are not appended twice. Every call of a client's tool must have its result.
         instructions: System text for this turn, before the session's own prompt; it is not saved.
         client_tools: Tools that the client runs. A call of one ends the turn, once the server's
             calls of the same answer have run.
-        tool_choice: ``none`` offers no tools; ``required`` makes the model call one; of names, it
-            calls one of these, and no others are offered. That holds for the first answer of the
-            turn. Where a provider can force nothing (``ModelInfo.forces_tools``), the prompt says
-            it.
+        tool_choice: ``none`` offers no tools; with ``required`` the model must call one; with names
+            it must call one of these, and no others are offered. The obligation is for the first
+            answer of the turn. If the provider can't enforce it (``ModelInfo.forces_tools``), the
+            prompt asks for it.
         options: Sampling options by Ollama's names, over the session's.
         answer_schema: A JSON schema that the answer must fit; not together with tools.
         settings: Settings that the session has from this turn on, by the names of
             ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
-        rewind: The user message that is answered anew; what was said since is removed when the
-            turn begins, and put back if the turn ends without an answer.
-        dialect: The protocol that it came by, for those who count; it changes nothing.
+        rewind: The user message to answer again; later messages are removed when the turn begins,
+            and restored if it ends without an answer.
+        dialect: The protocol of the request, for observers only.
     """
 
     message: str | None = None
