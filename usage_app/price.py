@@ -8,7 +8,7 @@ import msgspec
 from models_app.prices import money
 
 PriceSource = Literal["prices.json", "genai-prices", "local"]
-"""The origins of a price: the user's file, the library, or that Ollama's models are free."""
+"""The origins of a price: the user's file, the library, or Ollama, whose models are free."""
 
 
 class Price(msgspec.Struct, frozen=True):

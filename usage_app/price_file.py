@@ -1,11 +1,11 @@
-"""Reads ``prices.json``, the prices that the user of the data directory sets. Pure but for that.
+"""Reads ``prices.json``, the prices that the user of the data directory sets.
 
 ::
 
     {"mine:*": {"input_per_million": 0.2, "output_per_million": 0.8}}
 
-The names are those of models with their provider in front, with ``*`` for any text. The exact name
-goes before patterns, and a longer pattern before a shorter one.
+A name is that of a model with its provider in front; ``*`` matches any text. An exact name takes
+precedence over patterns, and a longer pattern over a shorter one.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,15 @@ class InvalidPricesError(ValueError):
 
 
 class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The prices of a model, in US dollars for a million tokens.
+    """The prices of a model, in US dollars per million tokens.
 
     Attributes:
-        input_per_million: Of a request.
-        output_per_million: Of an answer.
-        cached_per_million: Of what the provider had cached of a request; None: as any input.
-        cache_write_per_million: Of what it put into its cache; None: as any input.
+        input_per_million: The price of prompt tokens.
+        output_per_million: The price of completion tokens.
+        cached_per_million: The price of prompt tokens read from the provider's cache; None for the
+            price of all input.
+        cache_write_per_million: The price of prompt tokens written to the provider's cache; None
+            for the price of all input.
     """
 
     input_per_million: Decimal
@@ -70,7 +72,7 @@ class PriceTable:
     """The prices of a file.
 
     Args:
-        prices: By the names and patterns of models.
+        prices: The prices by names and patterns of models.
     """
 
     def __init__(self, prices: Mapping[str, ModelPrices]) -> None:
@@ -94,7 +96,7 @@ NO_PRICES = PriceTable({})
 
 
 def read_prices(path: Path) -> PriceTable:
-    """Read the file; none is an empty table. Blocks.
+    """Read the file; return an empty table if it does not exist. Blocks.
 
     Raises:
         InvalidPricesError: It can't be used.

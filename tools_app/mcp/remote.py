@@ -58,7 +58,7 @@ class RemoteError(Exception):
 OnProgress = Callable[[ToolProgress], None]
 
 CallHeaders = Callable[[], Mapping[str, str]]
-"""Returns what the requests of the tool call that runs in the current task have as headers."""
+"""Returns the headers for requests of the current task's tool call."""
 
 
 class Connection(Protocol):

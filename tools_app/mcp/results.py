@@ -16,7 +16,7 @@ from tools_app.toolset import ToolFile
 
 
 def has_bytes(result: types.CallToolResult) -> bool:
-    """Return whether there is something in it to decode."""
+    """Return whether a result has binary content to decode."""
     return any(
         isinstance(block, types.ImageContent | types.EmbeddedResource) for block in result.content
     )

@@ -5,8 +5,8 @@
                            └────────── it fails ─────────────┘            │
                            ▲──────────────────── needed ──────────────────┘
 
-``backing_off``: it failed, and is not started again for a while. ``failed``: that while is over,
-and the next caller starts it again. A server that nobody needs is not started.
+``backing_off``: it failed, and is not restarted for some time. ``failed``: that time is over, and
+the next caller restarts it. A server is started only when it is needed.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ from usage_app.prices import PriceList
 logger = logging.getLogger(__name__)
 
 LOST_SECONDS = 60.0
-"""The time after a call's end at which the ledger won't get it any more: its disk is full."""
+"""The time after a call's end after which it won't be in the ledger, as the disk is full."""
 
 _MOST_WARNINGS = 10_000
 _Item = TypeVar("_Item")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from usage_app.budgets.gate import BudgetGate, BudgetStatus
 
 FRESH_SECONDS = 2.0
-"""The time that a first ``budgets.json`` may go unseen; changes of it hold at once."""
+"""The time that a first ``budgets.json`` may go unnoticed; later changes apply at once."""
 
 
 class Budgets:

@@ -23,7 +23,7 @@ from usage_app.metrics.shared_files import SharedFiles
 TURN_BUCKETS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600)
 SLOW_LOOP_SECONDS = 0.25
 WRITE_SECONDS = 1.0
-"""The time that what has ended waits to be written: the turns of a second are written at once."""
+"""The time after which ended turns and calls are written, all at once."""
 NOT_FOUND = "TOOL_NOT_FOUND"
 FIRST_TOKEN_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
@@ -32,7 +32,7 @@ _M = TypeVar("_M", Counter, Histogram)
 _Labels = tuple[str, str, str]
 """The provider, the model and the purpose of a model call."""
 _Sums = defaultdict[tuple[Counter, tuple[str, ...]], float]
-"""The amounts that counters shall be raised by, by their labels."""
+"""The amounts to add to counters, by their labels."""
 
 
 class Meters:

@@ -7,10 +7,10 @@ import msgspec
 Kind = Literal["counter", "gauge", "histogram"]
 
 OTHER = "other"
-"""Stands for the names that are too many."""
+"""Replaces the names beyond the maximum."""
 
 UNKNOWN = "unknown"
-"""Stands for tools that are not there."""
+"""Replaces the names of tools that do not exist."""
 
 
 class Metric(msgspec.Struct, frozen=True):

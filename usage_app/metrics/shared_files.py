@@ -1,4 +1,4 @@
-"""Keeps the files in which the processes of a data directory count, each in its own."""
+"""Manages the files in which the processes of a data directory count, one for each process."""
 
 import fcntl
 import os
@@ -10,14 +10,14 @@ _LOCK = "lock"
 
 
 class SharedFiles:
-    """Holds the directory of the files for as long as this process lives.
+    """Holds the directory of the files as long as this process lives.
 
-    Who finds nobody there begins anew: a counter that goes back to zero is a restart, as Prometheus
-    takes it. What a process counted stays while any other lives, so sums never go back; its gauges
-    go with it.
+    The first of the processes starts with empty counters, which Prometheus takes for a restart. The
+    counters of a process stay while any other lives, so that sums never decrease; its gauges are
+    removed.
 
     Args:
-        directory: Where they are.
+        directory: The directory of the files.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -25,7 +25,7 @@ class SharedFiles:
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Join the processes that count. Blocks.
+        """Join the processes that count; remove the files if there are none. Blocks.
 
         Raises:
             OSError: The directory can't be written to.
@@ -43,17 +43,17 @@ class SharedFiles:
         self._forget_gauges(os.getpid())  # of a process that had this number before
 
     def forget_dead(self) -> None:
-        """Remove the gauges of processes that live no more. Blocks."""
+        """Remove the gauges of dead processes. Blocks."""
         for pid in {int(found[1]) for found in map(_OF_PROCESS.search, self._gauges()) if found}:
             if not _lives(pid):
                 self._forget_gauges(pid)
 
     def filled(self) -> list[Path]:
-        """Return the files that something was written to. Blocks."""
+        """Return the files that are not empty. Blocks."""
         return [file for file in self.directory.glob("*.db") if _size(file)]
 
     def close(self) -> None:
-        """Leave; what was counted stays."""
+        """Leave; the counters stay."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

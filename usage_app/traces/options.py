@@ -7,7 +7,7 @@ LATEST = "gen_ai_latest_experimental"
 OPT_IN = "OTEL_SEMCONV_STABILITY_OPT_IN"
 CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ON_SPANS = frozenset({"true", "1", "span_only", "span_and_event"})
-"""The values that mean yes: a truth value once, later the name of a place."""
+"""The values that mean yes: a boolean in older conventions, a destination in newer ones."""
 
 EXPORTERS = "OTEL_TRACES_EXPORTER"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

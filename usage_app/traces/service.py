@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 SCOPE = "mochi-server"
 EXPORT_SECONDS = 2.0
-"""The time that the end of a process, or of a task, gives the receiver of its spans."""
+"""The maximum wait for an export at the end of a process or of a task."""
 
 
 OpenProvider = Callable[[str], "TracerProvider"]
-"""Opens what exports spans, for a version of the server."""
+"""Opens a tracer provider that exports spans, for a version of the server."""
 
 
 def _open_provider(version: str) -> "TracerProvider":

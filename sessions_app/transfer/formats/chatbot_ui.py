@@ -22,7 +22,7 @@ def recognises(entry: Mapping[str, Any]) -> bool:
 
 
 def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedConversation:  # noqa: ARG001 - it has one
-    """Return a conversation; where it has no name, its contents are its name.
+    """Return a conversation; without an id, it is identified by its contents.
 
     Raises:
         UnusableEntry: It has no messages.

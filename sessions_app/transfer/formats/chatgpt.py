@@ -188,7 +188,7 @@ def _files(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> Sequence[
 def _instructions(
     nodes: Mapping[str, Any], parents: Mapping[str, str | None], current: object
 ) -> str:
-    """Return what the person wants models to know, as it stood for this conversation."""
+    """Return the person's custom instructions in this conversation."""
     path = path_to(current, parents) if isinstance(current, str) else ()
     for node_id in path or parents:
         content = as_object(as_object(nodes[node_id].get("message")).get("content"))

@@ -65,7 +65,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
 
 
 def _parents(nodes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str | None]:
-    """Return what each message follows: what it says, or the one before it in older exports."""
+    """Return the parent of each message: the named one, or the previous one in older exports."""
     if any("parent_message_uuid" in each for each in nodes.values()):
         return {key: as_text(each.get("parent_message_uuid")) for key, each in nodes.items()}
     return dict(zip(nodes, (None, *nodes), strict=False))

@@ -65,7 +65,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
 def _nodes(
     listed: Sequence[Any],
 ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, str | None]]:
-    """Return the messages and what each follows, whether they lie in each other or side by side."""
+    """Return the messages and the parent of each, whether they are nested or in a list."""
     nodes: dict[str, Mapping[str, Any]] = {}
     parents: dict[str, str | None] = {}
     waiting: list[tuple[Mapping[str, Any], str | None]] = [
@@ -83,7 +83,7 @@ def _nodes(
 
 
 def _newest(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the message that was said last, the later one of two at the same time."""
+    """Return the newest message, the later one of two with the same time."""
     order = [
         (as_time(each.get("createdAt")) or "", index) for index, each in enumerate(nodes.values())
     ]

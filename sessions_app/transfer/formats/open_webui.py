@@ -144,7 +144,7 @@ def _parts(value: object) -> str:
 
 
 def _blocks(content: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
-    """Yield the texts of an answer, and the blocks that stand for thoughts and calls."""
+    """Yield the texts of an answer, and its blocks with reasoning and tool calls."""
     start = 0
     while opening := _OPENING.search(content, start):
         end = content.find(_CLOSING, opening.end())

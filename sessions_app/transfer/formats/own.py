@@ -19,10 +19,10 @@ def recognises(entry: Mapping[str, Any]) -> bool:
 
 
 def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> Session:  # noqa: ARG001 - it has one
-    """Return a session, the one that its file holds.
+    """Return the session in an entry.
 
     Raises:
-        UnusableEntry: It is no session, or has a name that none can have.
+        UnusableEntry: The entry is not a session, or its id is invalid.
     """
     session_id = as_text(as_object(entry.get("metadata")).get("session_id"))
     if not is_session_id(session_id):
