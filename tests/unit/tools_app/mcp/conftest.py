@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import psutil
 import pytest
 import structlog  # noqa: F401 - or the first line that is logged imports it, on an event loop
 
+from tests import orphans
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.toolset import ToolInvocation, ToolListing, ToolProgress, ToolResult, ToolSelection
@@ -79,8 +81,20 @@ class Lab:
 
 
 def children() -> set[int]:
-    """Return all processes below this one."""
-    return {process.pid for process in psutil.Process().children(recursive=True)}
+    """Return all processes below this one, but for the suite's own, which the first one starts."""
+    return {
+        process.pid
+        for process in psutil.Process().children(recursive=True)
+        if orphans.__file__ not in line_of(process)
+    }
+
+
+def line_of(process: psutil.Process) -> list[str]:
+    """Return the command line of a process; nothing when it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        line: list[str] = process.cmdline()
+        return line
+    return []
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from tests.unit.sessions_app.attachments.images import PDF, png
+from tests.unit.tools_app.mcp.conftest import line_of
 from tools_app.errors import ToolNotFound, ToolServerNotFound, ToolServerUnavailable
 from tools_app.toolset import ToolFile, ToolSelection
 
@@ -113,6 +114,7 @@ async def test_a_restart_breaks_a_hanging_start_off(lab):
     lab.start(start_wait=0.3)
     await lab.configure(srv=lab.raw("silent"))
     await lab.listed("srv")
+    await lab.eventually(lambda: servers_running(lab))  # on a busy machine it takes a while
     (first,) = await servers_running(lab)
 
     await lab.tools.restart("srv")
@@ -278,14 +280,6 @@ async def is_starting(lab):
 
 async def says(path, text):
     return await asyncio.to_thread(lambda: path.exists() and path.read_text() == text)
-
-
-def line_of(process):
-    """Return the command line; none of a process that has ended."""
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:  # a zombie, too, which another test may have left
-        return []
 
 
 async def servers_running(lab):
