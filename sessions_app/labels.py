@@ -1,6 +1,7 @@
 """Changes labels of sessions, by which lists show and filter them. Pure.
 
-Labels (titles, pins, clients' metadata) are not sent to the model and do not change ``updated_at``.
+Labels (titles, pins, clients' metadata) are not sent to the model and do not change ``updated_at``,
+which orders the list. ``labels_changed_at`` has the time, which counts for the retention.
 """
 
 import textwrap

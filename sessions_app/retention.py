@@ -19,6 +19,7 @@ LEAST_SHARE_PER_DAY = 0.1
 """The sessions that may expire in a day, as a number and as a share of all: the larger counts."""
 
 _DAY = timedelta(days=1)
+_CHANGES = ("updated_at", "labels_changed_at", "pinned")
 
 
 class SessionKept(Exception):
@@ -124,15 +125,24 @@ def require_unchanged(listed: SessionMetadata, session: Session) -> None:
         SessionKept: The session has changed.
     """
     now = session.metadata
-    if now.updated_at != listed.updated_at or now.pinned != listed.pinned:
+    if any(getattr(now, name) != getattr(listed, name) for name in _CHANGES):
         raise SessionKept
     if listed.refused_at is not None and not is_refused(now) and is_refused(listed):
         raise SessionKept
 
 
 def _changed_at(metadata: SessionMetadata) -> datetime | None:
+    """Return when a session or its labels were last changed; None if the former is no time."""
+    changed = _time(metadata.updated_at)
+    labelled = _time(metadata.labels_changed_at or "")
+    if changed is None or labelled is None:
+        return changed
+    return max(changed, labelled)
+
+
+def _time(text: str) -> datetime | None:
     try:
-        changed = datetime.fromisoformat(metadata.updated_at)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return changed if changed.tzinfo else changed.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

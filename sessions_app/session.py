@@ -125,9 +125,11 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         archived: Whether a person archived it; None counts as False.
         history_changed_at: When messages were deleted, hidden or shown: token counts of earlier
             requests do not apply any more.
+        labels_changed_at: When a person or a client last set a label, which leaves ``updated_at``.
         refused_at: ``updated_at`` of a session made for a refused chat request, as long as it has
             not changed since.
-        imported_from: ``{"source": str, "id": str}``: the origin of an imported conversation.
+        imported_from: ``{"source": str, "id": str}``: the origin of an imported conversation; of
+            another server's session, ``mochi`` and its id there.
         client_id: The client's own id of the conversation, if it was created by that.
         extra: Unknown keys of the file, kept for the next write.
     """
@@ -155,6 +157,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool | None = None
     archived: bool | None = None
     history_changed_at: str | None = None
+    labels_changed_at: str | None = None
     refused_at: str | None = None
     imported_from: Mapping[str, Any] | None = None
     client_id: str | None = None
@@ -325,6 +328,7 @@ def fork(
         forked_from={"session_id": session.session_id, "message_index": message_index},
         pinned=None,
         archived=None,
+        labels_changed_at=None,
         imported_from=None,
         client_id=None,
     )

@@ -78,7 +78,7 @@ def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> 
         fields["agent_settings"] = fields["agent_settings"] or AgentSettings()
     labels = {key: fields.pop(key) for key in LABELS if key in fields}
     if labels:
-        session = with_labels(session, **labels)
+        session = with_labels(session, labels_changed_at=now, **labels)
     if fields:
         session = with_metadata(session, now=now, **fields)
     if "tool_settings" in given:

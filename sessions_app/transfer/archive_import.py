@@ -23,6 +23,9 @@ from sessions_app.transfer.reading import SessionArchive
 
 Outcome = Literal["imported", "same", "different"]
 
+OWN_SOURCE = "mochi"
+"""The ``source`` in ``imported_from`` of sessions that another server exported."""
+
 
 class ImportedArchive(msgspec.Struct, frozen=True, kw_only=True):
     """The result of importing one session.
@@ -73,7 +76,8 @@ class SessionImporter:
 
     Importing is idempotent. A session is stored after its attachments, so an interrupted import
     leaves no session without them; unused attachments are swept like unused uploads. Tool policies
-    are not imported, because a file's author must not decide what runs here without approval.
+    are not imported, because a file's author must not decide what runs here without approval. A
+    session is marked as imported, so that its age does not delete it here (docs/decisions/0080).
 
     Args:
         sessions: The destination of sessions.
@@ -122,7 +126,7 @@ class SessionImporter:
         self._store.renew([id_ for id_, file in kept.items() if file is not None])
         if outcome is None:
             try:
-                self._sessions.repository.create(ask_before_all_tools(session))
+                self._sessions.repository.create(_imported(ask_before_all_tools(session)))
             except SessionExists:  # another process was faster
                 outcome = self._compared(session) or "different"
         missing = tuple(each for each in references if kept[each.id] is None)
@@ -136,8 +140,10 @@ class SessionImporter:
             return None
         except SessionCorrupt:
             return "different"
-        known = encode(there)  # also with policies, if the session came from this server
-        is_same = any(known == encode(each) for each in (session, ask_before_all_tools(session)))
+        known = encode(_unmarked(there))
+        # also with policies, if the session came from this server
+        either = (session, ask_before_all_tools(session))
+        is_same = any(known == encode(_unmarked(each)) for each in either)
         return "same" if is_same else "different"
 
     def _is_there(self, attachment_id: str) -> bool:
@@ -223,6 +229,26 @@ class ArchiveImport:
             taken = self._taking.take(self._archive.session(session_id))
             self._done += 1
             yield taken
+
+
+def _mark(session: Session) -> Mapping[str, str]:
+    return {"source": OWN_SOURCE, "id": session.session_id}
+
+
+def _imported(session: Session) -> Session:
+    """Return the session with its origin: another server, unless it came from elsewhere before."""
+    if session.metadata.imported_from is not None:
+        return session
+    metadata = msgspec.structs.replace(session.metadata, imported_from=_mark(session))
+    return msgspec.structs.replace(session, metadata=metadata)
+
+
+def _unmarked(session: Session) -> Session:
+    """Return the session as it was before ``_imported``."""
+    if session.metadata.imported_from != _mark(session):
+        return session
+    metadata = msgspec.structs.replace(session.metadata, imported_from=None)
+    return msgspec.structs.replace(session, metadata=metadata)
 
 
 def _taken(

@@ -56,6 +56,14 @@ def test_pinned_and_imported_sessions_stay() -> None:
     assert expired(sessions).expired == []
 
 
+def test_a_session_whose_labels_were_set_lately_stays() -> None:
+    lately = written(NOW - timedelta(days=29))
+    labelled = old(99, labels_changed_at=lately)
+    sessions = [old(0), labelled, old(98, labels_changed_at="?"), old(20, labels_changed_at="1970")]
+    assert list(expired(sessions).expired) == [sessions[2]]
+    assert list(expired(sessions, days=29).expired) == [sessions[2], labelled]
+
+
 @pytest.mark.parametrize("text", ["", "0", "yesterday", "1970"])
 def test_a_time_that_makes_no_sense_is_no_age(text: str) -> None:
     strange = msgspec.structs.replace(old(5), updated_at=text)
@@ -114,7 +122,11 @@ def test_what_anybody_has_touched_since_is_not_swept(touched: dict[str, Any]) ->
 def test_a_session_that_changed_since_it_was_listed_is_kept() -> None:
     for listed in (old(40), refused(40)):
         require_unchanged(listed, Session(metadata=listed))
-        changes: list[dict[str, Any]] = [{"updated_at": written(NOW)}, {"pinned": True}]
+        changes: list[dict[str, Any]] = [
+            {"updated_at": written(NOW)},
+            {"labels_changed_at": written(NOW)},
+            {"pinned": True},
+        ]
         for change in changes:
             changed = msgspec.structs.replace(listed, **change)
             with pytest.raises(SessionKept):

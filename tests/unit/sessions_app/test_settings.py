@@ -50,6 +50,18 @@ def test_a_window_set_by_hand_stays_until_it_may_grow_again(make_session: MakeSe
     assert not session.window.manual_override
 
 
+def test_labels_keep_a_sessions_place_in_the_list_and_tell_when_they_were_set(
+    make_session: MakeSession,
+) -> None:
+    session = make_session()
+    for labels in ({"title": "Mine"}, {"metadata": {"a": 1}}, {"pinned": False}):
+        changed = change_settings(session, given_settings(labels), now=LATER).metadata  # type: ignore[arg-type]
+        assert changed.labels_changed_at == LATER
+        assert changed.updated_at == session.metadata.updated_at
+    other = change_settings(session, given_settings({"model": "other"}), now=LATER)
+    assert other.metadata.labels_changed_at is None
+
+
 def test_a_title_is_one_line_and_a_persons(make_session: MakeSession) -> None:
     session = make_session()
     changed = change_settings(session, given_settings({"title": " The\n sea "}), now=LATER)

@@ -1,6 +1,7 @@
 """What an archive holds is taken in once, whole, and over nothing that is there."""
 
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
+from sessions_app.labels import with_labels
+from sessions_app.retention import due_in
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings
 from sessions_app.store.repository import Listing
@@ -19,6 +22,7 @@ from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
     archive_of,
+    imported,
     manager_in,
     question,
     reference,
@@ -76,7 +80,7 @@ def test_a_session_comes_with_its_attachments(
         session_id=session.session_id, outcome="imported", messages=1, attachments=2
     )
     assert added == 2
-    assert here.get(session.session_id) == session
+    assert here.get(session.session_id) == imported(session)
     assert sorted(store.files.values()) == sorted([CAT, DOG])
     assert set(store.renewed) == set(store.files)
 
@@ -88,8 +92,35 @@ def test_the_second_time_nothing_changes(
     taken(archive, here, store)
     ((result,), added) = taken(archive, here, store)
     assert (result.outcome, added) == ("same", 0)
-    assert encode(here.get(session.session_id)) == encode(session)
+    assert encode(here.get(session.session_id)) == encode(imported(session))
     assert len(listed(here).sessions) == 1
+
+
+def test_an_imported_session_is_known_where_it_came_from_and_keeps_its_first_origin(
+    session: Session, archive: SessionArchive, there: SessionManager, here: SessionManager
+) -> None:
+    taken(archive, here, MemoryStore())
+    back = read(archive_of(here.get(session.session_id), MemoryStore()))
+    ((result,), _) = taken(back, there, MemoryStore())
+    assert result.outcome == "same"
+    assert there.get(session.session_id) == session
+
+    claude = {"source": "claude", "id": "1"}
+    elsewhere = session_of(there, question())
+    there.change(elsewhere.session_id, lambda old: with_labels(old, imported_from=claude))
+    archive = read(archive_of(there.get(elsewhere.session_id), MemoryStore()))
+    taken(archive, here, MemoryStore())
+    assert here.get(elsewhere.session_id) == there.get(elsewhere.session_id)
+
+
+def test_what_another_server_exported_never_goes_for_its_age(
+    session: Session, archive: SessionArchive, here: SessionManager
+) -> None:
+    taken(archive, here, MemoryStore())
+    kept = here.get(session.session_id).metadata
+    kept = msgspec.structs.replace(kept, updated_at="2001-01-01T00:00:00.000000+00:00")
+    newer = here.create("m").metadata
+    assert due_in([kept, newer], days=30, now=datetime.now(UTC)).expired == []
 
 
 @pytest.mark.parametrize(
