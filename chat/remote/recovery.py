@@ -10,7 +10,12 @@ import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.retries import SealingSchedule
-from chat.remote.sealing import closing_lines, missing_entries, seal_session
+from chat.remote.sealing import (
+    closing_lines,
+    is_question_gone,
+    missing_entries,
+    seal_session,
+)
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
@@ -92,6 +97,9 @@ class TurnRecovery:
         if self._journal.set_aside(session_id, turn_id, is_sound):
             _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
         turn = self._replay(session_id, turn_id)
+        if turn.text and is_question_gone(session, turn):
+            self._journal.copy_aside(session_id, turn_id)
+            _warn("an answer whose question is gone was set aside", session_id, turn_id)
         sealed = seal_session(session, turn, now=utc_now(), begun=begun)
         if sealed is session or self._repository.can_hold(sealed):
             return sealed
@@ -215,6 +223,19 @@ class TurnRecovery:
             deleted_at = self._repository.deleted_at(session_id)
             if deleted_at is not None:
                 self._discard_before(session_id, deleted_at)
+
+    def forget(self, session_id: str) -> None:
+        """Remove the journals of a session whose file was replaced by a copy.
+
+        They are of turns that the copy may lack: clients and keys would find them there. Those
+        without an end, which could not be sealed, are set aside.
+        """
+        for turn_id in self._journal.turns(session_id):
+            if self._journal.has_ended(session_id, turn_id):
+                self._journal.discard(session_id, turn_id)
+            elif not self._journal.is_being_written(session_id, turn_id):
+                self._journal.move_aside(session_id, turn_id)
+                _warn("a journal of a replaced session was set aside", session_id, turn_id)
 
     def _discard_before(self, session_id: str, deleted_at: str) -> None:
         """Remove the journals of the turns that began before the session was deleted.

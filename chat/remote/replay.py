@@ -57,6 +57,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: The turn; empty without its first event.
         model: The session's model.
         first_message_id: The user message that it answers, or else its first answer.
+        question_id: The user message that it answers; None if it goes on after tool calls.
         message_id: The id of the newest answer, if any.
         replaced_id: The first message of the answer that it replaces, if any.
         first_call_index: The number of the first call of that answer.
@@ -78,6 +79,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     model: str
     first_message_id: str | None = None
+    question_id: str | None = None
     message_id: str | None
     replaced_id: str | None
     first_call_index: int = 0
@@ -171,10 +173,12 @@ class Replay:
     def turn(self) -> ReplayedTurn:
         """Return the turn replayed so far."""
         replaced_id = self._round.replaced_id
+        question_id = self._started.user_message_id
         return ReplayedTurn(
             turn_id=self._started.turn_id,
             model=self._started.model,
             first_message_id=self._started.first_message_id,
+            question_id=None if question_id is UNSET else question_id,
             message_id=self._round.message_id or None,
             replaced_id=None if replaced_id is UNSET else replaced_id,
             first_call_index=self._round.first_call_index,

@@ -71,7 +71,7 @@ def seal_session(
         )
         for call_id, name, number in [*interrupted, *_unreported_client_calls(session, turn)]
     ]
-    if turn.text and turn.message_id:
+    if turn.text and turn.message_id and not is_question_gone(session, turn):
         lost.append(
             AssistantMessage(
                 content=turn.text,
@@ -85,6 +85,18 @@ def seal_session(
         )
     sealed = extend_answer(session, *lost, now=now, replaced_id=turn.replaced_id)
     return session if sealed is session else prefer_whole(sealed, now=now)
+
+
+def is_question_gone(session: Session, turn: ReplayedTurn) -> bool:
+    """Return whether the session lacks the message that the turn answers.
+
+    Nobody removes it while the turn has its claim. An older copy of the file may have been put in
+    its place, in which the answer would follow another question.
+    """
+    return turn.question_id is not None and not any(
+        isinstance(each, UserMessage) and each.message_id == turn.question_id
+        for each in newest_first(session.messages)
+    )
 
 
 def _interrupted(

@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.backup import (
+    Entry,
     copy_entry,
     entries_of,
     parts_elsewhere,
@@ -19,6 +21,10 @@ from mochi_project.management.backup import (
     require_files,
 )
 from mochi_project.management.reports import ReportCommand
+from mochi_project.wiring.cluster import build_cluster
+from mochi_project.wiring.storage import build_questions
+from sessions_app.errors import MochiError
+from sessions_app.ids_and_clock import is_session_id
 
 SHOWN_FILES = 5
 
@@ -61,9 +67,11 @@ class Command(ReportCommand):
         if busy := _busy_sessions(settings):
             raise CommandError(f"{_listed(busy)} is being answered. Stop the server first.")
         counts: Counter[str] = Counter()
+        replacing = _Replacing(settings)
         try:
             for entry in entries:
-                copy_entry(entry, place(entry))
+                with replacing.of(entry, place(entry)):
+                    copy_entry(entry, place(entry))
                 counts[entry.part.name] += 1
         except OSError as error:
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
@@ -77,6 +85,32 @@ class Command(ReportCommand):
         for name, count in counts.items():
             self.stdout.write(f"{count:6}  {name}")
         self.stdout.write(f"\n{target} has them again. `mochi-server doctor` checks it.")
+
+
+class _Replacing:
+    """Forgets the turns of sessions that are replaced, as if these had been deleted before.
+
+    Otherwise the answer of a turn that died would be added to the copy, and clients would go on
+    with turns, and be asked about calls, that the copy does not have.
+    """
+
+    def __init__(self, settings: MochiSettings) -> None:
+        self._storages = {part.name: part.storage for part in parts_of(settings)}
+        self._questions = build_questions(settings, build_cluster(settings))
+
+    @contextmanager
+    def of(self, entry: Entry, target: Path) -> Iterator[None]:
+        """Replace a file within this; what is no session that is there is left alone."""
+        storage, session_id = self._storages[entry.part.name], target.stem
+        if storage is None or not is_session_id(session_id) or not target.exists():
+            yield
+            return
+        # First, so that whatever happens in between, the session there has all of its turn.
+        with suppress(MochiError):  # it can't be read, say: what it can't take is set aside
+            storage.recovery.seal(session_id)
+        yield
+        storage.recovery.forget(session_id)
+        self._questions.discard_session(session_id)
 
 
 def _busy_sessions(settings: MochiSettings) -> list[str]:

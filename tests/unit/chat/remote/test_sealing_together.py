@@ -7,7 +7,7 @@ import pytest
 
 from chat.storage.journal import Fenced, line
 from sessions_app.errors import SessionBusy
-from tests.unit.chat.remote.wrecks import SESSION, TURN, Died, Wreck
+from tests.unit.chat.remote.wrecks import SAID, SESSION, TURN, Died, Wreck
 
 
 @pytest.fixture
@@ -166,3 +166,38 @@ def test_nothing_is_read_while_every_owner_lives():
     for _ in range(100):
         watcher.recovery.seal_all()
     assert watcher.repository.loads == 0
+
+
+@pytest.mark.parametrize("asked", ["u1", "u2"])
+def test_an_answer_whose_question_is_gone_is_set_aside_and_not_added(asked):
+    """An older copy of the session may have been put in the place of its file."""
+    begin = (
+        f'{{"turn_id":"{TURN}","session_id":"{SESSION}","model":"m","user_message_id":"{asked}"}}'
+    )
+    wreck = Wreck([SAID[0], (1, "turn_started", begin), *SAID[2:]]).lose()
+    sealer = wreck.process("sealer")
+    sealer.recovery.seal_all()
+    if asked == "u1":
+        wreck.check_sealed_once()
+        assert sealer.journal.broken() == []
+        return
+    finder = wreck.process("finder")
+    assert [each.content for each in finder.repository.load(SESSION).messages] == ["Hello!"]
+    assert set(sealer.journal.broken()) == {f"{SESSION}/{TURN}"}
+    assert finder.journal.has_ended(SESSION, TURN)
+    assert finder.repository.claims() == []
+
+
+def test_the_journals_of_a_replaced_session_go_and_those_without_an_end_are_set_aside():
+    ended, unended = Wreck(), Wreck()
+    for wreck in (ended, unended):
+        wreck.process("owner").recovery.forget(SESSION)
+        assert wreck.owner.journal.turns(SESSION) == [TURN]  # it is being written
+        wreck.lose()
+    sealer = ended.process("sealer")
+    sealer.recovery.seal_all()
+    for wreck, broken in ((ended, []), (unended, [f"{SESSION}/{TURN}"])):
+        finder = wreck.process("finder")
+        finder.recovery.forget(SESSION)
+        assert finder.journal.turns(SESSION) == []
+        assert finder.journal.broken() == broken

@@ -1,6 +1,6 @@
 """A turn whose machine died, in stores that several processes share; and who may find it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chat.remote.recovery import TurnRecovery
 from chat.storage.journal import line
@@ -40,9 +40,13 @@ class Process:
 
 
 class Wreck:
-    """A turn that said half an answer before its process was given up for dead."""
+    """A turn that said half an answer before its process was given up for dead.
 
-    def __init__(self) -> None:
+    Args:
+        said: What its journal has.
+    """
+
+    def __init__(self, said: Sequence[tuple[int, str, str]] = SAID) -> None:
         self._dead: set[str] = set()
         self.owner = Process("owner", self._dead)
         session = make_session(SESSION, "m", now=NOW)
@@ -62,7 +66,7 @@ class Wreck:
             ),
         )
         self.writer = self.owner.journal.open(SESSION, TURN, owner=owner)
-        for entry in SAID:
+        for entry in said:
             self.writer.append(line(*entry))
 
     def process(self, name: str) -> Process:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from io import StringIO
 from pathlib import Path
@@ -10,8 +11,16 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from chat.storage.journal import line
+from chat.stream.encoding import encode_event
+from chat.stream.events import ContentDelta, TurnStarted
+from chat.turn.turn_ids import new_turn_id
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.storage import ConversationStorage, build_storage
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
+from sessions_app.session import Session, append_messages
 
 KEPT = {
     ".mochi/usage/2026-11.jsonl": "{}",
@@ -144,6 +153,50 @@ def test_nothing_is_overwritten_unless_told(data: Path, tmp_path: Path) -> None:
     assert (data / "system_prompts" / "brief.md").read_text() == "Be brief."
     assert (data / "tools" / "dates.py").exists()
     assert (data / ".env").read_text() == "secret"
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_session_that_is_replaced_keeps_nothing_of_a_turn_that_died_since(
+    data: Path, tmp_path: Path, settings: Any, *, is_readable: bool
+) -> None:
+    (metadata,) = SessionManager(data / "chat_sessions").list().sessions
+    run("backup", tmp_path / "backup")
+    begin_turn(build_storage(settings.MOCHI, None), metadata.session_id)
+    killed = tmp_path / "killed"  # what is left of the process: its files without its locks
+    shutil.copytree(data, killed, symlinks=True)
+    settings.MOCHI = MochiSettings(data_dir=killed)
+    file = killed / "chat_sessions" / f"{metadata.session_id}.json"
+    if not is_readable:
+        file.write_text("{")
+
+    run("restore", tmp_path / "backup", "--overwrite")
+
+    storage = build_storage(settings.MOCHI, None)
+    restored = (tmp_path / "backup" / "chat_sessions" / file.name).read_bytes()
+    assert file.read_bytes() == restored
+    assert storage.journal.turns(metadata.session_id) == []
+    assert len(storage.journal.broken()) == (0 if is_readable else 1)
+    storage.recovery.seal_all()
+    assert storage.repository.claims() == []
+    assert file.read_bytes() == restored
+
+
+def begin_turn(storage: ConversationStorage, session_id: str) -> None:
+    """Begin a turn, up to half of its answer."""
+    turn_id, owner = new_turn_id(), storage.repository.owners.mine()
+
+    def ask(found: Session) -> tuple[Session, None]:
+        question = UserMessage(content="And now?", message_id="u2", timestamp=utc_now())
+        return append_messages(found, question, now=utc_now()), None
+
+    storage.repository.claim(session_id, turn_id, owner=owner, change=ask)
+    begin = TurnStarted(turn_id=turn_id, session_id=session_id, model="m", user_message_id="u2")
+    said = ContentDelta(content="Half an answer")
+    storage.journal.open(session_id, turn_id, owner=owner).append(
+        line(0, "round", '{"message_id":"m2"}')
+        + line(1, begin.event, encode_event(begin))
+        + line(2, said.event, encode_event(said))
+    )
 
 
 def test_a_session_that_was_deleted_comes_back(data: Path, tmp_path: Path) -> None:
