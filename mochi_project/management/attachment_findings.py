@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
+from mochi_project.wiring.attachments import build_session_directories
 from mochi_project.wiring.services import Services
 from mochi_project.wiring.storage import build_agent_storage
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
@@ -20,7 +21,9 @@ def attachments_finding(services: Services) -> Finding:
     agents = build_agent_storage(services.settings, services.stores.cluster)
     repositories = [services.sessions.repository, agents.repository]
     report = check_attachments(services.attachments.store, repositories)
-    notes = "; ".join(_notes(report))
+    directories = build_session_directories(services.settings)
+    absent = directories.look().absent if directories else ()
+    notes = "; ".join([*_notes(report), *_notes_on_absent(absent)])
     if notes:
         return Finding("attachments", "note", printable(notes))
     counted = f"{report.files} files with {report.size:,} bytes"
@@ -40,6 +43,15 @@ def _notes(report: AttachmentReport) -> Iterator[str]:
         yield (
             f"{report.unfinished} uploads were broken off and left half a file, which is removed "
             "after a day"
+        )
+
+
+def _notes_on_absent(absent: Sequence[str]) -> Iterator[str]:
+    if absent:
+        yield (
+            "unused files are kept, because sessions that may use them are not there (mount their "
+            "directory; if it is gone for good, or was moved, remove its record, which is in "
+            f"brackets): {_named(absent)}"
         )
 
 

@@ -7,6 +7,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster, build_clock
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.attachments.session_directories import SessionDirectories
 from sessions_app.attachments.store import AttachmentStore
 
 
@@ -23,7 +24,24 @@ def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> Attac
         )
 
         return ObjectAttachmentStore(objects.under("attachments"), now=build_clock(cluster))
-    return FileAttachmentStore(attachments_dir(settings))
+    return FileAttachmentStore(
+        attachments_dir(settings), note_use=_session_directories(settings).note
+    )
+
+
+def build_session_directories(settings: MochiSettings) -> SessionDirectories | None:
+    """Build the records of who uses the attachments; None where sessions are objects beside them.
+
+    Ephemeral sessions are left out: all servers of a data directory have the same.
+    """
+    if settings.sessions_url is not None:
+        return None
+    return _session_directories(settings)
+
+
+def _session_directories(settings: MochiSettings) -> SessionDirectories:
+    own = [settings.resolved_sessions_dir, settings.resolved_agent_chats_dir]
+    return SessionDirectories(attachments_dir(settings), own)
 
 
 def build_attachment_service(settings: MochiSettings, cluster: Cluster | None) -> AttachmentService:

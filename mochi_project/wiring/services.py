@@ -49,7 +49,7 @@ from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.observers import Observers, build_observers
 from mochi_project.wiring.reachability import Stores
-from mochi_project.wiring.retention import build_session_sweep
+from mochi_project.wiring.retention import build_attachment_sweep, build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
 from mochi_project.wiring.storage import (
     ConversationStorage,
@@ -65,7 +65,6 @@ from mochi_project.wiring.usage import Usage
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
-from sessions_app.attachments.sweeping import AttachmentSweep
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
@@ -343,7 +342,8 @@ def _build_housekeeper(
             "sweep changes": changes.sweep,
             "sweep questions": partial(confirmation_store.sweep, age),
             "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
-            "sweep attachments": AttachmentSweep(
+            "sweep attachments": build_attachment_sweep(
+                settings,
                 attachments.store,
                 [each.repository for each in (storage, agents.storage, ephemeral.storage)],
             ).run,

@@ -44,10 +44,13 @@ class FileAttachmentStore:
 
     Args:
         directory: The directory of the files; created with the first one.
+        note_use: Called before a file is kept or used again, by which time it must be recorded who
+            uses the files.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, note_use: Callable[[], object] = lambda: None) -> None:
         self._directory = str(directory)
+        self._note_use = note_use
         self._locks = FileLocks(f"{directory}/{INCOMING}")
 
     def begin(self, *, max_bytes: int) -> "FileAttachmentWriter":
@@ -95,6 +98,7 @@ class FileAttachmentStore:
         """Set the last use of files to now, before a message refers to them."""
         if not attachment_ids:
             return
+        self._note_use()
         with self._locked():
             for attachment_id in attachment_ids:
                 with self._opened(attachment_id) as descriptor:
@@ -116,6 +120,7 @@ class FileAttachmentStore:
 
     def _keep(self, temporary: str, written: int, name: str) -> bool:
         """Rename a synced temporary file to its name; return whether it is new."""
+        self._note_use()
         folder = f"{self._directory}/{name[:2]}"
         make_private_directory(folder)
         with self._locked():

@@ -4,6 +4,7 @@
 
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.{session_id}.json.spare         the previous file, if it is large
+    {sessions_dir}/.id                              known to the attachments (docs/decisions/0111)
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
     {sessions_dir}/.locks/saves                     the log of recently saved sessions
     {sessions_dir}/.claims/{session_id}.claim       the claim of a running turn

@@ -12,6 +12,7 @@ import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import keep
+from sessions_app.attachments.session_directories import SessionDirectories
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +41,22 @@ def test_an_unreachable_ollama_is_broken_and_says_what_to_do(run: Run, nobody: s
     assert found["Ollama"]["state"] == "broken"
     assert "ollama serve" in found["Ollama"]["detail"]
     assert found["data directory"]["state"] == "ok"
+
+
+def test_sessions_that_use_files_and_are_not_there_are_named(run: Run, tmp_path: Path) -> None:
+    sessions = tmp_path / "chat_sessions"
+    sessions.mkdir()
+    directories = SessionDirectories(tmp_path / "attachments", [sessions])
+    store = FileAttachmentStore(tmp_path / "attachments", note_use=directories.note)
+    keep(store, b"a text", name=None, max_bytes=100)
+    environment = {"MOCHI_TEST_MODE": "true", "MOCHI_DATA_DIR": str(tmp_path)}
+    assert findings(run([*DOCTOR, "--json"], **environment))["attachments"]["state"] == "ok"
+    sessions.rename(tmp_path / "volume")
+
+    left = findings(run([*DOCTOR, "--json"], **environment))["attachments"]
+
+    assert left["state"] == "note"
+    assert f"{sessions} ({tmp_path / 'attachments' / '.sessions'}/" in left["detail"]
 
 
 def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
