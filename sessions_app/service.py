@@ -49,9 +49,11 @@ class SessionManager(MessageEditor):
         recover: Returns the recovered session, given a session whose turn died with its process
             and the claim of that turn; called before the session is read or changed.
         repository: The session store to use instead of files.
+        expires: Whether age deletes sessions; imports then mark theirs.
 
     Attributes:
         repository: The session store.
+        expires: Whether age deletes sessions.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class SessionManager(MessageEditor):
         on_delete: Callable[[str], None] | None = None,
         recover: Recover | None = None,
         repository: SessionRepository | None = None,
+        expires: bool = False,
     ) -> None:
         super().__init__(repository or FileSessionRepository(Path(sessions_dir)), recover)
+        self.expires = expires
         self._on_delete = on_delete
         self._orders = Orders()
 

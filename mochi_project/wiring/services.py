@@ -315,6 +315,7 @@ def _build_sessions(
         repository=storage.repository,
         recover=storage.recovery.recover,
         on_delete=forget,
+        expires=settings.session_retention_days > 0,
     )
 
 

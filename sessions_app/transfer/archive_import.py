@@ -76,8 +76,9 @@ class SessionImporter:
 
     Importing is idempotent. A session is stored after its attachments, so an interrupted import
     leaves no session without them; unused attachments are swept like unused uploads. Tool policies
-    are not imported, because a file's author must not decide what runs here without approval. A
-    session is marked as imported, so that its age does not delete it here (docs/decisions/0080).
+    are not imported, because a file's author must not decide what runs here without approval.
+    Where sessions expire, one is marked as imported, so that its age does not delete it at once
+    (docs/decisions/0080).
 
     Args:
         sessions: The destination of sessions.
@@ -126,11 +127,16 @@ class SessionImporter:
         self._store.renew([id_ for id_, file in kept.items() if file is not None])
         if outcome is None:
             try:
-                self._sessions.repository.create(_imported(ask_before_all_tools(session)))
+                self._sessions.repository.create(self._as_imported(session))
             except SessionExists:  # another process was faster
                 outcome = self._compared(session) or "different"
         missing = tuple(each for each in references if kept[each.id] is None)
         return _taken(session, outcome or "imported", len(references), missing)
+
+    def _as_imported(self, session: Session) -> Session:
+        """Return the session without its policies; with its origin, where its age counts."""
+        shown = ask_before_all_tools(session)
+        return _imported(shown) if self._sessions.expires else shown
 
     def _compared(self, session: Session) -> Outcome | None:
         """Compare a session with the existing one of its id; return None if there is none."""

@@ -22,7 +22,7 @@ from mochi_project.management.backup import (
 )
 from mochi_project.management.reports import ReportCommand
 from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import build_questions
+from mochi_project.wiring.storage import build_confirmation_store
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import is_session_id
 
@@ -96,7 +96,7 @@ class _Replacing:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._storages = {part.name: part.storage for part in parts_of(settings)}
-        self._questions = build_questions(settings, build_cluster(settings))
+        self._confirmation_store = build_confirmation_store(settings, build_cluster(settings))
 
     @contextmanager
     def of(self, entry: Entry, target: Path) -> Iterator[None]:
@@ -110,7 +110,7 @@ class _Replacing:
             storage.recovery.seal(session_id)
         yield
         storage.recovery.forget(session_id)
-        self._questions.discard_session(session_id)
+        self._confirmation_store.discard_session(session_id)
 
 
 def _busy_sessions(settings: MochiSettings) -> list[str]:

@@ -5,8 +5,6 @@ import io
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import msgspec
-
 from sessions_app.attachments.media_type import image_size, media_type
 from sessions_app.attachments.store import StoredFile
 from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
@@ -115,13 +113,6 @@ def session_of(manager: SessionManager, *messages: Message) -> Session:
     return manager.change(
         made.session_id, lambda session: append_messages(session, *messages, now=NOW)
     )
-
-
-def imported(session: Session) -> Session:
-    """Return the session as it is where it was imported: all of it, and where it came from."""
-    origin = {"source": "mochi", "id": session.session_id}
-    metadata = msgspec.structs.replace(session.metadata, imported_from=origin)
-    return msgspec.structs.replace(session, metadata=metadata)
 
 
 def archive_of(session: Session, store: MemoryStore) -> bytes:

@@ -22,7 +22,6 @@ from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
     archive_of,
-    imported,
     manager_in,
     question,
     reference,
@@ -80,7 +79,7 @@ def test_a_session_comes_with_its_attachments(
         session_id=session.session_id, outcome="imported", messages=1, attachments=2
     )
     assert added == 2
-    assert here.get(session.session_id) == imported(session)
+    assert here.get(session.session_id) == session
     assert sorted(store.files.values()) == sorted([CAT, DOG])
     assert set(store.renewed) == set(store.files)
 
@@ -92,14 +91,19 @@ def test_the_second_time_nothing_changes(
     taken(archive, here, store)
     ((result,), added) = taken(archive, here, store)
     assert (result.outcome, added) == ("same", 0)
-    assert encode(here.get(session.session_id)) == encode(imported(session))
+    assert encode(here.get(session.session_id)) == encode(session)
     assert len(listed(here).sessions) == 1
 
 
 def test_an_imported_session_is_known_where_it_came_from_and_keeps_its_first_origin(
     session: Session, archive: SessionArchive, there: SessionManager, here: SessionManager
 ) -> None:
+    here.expires = True
     taken(archive, here, MemoryStore())
+    assert here.get(session.session_id).metadata.imported_from == {
+        "source": "mochi",
+        "id": session.session_id,
+    }
     back = read(archive_of(here.get(session.session_id), MemoryStore()))
     ((result,), _) = taken(back, there, MemoryStore())
     assert result.outcome == "same"
@@ -116,6 +120,7 @@ def test_an_imported_session_is_known_where_it_came_from_and_keeps_its_first_ori
 def test_what_another_server_exported_never_goes_for_its_age(
     session: Session, archive: SessionArchive, here: SessionManager
 ) -> None:
+    here.expires = True
     taken(archive, here, MemoryStore())
     kept = here.get(session.session_id).metadata
     kept = msgspec.structs.replace(kept, updated_at="2001-01-01T00:00:00.000000+00:00")

@@ -15,7 +15,6 @@ from sessions_app.transfer.opening import open_import
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
-    imported,
     manager_in,
     question,
     reference,
@@ -73,7 +72,7 @@ def test_all_sessions_come_in_elsewhere_as_they_were(
     )
     assert {type(each).__name__ for each in work.run()} == {"ImportedArchive"}
     for session in sessions:
-        assert encode(elsewhere.get(session.session_id)) == encode(imported(session))
+        assert encode(elsewhere.get(session.session_id)) == encode(session)
     assert files.files == store.files
 
 

@@ -22,7 +22,7 @@ from sessions_app.session import Session
 from sessions_app.transfer.layout import session_name
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.formats.exports import FOLDER
-from tests.unit.sessions_app.transfer.stores import imported, question, reference, session_of
+from tests.unit.sessions_app.transfer.stores import question, reference, session_of
 
 CAT, DOG = png(), png(3, 3, padding=2000)
 Use = Callable[..., SessionManager]
@@ -84,7 +84,7 @@ def test_a_session_moves_with_its_attachments(
     assert run("import", file) == (
         f"imported      {session.session_id}: 1 message, 2 attachments\n"
     )
-    assert here.get(session.session_id) == imported(session)
+    assert here.get(session.session_id) == session
     assert kept(tmp_path / "here") == sorted([CAT, DOG])
     assert run("import", file).startswith("there already")
     assert json.loads(run("import", file, "--json")) == {
@@ -133,7 +133,7 @@ def test_an_export_says_what_is_not_kept_any_more_and_so_does_its_import(
     here = use("here")
     with pytest.raises(CommandError, match=r"The file lacks dog.png"):
         run("import", file)
-    assert here.get(session.session_id) == imported(session)
+    assert here.get(session.session_id) == session
 
 
 def test_a_session_that_went_on_stays_and_the_command_fails(
@@ -199,7 +199,7 @@ def test_a_disk_that_fills_up_says_what_came_in(
         CommandError, match=r"The disk is full. 1 session had been taken in before, the rest not."
     ):
         run("import", file)
-    assert here.get(session.session_id) == imported(session)
+    assert here.get(session.session_id) == session
 
 
 def test_what_exclude_each_other_is_said(session: Session, file: str, use: Use) -> None:
@@ -279,7 +279,7 @@ def test_all_sessions_are_exported_and_come_in_again(
     here = use("here")
     assert "2 sessions imported" in run("import", str(tmp_path / "all.zip"))
     assert "2 there already" in run("import", str(tmp_path / "all.jsonl"))
-    assert here.get(session.session_id) == imported(session)
+    assert here.get(session.session_id) == session
 
 
 @pytest.mark.parametrize(
