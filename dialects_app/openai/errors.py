@@ -15,8 +15,12 @@ from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE
 
 BASE = "/v1"
 
-_STATUS_HERE = {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429}
-"""Statuses that these protocols have and our own does not."""
+_STATUS_HERE = {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429, "CONTEXT_OVERFLOW": 400}
+"""Statuses of these protocols that differ from ours.
+
+By the status and the type of an error clients know what to do: some repeat each 5xx, whatever
+``x-should-retry`` says, and shorten the history only after a 400.
+"""
 
 _OF_A_MODEL = frozenset({"MODEL_NOT_FOUND", "PROFILE_NOT_FOUND", "AGENT_NOT_FOUND"})
 _CODES = {

@@ -48,7 +48,7 @@ def test_the_type_follows_from_the_status(status: int, kind: str) -> None:
 @pytest.mark.parametrize("code", sorted(STATUS_OF_CODE))
 def test_no_error_is_answered_with_422(code: str) -> None:
     assert error_answer(code, "?").status == (
-        {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429}.get(code)
+        {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429, "CONTEXT_OVERFLOW": 400}.get(code)
         or {422: 400}.get(STATUS_OF_CODE[code], STATUS_OF_CODE[code])
     )
 
@@ -74,6 +74,20 @@ def test_a_budget_that_is_used_up_is_a_quota_and_is_not_asked_again() -> None:
         "code": "insufficient_quota",
         "mochi_code": "BUDGET_EXCEEDED",
         "details": {"limit": "5", "retryable": False},
+    }
+
+
+def test_a_request_that_is_too_long_is_at_fault_itself() -> None:
+    answer = error_answer("CONTEXT_OVERFLOW", "Too long.", status=502)
+
+    assert (answer.status, answer.headers) == (400, {"x-should-retry": "false"})
+    assert answer.body["error"] | {"message": "", "param": None} == {
+        "message": "",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "context_length_exceeded",
+        "mochi_code": "CONTEXT_OVERFLOW",
+        "details": {"retryable": False},
     }
 
 
