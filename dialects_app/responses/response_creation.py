@@ -1,7 +1,6 @@
 """Creates responses: finds what they continue, applies approvals, starts their turns."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -11,8 +10,6 @@ from msgspec.structs import replace
 from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
-from chat.turn.outcome import Outcome
-from chat.turn.state_machine import State
 from chat.turn.turn_ids import new_turn_id
 from dialects_app.openai.additions import MODELS_WITH_TOOLS
 from dialects_app.openai.attaching import RequestFiles
@@ -26,20 +23,19 @@ from dialects_app.responses.continuing import Continued, find_continued, needs_n
 from dialects_app.responses.conversations import NO_MODEL, Conversations
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import ParsedInput, parse_input
-from dialects_app.responses.projector import ResponseProjector
-from dialects_app.responses.record import ResponseEnd, ResponseRecord
+from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.request import (
     ParsedResponse,
     name_field,
     read_request,
     shown_conversation,
 )
-from dialects_app.responses.resource import Resource
+from dialects_app.responses.started_response import StartedResponse
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tools import ServerTools, changed_settings
 from models_app.catalogue import ModelCatalogue
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, SessionNotFound, StorageError
+from sessions_app.errors import MochiError, SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
@@ -47,31 +43,6 @@ from sessions_app.session import fork, make_session
 from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
-logger = logging.getLogger(__name__)
-
-
-class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A response whose turn has started.
-
-    Attributes:
-        turn: The turn, as seen by the client.
-        record: What was asked for.
-        warnings: The unsupported options.
-        store: Where more is kept of it; None where nothing is.
-    """
-
-    turn: OpenTurn
-    record: ResponseRecord
-    warnings: Sequence[str]
-    store: ResponseStore | None
-
-    def projector(self) -> ResponseProjector:
-        """Return the projector for a new client."""
-        return ResponseProjector(self.turn.session_id, self.turn.turn_id, self.record)
-
-    def resource(self) -> Resource:
-        """Return the response before its first event."""
-        return self.projector().resource()
 
 
 class InputTokensOut(msgspec.Struct, kw_only=True):
@@ -152,31 +123,6 @@ class ResponseMaker:
             name_field(error, body)
             raise
         return job.plan.estimate.tokens if job.plan else 0
-
-    async def finish(self, started: StartedResponse) -> Resource:
-        """Wait for the end of a response and return it.
-
-        Raises:
-            MochiError: The response failed.
-        """
-        outcome = await started.turn.finished()
-        if outcome.error is not None:
-            raise outcome.error
-        projector = started.projector()
-        while (events := await started.turn.listener.next()) is not None:
-            projector.feed(events)
-        return projector.resource()
-
-    async def note_end(self, started: StartedResponse) -> None:
-        """Wait for the end of a response, and store the facts that its session lacks."""
-        turn, store = started.turn, started.store
-        end = _end_of(await turn.finished())
-        if end is None or store is None:
-            return
-        try:
-            await asyncio.to_thread(store.keep_end, turn.session_id, turn.turn_id, end)
-        except (StorageError, OSError) as error:  # it is shown without its reason
-            logger.warning("the end of a response could not be kept", exc_info=error)
 
     async def _start(
         self, body: ResponseIn, asked: ParsedResponse, key: str | None, client: str | None
@@ -372,17 +318,3 @@ def _keep(
 ) -> None:
     if store is not None:
         store.keep(session_id, turn_id, record)
-
-
-def _end_of(outcome: Outcome) -> ResponseEnd | None:
-    """Return the facts about the end of a turn that its session lacks; None if there are none."""
-    if outcome.error is not None:
-        return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
-    if outcome.state is State.SUSPENDED:
-        questions = {
-            asked.tool_call_id: asked.confirmation_id
-            for asked in outcome.confirmations
-            if asked.agent_name is None
-        }
-        return ResponseEnd(questions=questions)
-    return None

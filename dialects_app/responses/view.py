@@ -12,7 +12,8 @@ from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_field
 from dialects_app.responses.resource import Resource
-from dialects_app.responses.response_creation import ResponseMaker, StartedResponse
+from dialects_app.responses.response_creation import ResponseMaker
+from dialects_app.responses.started_response import StartedResponse
 from sessions_app.errors import MochiError
 
 _ends: set[asyncio.Task[None]] = set()
@@ -29,11 +30,11 @@ async def respond(
     """
     started = await maker.start(body, key=key, client=client)
     if started.store is not None:
-        task = asyncio.create_task(maker.note_end(started))
+        task = asyncio.create_task(started.note_end())
         _ends.add(task)
         task.add_done_callback(_ends.discard)
     try:
-        answer = await _answer(maker, started, body)
+        answer = await _answer(started, body)
     except MochiError as error:
         name_field(error, body)
         raise
@@ -44,16 +45,14 @@ async def respond(
     return answer
 
 
-async def _answer(
-    maker: ResponseMaker, started: StartedResponse, body: ResponseIn
-) -> HttpResponseBase:
+async def _answer(started: StartedResponse, body: ResponseIn) -> HttpResponseBase:
     if body.stream:
         return await _streamed(started)
     if body.background:
         answer = _json(started.resource())
         started.turn.leave()  # it is detached
         return answer
-    return _json(await _whole(maker, started))
+    return _json(await _whole(started))
 
 
 async def _streamed(started: StartedResponse) -> HttpResponseBase:
@@ -64,9 +63,9 @@ async def _streamed(started: StartedResponse) -> HttpResponseBase:
     return stream
 
 
-async def _whole(maker: ResponseMaker, started: StartedResponse) -> Resource:
+async def _whole(started: StartedResponse) -> Resource:
     try:
-        return await maker.finish(started)
+        return await started.finished()
     finally:
         started.turn.leave()
 

@@ -1,0 +1,81 @@
+"""Represents a response whose turn has started: what it shows first, its end, and what is kept."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from chat.service import OpenTurn
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import State
+from dialects_app.responses.projector import ResponseProjector
+from dialects_app.responses.record import ResponseEnd, ResponseRecord
+from dialects_app.responses.resource import Resource
+from dialects_app.responses.store import ResponseStore
+from sessions_app.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+
+class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response whose turn has started.
+
+    Attributes:
+        turn: The turn, as seen by the client.
+        record: What was asked for.
+        warnings: The unsupported options.
+        store: Where more is kept of it; None where nothing is.
+    """
+
+    turn: OpenTurn
+    record: ResponseRecord
+    warnings: Sequence[str]
+    store: ResponseStore | None
+
+    def projector(self) -> ResponseProjector:
+        """Return the projector for a new client."""
+        return ResponseProjector(self.turn.session_id, self.turn.turn_id, self.record)
+
+    def resource(self) -> Resource:
+        """Return the response before its first event."""
+        return self.projector().resource()
+
+    async def finished(self) -> Resource:
+        """Wait for the end of the response and return it.
+
+        Raises:
+            MochiError: The response failed.
+        """
+        outcome = await self.turn.finished()
+        if outcome.error is not None:
+            raise outcome.error
+        projector = self.projector()
+        while (events := await self.turn.listener.next()) is not None:
+            projector.feed(events)
+        return projector.resource()
+
+    async def note_end(self) -> None:
+        """Wait for the end of the response, and store the facts that its session lacks."""
+        turn, store = self.turn, self.store
+        end = _end_of(await turn.finished())
+        if end is None or store is None:
+            return
+        try:
+            await asyncio.to_thread(store.keep_end, turn.session_id, turn.turn_id, end)
+        except (StorageError, OSError) as error:  # it is shown without its reason
+            logger.warning("the end of a response could not be kept", exc_info=error)
+
+
+def _end_of(outcome: Outcome) -> ResponseEnd | None:
+    """Return the facts about the end of a turn that its session lacks; None if there are none."""
+    if outcome.error is not None:
+        return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
+    if outcome.state is State.SUSPENDED:
+        questions = {
+            asked.tool_call_id: asked.confirmation_id
+            for asked in outcome.confirmations
+            if asked.agent_name is None
+        }
+        return ResponseEnd(questions=questions)
+    return None
