@@ -42,17 +42,18 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
         return self.projector().resource()
 
     async def finished(self) -> Resource:
-        """Wait for the end of the response and return it.
+        """Wait for the end of the response and return it, as its stream would show it.
 
         Raises:
             MochiError: The response failed.
         """
-        outcome = await self.turn.finished()
-        if outcome.error is not None:
-            raise outcome.error
+        error = (await self.turn.finished()).error
         projector = self.projector()
         while (events := await self.turn.listener.next()) is not None:
             projector.feed(events)
+        # An answer that the provider cut off is one, though the turn ended with an error.
+        if error is not None and projector.ending.status != "incomplete":
+            raise error
         return projector.resource()
 
     async def note_end(self) -> None:
