@@ -26,6 +26,7 @@ from dialects_app.chat_completions.ending import (
     ending_of,
 )
 from dialects_app.openai.ids import completion_id, created_at
+from dialects_app.openai.refused_turns import events_of_refused
 from sessions_app.errors import MochiError
 
 
@@ -159,7 +160,10 @@ async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
         reader.feed(events)
     completion = reader.completion(turn.turn_id, model)
     if completion is None:  # it ended before its first event
-        raise outcome.error or TurnCrashed
+        reader.feed(events_of_refused(turn, model, outcome.error or TurnCrashed()))
+        completion = reader.completion(turn.turn_id, model)
+    if completion is None:
+        raise TurnCrashed
     return completion
 
 

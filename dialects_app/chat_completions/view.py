@@ -7,7 +7,7 @@ import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.http.event_stream import EventStream, EventStreamBody
+from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from chat.service import ChatService, OpenTurn
 from dialects_app.chat_completions.answer import whole_answer
 from dialects_app.chat_completions.body import CompletionIn
@@ -21,6 +21,7 @@ from dialects_app.chat_completions.request import (
 )
 from dialects_app.openai.additions import SESSION_HEADER
 from dialects_app.openai.attaching import RequestFiles
+from dialects_app.openai.refused_turns import events_of_refused
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound
@@ -125,7 +126,11 @@ def _fields_named(asked: ParsedCompletion) -> Iterator[None]:
 async def _streamed(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
     stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
-    await stream.ready()
+    try:
+        await stream.ready()
+    except MochiError as error:
+        chunks = projector.feed(events_of_refused(turn, asked.model, error))
+        return HttpResponse(chunks, headers=HEADERS)
     return stream
 
 

@@ -151,6 +151,7 @@ class ResponseMaker:
         notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
         return StartedResponse(
             turn=opened,
+            model=model,
             record=record,
             warnings=[*asked.warnings, *notes],
             store=store if is_kept else None,
@@ -166,6 +167,7 @@ class ResponseMaker:
         notes = notes_on_choice(asked.turn.tool_choice, model, self._models) if model else ()
         return StartedResponse(
             turn=turn,
+            model=model or "",
             record=kept or _record(body, asked, None),
             warnings=[*asked.warnings, *notes],
             store=None if kept is None else store,

@@ -9,6 +9,7 @@ import msgspec
 from chat.service import OpenTurn
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
+from dialects_app.openai.refused_turns import events_of_refused
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource
@@ -23,12 +24,14 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         turn: The turn, as seen by the client.
+        model: The model; empty if it is not known.
         record: What was asked for.
         warnings: The unsupported options.
         store: Where more is kept of it; None where nothing is.
     """
 
     turn: OpenTurn
+    model: str
     record: ResponseRecord
     warnings: Sequence[str]
     store: ResponseStore | None
@@ -51,6 +54,8 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
         projector = self.projector()
         while (events := await self.turn.listener.next()) is not None:
             projector.feed(events)
+        if error is not None and not projector.has_begun:
+            projector.feed(events_of_refused(self.turn, self.model, error))
         # An answer that the provider cut off is one, though the turn ended with an error.
         if error is not None and projector.ending.status != "incomplete":
             raise error

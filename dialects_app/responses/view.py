@@ -6,8 +6,9 @@ import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.http.event_stream import EventStream, EventStreamBody
+from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from dialects_app.openai.additions import SESSION_HEADER
+from dialects_app.openai.refused_turns import events_of_refused
 from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_field
@@ -56,10 +57,13 @@ async def _answer(started: StartedResponse, body: ResponseIn) -> HttpResponseBas
 
 
 async def _streamed(started: StartedResponse) -> HttpResponseBase:
-    turn = started.turn
-    body = EventStreamBody(turn.listener, turn.leave, started.projector())
-    stream = EventStream(body, turn.committed)
-    await stream.ready()
+    turn, projector = started.turn, started.projector()
+    stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
+    try:
+        await stream.ready()
+    except MochiError as error:
+        events = projector.feed(events_of_refused(turn, started.model, error))
+        return HttpResponse(events, headers=HEADERS)
     return stream
 
 

@@ -4,9 +4,10 @@ import openai
 import pytest
 
 from mochi_server.testing import Reply
-from tests.functional.dialects.completions import complete
+from tests.functional.dialects.completions import complete, with_headers
 from tests.functional.dialects.responding import respond
 
+REFUSING = "openai:gpt-5.1"
 LONG = "word " * 60_000
 ASK = {
     "chat completions": lambda client, **how: complete(
@@ -28,9 +29,45 @@ def test_a_conversation_that_is_too_long_is_the_request_s_fault(client, protocol
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_that_its_provider_cuts_off_keeps_its_text(scripted, client, stream):
     scripted.script(Reply(["Hel", "lo!"], refuse_after=1))
-    made = client.responses.create(model="openai:gpt-5.1", input="Hello!", stream=stream)
+    made = client.responses.create(model=REFUSING, input="Hello!", stream=stream)
     response = list(made)[-1].response if stream else made
     assert (response.status, response.error) == ("incomplete", None)
     assert response.incomplete_details.reason == "content_filter"
     assert response.output_text == "Hel"
     assert client.responses.retrieve(response.id).to_dict() == response.to_dict()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_that_its_provider_refuses_at_once_ends_as_filtered(scripted, client, stream):
+    scripted.script(Reply("Hello!", refuse_after=0))
+    made = client.responses.create(model=REFUSING, input="Hello!", stream=stream)
+    response = list(made)[-1].response if stream else made
+    assert (response.status, response.error, response.output) == ("incomplete", None, [])
+    assert response.incomplete_details.reason == "content_filter"
+    assert response.model == REFUSING
+    assert client.responses.retrieve(response.id).to_dict() == response.to_dict()
+    scripted.script("Hello!")
+    again = client.responses.create(
+        model=REFUSING, input="And now?", previous_response_id=response.id
+    )
+    assert again.output_text == "Hello!"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_completion_that_its_provider_refuses_at_once_says_why(scripted, client, stream):
+    scripted.script(Reply("Hello!", refuse_after=0))
+    if stream:
+        chunks = list(complete(client, model=REFUSING, store=True, stream=True))
+        choices = [chunk.choices[0] for chunk in chunks]
+        reason = choices[-1].finish_reason
+        content, refusal = (
+            "".join(getattr(choice.delta, name) or "" for choice in choices)
+            for name in ("content", "refusal")
+        )
+    else:
+        completion, headers = with_headers(client, model=REFUSING, store=True)
+        assert headers["x-mochi-session-id"]
+        message, reason = completion.choices[0].message, completion.choices[0].finish_reason
+        content, refusal = message.content, message.refusal
+    assert (reason, content) == ("content_filter", "")
+    assert "refused the content" in refusal

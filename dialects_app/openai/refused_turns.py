@@ -1,0 +1,40 @@
+"""Shows turns that a provider refused before any output as turns that ended so. Pure.
+
+Such a turn has no events: in our own protocol it is an error instead of a stream. OpenAI's
+protocols have an ending for it, ``content_filter``, with and without a text before it, while an
+error would be repeated by clients that go by its status.
+"""
+
+from collections.abc import Sequence
+
+from chat.service import OpenTurn
+from chat.stream.encoding import encode_event
+from chat.stream.events import Done, Event, TurnStarted
+from chat.stream.numbered_event import NumberedEvent
+from chat.turn.outcome import failed
+from models_app.errors import ContentRefused
+from sessions_app.errors import MochiError
+
+
+def events_of_refused(turn: OpenTurn, model: str, error: MochiError) -> Sequence[NumberedEvent]:
+    """Return the events of a turn that its provider refused, had it said so in a stream.
+
+    Args:
+        turn: The turn, which has no events.
+        model: Its model.
+        error: The error that ended it.
+
+    Raises:
+        MochiError: The error, if it is any other one.
+    """
+    if error.code != ContentRefused.code:
+        raise error
+    events: tuple[Event, ...] = (
+        TurnStarted(turn_id=turn.turn_id, session_id=turn.session_id, model=model),
+        failed(error),
+        Done(session_id=turn.session_id),
+    )
+    return [
+        NumberedEvent(number, event.event, encode_event(event))
+        for number, event in enumerate(events, 1)
+    ]
