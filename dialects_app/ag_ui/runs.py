@@ -27,6 +27,7 @@ from dialects_app.ag_ui.request import (
 )
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.client_sessions import ClientSession, find_session
+from dialects_app.errors import ChatDiffers
 from dialects_app.openai.attaching import RequestFiles
 from dialects_app.openai.body import beside
 from dialects_app.openai.files import with_files
@@ -102,7 +103,8 @@ class Runs:
         """
         try:
             return await self._start(body, client)
-        except SessionExists:  # another request of the same thread has made it meanwhile
+        except (SessionExists, ChatDiffers):
+            # Another request of the thread has made it meanwhile, or a turn of it has just ended.
             return await self._start(body, client)
 
     async def follow(self, thread_id: str) -> FollowedThread:
@@ -175,10 +177,15 @@ class Runs:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
         history = place.session.messages if place.session is not None else ()
         props = read_props(body)
-        said, turn, known = await beside(
-            len(body.messages) + len(body.tools or ()) + len(body.context or ()),
-            lambda: _read(body, props, history),
-        )
+        try:
+            said, turn, known = await beside(
+                len(body.messages) + len(body.tools or ()) + len(body.context or ()),
+                lambda: _read(body, props, history),
+            )
+        except ChatDiffers:
+            # What a client has of an answer that is being given is not in the session yet.
+            await self._require_idle(place)
+            raise
         turn = await self._turn(body, turn, said, history)
         await self._answer(body.resume, said, place)
         if place.session is None:
@@ -245,9 +252,7 @@ class Runs:
             refuse("resume", f"The thread waits for answers to {', '.join(left_out)}.")
         if not given:
             return
-        running = await self._space.turns.active(session_id)
-        if running is not None:
-            raise SessionBusy(session_id, running.turn_id)
+        await self._require_idle(place)
         if not open_calls(place.session.messages):
             refuse("resume", "No call of the thread waits for an answer.")
         if said.has_user_message and any(each.status == "resolved" for each in given.values()):
@@ -256,6 +261,14 @@ class Runs:
         # Those that may be refused come first: then nothing is decided.
         for answer in sorted(given.values(), key=lambda each: each.interrupt_id in asked):
             await self._decide(session_id, answer)
+
+    async def _require_idle(self, place: ClientSession) -> None:
+        """Raise ``SessionBusy`` if a turn of the thread is running."""
+        if place.session is None:
+            return
+        running = await self._space.turns.active(place.session_id)
+        if running is not None:
+            raise SessionBusy(place.session_id, running.turn_id)
 
     async def _decide(self, session_id: str, answer: ResumeIn) -> None:
         """Decide an approval. Approving too late, or after a denial, is refused."""

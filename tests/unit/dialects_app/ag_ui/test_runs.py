@@ -12,7 +12,8 @@ from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, Confirm
 from dialects_app.ag_ui.body import RunIn
 from dialects_app.ag_ui.runs import Runs
 from dialects_app.client_sessions import session_id_of
-from sessions_app.errors import SessionExists, ValidationFailed
+from dialects_app.errors import ChatDiffers
+from sessions_app.errors import SessionBusy, SessionExists, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
 from sessions_app.service import SessionManager
@@ -31,13 +32,17 @@ class Turns:
     def __init__(self, sessions, confirmations):
         self.asked = []
         self.taken = 0
+        self.running = []
+        self.ends = None
         self._space = SimpleNamespace(turns=self, confirmations=confirmations)
 
     def space_for(self, request):
         return self._space
 
     async def active(self, session_id):
-        return None
+        if self.ends is not None:
+            await asyncio.to_thread(self.ends)
+        return self.running.pop() if self.running else None
 
     async def open(self, request, *, client):
         if self.taken:
@@ -153,6 +158,41 @@ async def test_a_thread_that_another_request_made_meanwhile_is_looked_at_again(r
     turns.taken = 1
     await runs.start(run_input("my-thread", HELLO))
     assert len(turns.asked) == 1
+
+
+CUT_SHORT = {"id": "a0", "role": "assistant", "content": "Hel"}
+MORE = {"id": "u2", "role": "user", "content": "And now?"}
+
+
+async def test_a_run_beside_a_turn_whose_answer_is_not_saved_may_be_sent_again(
+    runs, turns, sessions
+):
+    new = make_session(SESSION, "small:1b", now=utc_now())
+    said = UserMessage(content="Hello", message_id="u1", timestamp=utc_now())
+    await asyncio.to_thread(sessions.keep_new, append_messages(new, said, now=utc_now()))
+    turns.running = [SimpleNamespace(turn_id="0" * 20)]
+    with pytest.raises(SessionBusy) as busy:
+        await runs.start(run_input(SESSION, HELLO, CUT_SHORT, MORE))
+    assert busy.value.retryable
+    with pytest.raises(ChatDiffers):
+        await runs.start(run_input(SESSION, HELLO, CUT_SHORT, MORE))
+    assert turns.asked == []
+
+
+async def test_a_run_that_comes_when_a_turn_ends_finds_its_answer(runs, turns, sessions):
+    new = make_session(SESSION, "small:1b", now=utc_now())
+    said = UserMessage(content="Hello", message_id="u1", timestamp=utc_now())
+    await asyncio.to_thread(sessions.keep_new, append_messages(new, said, now=utc_now()))
+
+    def save_answer():
+        answer = AssistantMessage(content="Hello!", message_id="a0", timestamp=utc_now())
+        sessions.repository.update(
+            SESSION, lambda session: append_messages(session, answer, now=utc_now())
+        )
+
+    turns.ends = save_answer
+    await runs.start(run_input(SESSION, HELLO, CUT_SHORT, MORE))
+    assert [each.message_id for each in turns.asked[0].turn.messages] == ["u2"]
 
 
 async def test_a_yes_that_comes_too_late_is_refused(runs, turns, asked, clock):
