@@ -170,9 +170,12 @@ class RunProjector:
                 message, code = _why_stopped(ending)
                 agent.fail(message, code)
         self._agents.clear()
-        usage = usage_of((done if ending is None else ending).turn_usage, self._model)
+        used = (done if ending is None else ending).turn_usage
+        usage, about = usage_of(used, self._model), _about(ending, used)
         if isinstance(ending, Failed):
-            self._frames.add("RUN_ERROR", message=ending.message, code=ending.code, usage=usage)
+            self._frames.add(
+                "RUN_ERROR", message=ending.message, code=ending.code, usage=usage, metadata=about
+            )
             return
         self._frames.add(
             "RUN_FINISHED",
@@ -180,7 +183,7 @@ class RunProjector:
             runId=self._run_id or "",
             outcome=self._outcome(),
             usage=usage,
-            metadata=_about(ending),
+            metadata=about,
         )
 
     def _outcome(self) -> Mapping[str, Any]:
@@ -294,7 +297,7 @@ def usage_of(used: Usage | UnsetType, model: str) -> Sequence[Mapping[str, Any]]
     """Return the usage of a turn; None if unknown."""
     if used is UNSET:
         return None
-    counts: dict[str, int | str | None] = {
+    counts: dict[str, int | None] = {
         "inputTokens": used.input_tokens,
         "outputTokens": used.output_tokens,
         "reasoningTokens": used.reasoning_tokens,
@@ -302,18 +305,22 @@ def usage_of(used: Usage | UnsetType, model: str) -> Sequence[Mapping[str, Any]]
     }
     if used.input_tokens is not None and used.output_tokens is not None:
         counts["totalTokens"] = used.input_tokens + used.output_tokens
-    counts["costUsd"] = used.cost_usd
     known = {name: count for name, count in counts.items() if count is not None}
     return [{"model": model, **known}] if known else None
 
 
-def _about(ending: MessageComplete | Cancelled | None) -> Mapping[str, Any] | None:
-    if ending is None:
-        return None
-    about = {"messageId": ending.message_id}
+def _about(
+    ending: MessageComplete | Cancelled | Failed | None, used: Usage | UnsetType
+) -> Mapping[str, Any] | None:
+    """Return what the protocol has no fields for, such as the cost; None for nothing."""
+    about: dict[str, Any] = {}
+    if isinstance(ending, MessageComplete | Cancelled):
+        about["messageId"] = ending.message_id
     if isinstance(ending, MessageComplete) and ending.done_reason is not None:
         about["doneReason"] = ending.done_reason
-    return about
+    if used is not UNSET and used.cost_usd is not None:
+        about["costUsd"] = used.cost_usd
+    return about or None
 
 
 def _why_stopped(ending: MessageComplete | Cancelled | Failed) -> tuple[str, str | None]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from ag_ui.core import TokenUsage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from chat.stream.events import (
     AgentPlanning,
     AgentStarted,
     ContentDelta,
+    Done,
+    Failed,
     StatusChanged,
     ThinkingContentDelta,
     ToolCallDelta,
@@ -27,6 +30,7 @@ from tests.unit.dialects_app.ag_ui.runs import (
     SESSION_ID,
     THREAD,
     TURN_ID,
+    USAGE,
     agent_called,
     agent_returned,
     asked,
@@ -124,11 +128,20 @@ def test_a_plain_answer():
                 "reasoningTokens": 7,
                 "cachedInputTokens": 4,
                 "totalTokens": 42,
-                "costUsd": "0.0058",
             }
         ],
-        "metadata": {"messageId": "m0", "doneReason": "stop"},
+        "metadata": {"messageId": "m0", "doneReason": "stop", "costUsd": "0.0058"},
     }
+    assert events[-1]["usage"][0].keys() <= {
+        each.alias for each in TokenUsage.model_fields.values()
+    }
+
+
+def test_a_run_that_failed_or_waits_says_what_it_cost():
+    error = Failed(code="NETWORK_ERROR", message="It broke.", details={}, turn_usage=USAGE)
+    waits = [asked("c1"), Done(session_id=SESSION_ID, turn_usage=USAGE)]
+    for turn in ([error, done()], waits):
+        assert projected([started(), *turn])[-1]["metadata"] == {"costUsd": "0.0058"}
 
 
 def test_who_did_not_begin_a_run_knows_it_by_the_turn():
