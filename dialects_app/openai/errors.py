@@ -38,6 +38,12 @@ _CODES = {
 ``details.problem`` of an error is OpenAI's name of what is wrong with an image, and goes before.
 """
 
+_WORDS_OF_CODES = {
+    "CONTEXT_OVERFLOW": "Your input exceeds the context window of this model "
+    "(context_length_exceeded). "
+}
+"""OpenAI's words, before ours: LangChain knows this error by them and not by its code."""
+
 _TYPES_OF_CODES = {"BUDGET_EXCEEDED": "insufficient_quota"}
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -90,7 +96,7 @@ def error_object(
     """Return the value of ``error`` for a response or a stream event."""
     given = {**(details or {})}
     return {
-        "message": message,
+        "message": _WORDS_OF_CODES.get(code, "") + message,
         "type": _TYPES_OF_CODES.get(code) or type_of(status_of(code, status)),
         "param": given.get("field") or ("model" if code in _OF_A_MODEL else None),
         "code": given.get("problem") or _code_of(code, retryable=retryable),
