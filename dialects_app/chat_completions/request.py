@@ -20,6 +20,7 @@ from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
+from dialects_app.openai.warnings import FORM_WITHOUT_TEXT
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
@@ -220,7 +221,7 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
 
 def _answer_schema(body: CompletionIn, tools: RequestedTools) -> Mapping[str, Any] | None:
     form = body.response_format
-    if form is None or form.type == "text":
+    if form is None or form.type == "text" or tools.requires_client_call:
         return None
     if tools.offers_some:
         raise _refusal(
@@ -248,6 +249,9 @@ def _warnings(body: CompletionIn, tools: RequestedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.function is not None and tool.function.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    form = body.response_format
+    if form is not None and form.type != "text" and tools.requires_client_call:
+        warnings.append(f"response_format: {FORM_WITHOUT_TEXT}")
     if body.logit_bias:
         warnings.append("logit_bias: not obeyed")
     effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)

@@ -14,6 +14,7 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.ids import conversation_id
 from dialects_app.openai.labels import read_labels
+from dialects_app.openai.warnings import FORM_WITHOUT_TEXT
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
@@ -130,7 +131,7 @@ def _options(body: ResponseIn) -> Mapping[str, Any]:
 
 def _answer_schema(body: ResponseIn, tools: OfferedTools) -> Mapping[str, Any] | None:
     form = body.text.format if body.text else None
-    if form is None or form.type == "text":
+    if form is None or form.type == "text" or tools.requires_client_call:
         return None
     if tools.has_some:
         refuse("text.format", "A form of the answer and tools can't be asked for together.")
@@ -192,6 +193,9 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    form = body.text.format if body.text else None
+    if form is not None and form.type != "text" and tools.requires_client_call:
+        warnings.append(f"text.format: {FORM_WITHOUT_TEXT}")
     if body.truncation == "disabled":
         warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:

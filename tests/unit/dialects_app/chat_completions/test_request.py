@@ -155,6 +155,19 @@ def test_a_form_is_refused_beside_tools_that_are_offered():
 
 
 @pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
+)
+def test_a_form_is_left_out_where_the_answer_has_to_be_a_call(choice):
+    wanted = {"response_format": FORM, "tools": [function()], "tool_choice": choice}
+    parsed = asked(**wanted)
+    assert parsed.chat.turn.answer_schema is None
+    assert parsed.warnings == ["response_format: not obeyed, since tool_choice requires a call"]
+    # A turn goes on after a call of this server's tools, with a text.
+    assert refused(**wanted, where={"own_tools": "add"}) == "response_format"
+    assert refused(**wanted, model="profile:coder") == "response_format"
+
+
+@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"n": 2}, "n"),

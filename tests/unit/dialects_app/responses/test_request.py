@@ -121,6 +121,17 @@ def test_the_form_of_an_answer_is_its_schema():
     assert asked(text={"format": {"type": "text"}}).turn.answer_schema is None
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
+def test_a_form_is_left_out_where_the_answer_has_to_be_a_call(choice):
+    function = {**WEATHER, "strict": False}
+    wanted = {"text": {"format": SCHEMA}, "tool_choice": choice}
+    parsed = asked(**wanted, tools=[function])
+    assert parsed.turn.answer_schema is None
+    assert parsed.warnings == ["text.format: not obeyed, since tool_choice requires a call"]
+    # A turn goes on after a call of this server's tools, with a text.
+    assert refused_field(**wanted, tools=[function, OURS]) == "text.format"
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
