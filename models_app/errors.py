@@ -22,8 +22,9 @@ The tree::
       + CallRefused             (``usage_app.budgets.errors``)
 
 ``details.provider`` names the provider; the message carries the provider's own words. Ollama has
-codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their ``details``
-hold ``status`` if the provider sent one, and ``retry_after`` in seconds if it asked for a pause.
+codes of its own beside RATE_LIMITED; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'.
+``details`` hold ``status`` if the provider sent one, and ``retry_after`` in seconds if it asked for
+a pause.
 """
 
 from typing import Any

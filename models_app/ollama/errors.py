@@ -18,6 +18,7 @@ from models_app.errors import (
     ModelNotFound,
     OllamaError,
     OllamaUnreachable,
+    RateLimited,
     SchemaNotSupported,
     ThinkingNotSupported,
     ToolsNotSupported,
@@ -27,7 +28,8 @@ MAX_WORDS = 2000
 """Characters of an answer that are quoted at most."""
 
 _MAX_NESTING = 8
-_RETRYABLE_STATUS = frozenset({408, 425, 429, 499, 502, 503, 504})
+_RETRYABLE_STATUS = frozenset({408, 425, 499, 502, 503, 504})
+_is_seconds = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII).fullmatch
 # A 500 is usually about the request (an option's type, a format), unless the runner died.
 _RUNNER_DIED = re.compile(r"unexpected EOF|runner|connection (?:reset|refused)", re.IGNORECASE)
 _TOO_LONG = re.compile(
@@ -73,13 +75,16 @@ def parse_error_value(value: Any) -> ErrorAnswer:
     return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens)
 
 
-def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | None) -> ModelError:
+def error_from_answer(
+    status: int | None, words: ErrorAnswer, *, model: str | None, retry_after: str | None = None
+) -> ModelError:
     """Translate an error answer.
 
     Args:
         status: The HTTP status; None for an error line in a stream that began with 200.
         words: The parsed answer.
         model: The requested model, for the message.
+        retry_after: The header of that name, if there was one.
     """
     text = words.text or (f"HTTP {status}" if status else "an error without a message")
     facts: dict[str, Any] = {} if status is None else {"status": status}
@@ -93,6 +98,10 @@ def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | No
     if status is None:
         # The request was accepted and answered for a while: a retry may succeed.
         return OllamaError(text, retryable=True)
+    if status == 429:
+        if retry_after is not None and _is_seconds(retry_after):
+            facts["retry_after"] = float(retry_after)
+        return RateLimited(text, **facts)
     if status == 404 and words.is_envelope:
         hint = f"; `ollama pull {model}` fetches it" if model else ""
         return ModelNotFound(text + hint, model=model, **facts)

@@ -142,7 +142,12 @@ class OllamaTransport:
         except (HttpError, TimeoutError):
             body.clear()
         text = bytes(body[:_MAX_ERROR_BYTES])
-        return errors.error_from_answer(status, errors.parse_error(text), model=model)
+        return errors.error_from_answer(
+            status,
+            errors.parse_error(text),
+            model=model,
+            retry_after=connection.headers.get("retry-after"),
+        )
 
     def _error_from(self, failure: HttpError | OSError) -> ModelError:
         """Translate a failure of the connection."""

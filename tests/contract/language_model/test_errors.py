@@ -127,7 +127,7 @@ async def test_the_key_is_sent_and_told_nobody(
         assert KEY not in raised.value.message
 
 
-@every_vendor
+@every_provider
 async def test_retry_after_is_passed_on_and_waited_for_only_when_short(
     provider: Provider, open_model: Opener, scripted: ScriptedModelServer
 ) -> None:

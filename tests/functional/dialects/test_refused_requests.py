@@ -71,3 +71,10 @@ def test_a_completion_that_its_provider_refuses_at_once_says_why(scripted, clien
         content, refusal = message.content, message.refusal
     assert (reason, content) == ("content_filter", "")
     assert "refused the content" in refusal
+
+
+def test_a_model_server_that_is_asked_too_often_says_when_to_ask_again(scripted, client):
+    scripted.script(Reply(status=429, retry_after=30, times=9))
+    with pytest.raises(openai.RateLimitError) as refused:
+        complete(client)
+    assert refused.value.response.headers["retry-after"] == "30"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_app.errors import ContextOverflow
+from models_app.errors import ContextOverflow, RateLimited
 from models_app.ollama.errors import MAX_WORDS, error_from_answer, parse_error
 
 
@@ -42,6 +42,19 @@ def test_an_overflow_is_known_by_its_words_too(text):
     assert isinstance(
         error_from_answer(400, parse_error(nested(text, 1)), model="m"), ContextOverflow
     )
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [(None, None), ("2", 2), ("0.5", 0.5), ("soon", None), ("-1", None), ("nan", None)],
+)
+def test_too_many_requests_say_when_to_ask_again(header, seconds):
+    error = error_from_answer(429, parse_error("slow down"), model="m", retry_after=header)
+    assert isinstance(error, RateLimited)
+    assert error.retryable
+    assert error.message == "slow down"
+    assert error.details.get("retry_after") == seconds
+    assert (error.details["provider"], error.details["status"]) == ("ollama", 429)
 
 
 def test_a_web_page_is_quoted_no_longer_than_needed():
