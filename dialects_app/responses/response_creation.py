@@ -1,8 +1,9 @@
 """Creates responses: finds what they continue, applies approvals, starts their turns."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tools import ServerTools, changed_settings
 from models_app.catalogue import ModelCatalogue
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, SessionNotFound
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
@@ -43,6 +44,7 @@ from sessions_app.session import fork, make_session
 from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
+_Wanted = tuple[ChatRequest, Continued | None, Answers | None]
 
 
 class InputTokensOut(msgspec.Struct, kw_only=True):
@@ -131,7 +133,28 @@ class ResponseMaker:
         before = await self._chat.opened_before(key, sent) if key is not None else None
         if before is not None:
             return await self._again(body, asked, before)
-        request, continued, answers = await self._wanted(body, asked)
+        wanted = await self._wanted(body, asked)
+        try:
+            return await self._begin(body, asked, wanted, sent, key=key, client=client)
+        except SessionBusy:
+            # Another response to the same previous one has begun meanwhile: this one branches off.
+            wanted = await self._wanted(body, asked)
+            if wanted[0].new is None:
+                raise
+        return await self._begin(body, asked, wanted, sent, key=key, client=client)
+
+    async def _begin(
+        self,
+        body: ResponseIn,
+        asked: ParsedResponse,
+        wanted: _Wanted,
+        sent: Mapping[str, Any],
+        *,
+        key: str | None,
+        client: str | None,
+    ) -> StartedResponse:
+        """Start the turn; one of a known key is found again."""
+        request, continued, answers = wanted
         record = _record(body, asked, continued)
         if answers is not None:
             record = msgspec.structs.replace(record, resumed=await answers.give())
@@ -173,9 +196,7 @@ class ResponseMaker:
             store=None if kept is None else store,
         )
 
-    async def _wanted(
-        self, body: ResponseIn, asked: ParsedResponse
-    ) -> tuple[ChatRequest, Continued | None, Answers | None]:
+    async def _wanted(self, body: ResponseIn, asked: ParsedResponse) -> _Wanted:
         """Return the requested turn, what it continues, and its decisions."""
         if needs_no_session(body):
             continued, parsed = self._read(body)

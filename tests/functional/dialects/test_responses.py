@@ -1,5 +1,7 @@
 """``POST /v1/responses`` as the official package speaks it, against a real server."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import openai
 import pytest
 
@@ -100,6 +102,27 @@ def test_an_older_response_is_forked_right_after_it(server, client):
     assert asked_of_model(server) == [("user", "a"), ("assistant", "One."), ("user", "c")]
     kept = native(server, f"/sessions/{session_of(second)}")["messages"]
     assert [message["content"] for message in kept] == ["a", "One.", "b", "Two."]
+
+
+def test_responses_to_one_response_may_begin_at_the_same_time(server, connect):
+    server.script("Root.", *(Reply(f"Branch {n}.", stall_seconds=1) for n in range(4)))
+    first = respond(connect(server), "a")
+    with ThreadPoolExecutor(4) as threads:
+        branches = list(
+            threads.map(
+                lambda n: respond(
+                    connect(server),
+                    f"b{n}",
+                    previous_response_id=first.id,
+                    extra_headers={"Idempotency-Key": f"{first.id}-{n}"},
+                ),
+                range(4),
+            )
+        )
+    assert sorted(each.output_text for each in branches) == [f"Branch {n}." for n in range(4)]
+    assert len({session_of(each) for each in branches}) == 4
+    said = [[m["content"] for m in each["messages"]] for each in server.model_requests[1:]]
+    assert sorted(said) == [["a", "Root.", f"b{n}"] for n in range(4)]
 
 
 def test_a_conversation_is_continued_with_the_model_of_the_request(server, client):
