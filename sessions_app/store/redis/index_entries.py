@@ -5,7 +5,7 @@
     idx:{store}:meta         hash: session -> the entry of its object
     idx:{store}:log          stream: the sessions whose entries changed, about the last 20,000
     idx:{store}:state        hash: "build" is the id of the index's build, "checked" the time of
-                             the last comparison
+                             the last comparison, "history" the data set that it was made in
     idx:{store}:dirty        sorted set: sessions being written, by the time of the first mark
     idx:{store}:marks:{id}   set: the marks of these writes
     idx:{store}:rebuilding   the token of the process comparing the index with the objects
@@ -33,6 +33,12 @@ _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
+
+_HISTORY = """
+local info = redis.call('INFO', 'replication')
+local history = string.match(info, 'master_replid:(%w+)') or ''
+"""
+"""Get the id of Redis's data set. Each start and each promotion of a replica makes a new one."""
 
 _MARK = (
     _NOW
@@ -93,26 +99,35 @@ return 1
 
 _LOOK = (
     _NOW
+    + _HISTORY
     + """
 local log, last = KEYS[2], ARGV[1]
-local newest = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)
+local oldest = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)
 local there = redis.call('XRANGE', log, last, last)
 local entries = redis.call('XRANGE', log, '(' .. last, '+', 'COUNT', ARGV[2])
 local changed = {}
 for _, entry in ipairs(entries) do changed[#changed + 1] = entry[2][2] end
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3], 'LIMIT', 0, 32)
 for _, session in ipairs(due) do redis.call('ZADD', KEYS[1], now, session) end
-local state = redis.call('HMGET', KEYS[3], 'build', 'checked')
+local state = redis.call('HMGET', KEYS[3], 'build', 'checked', 'history')
 local unchecked = now - (state[2] or 0)
-return {state[1] or '', unchecked, newest[1] and newest[1][1] or '', #there, changed,
+local is_sure = state[2] and state[3] == history
+return {state[1] or '', unchecked, history, is_sure and 1 or 0, redis.call('XLEN', log),
+        oldest[1] and oldest[1][1] or '', #there, changed,
         #entries > 0 and entries[#entries][1] or last, due}
 """
 )
 
-_BEGIN = """
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-return 0
+_BEGIN = (
+    _HISTORY
+    + """
+local token = ARGV[1] .. '.' .. history
+if redis.call('SET', KEYS[1], token, 'NX', 'PX', ARGV[2]) then return token end
+return false
 """
+)
+"""Take the lease of a comparison. Its token names the data set that is compared: a replica that
+is promoted meanwhile may lack what was compared before."""
 
 _GO_ON = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -127,7 +142,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 if ARGV[2] == '1' then
     redis.call('HSETNX', KEYS[2], 'build', ARGV[1])
-    redis.call('HSET', KEYS[2], 'checked', now)
+    redis.call('HSET', KEYS[2], 'checked', now, 'history', string.match(ARGV[1], '%.(.*)$') or '')
 end
 return 1
 """
@@ -140,8 +155,12 @@ class IndexChanges(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         build: The id of the index's build; empty before it is complete.
         unchecked_ms: The time since the last comparison with the objects.
+        history: The id of Redis's data set, new with each start and promotion of a replica.
+        is_doubted: Whether the last comparison was made in another data set, or another one was
+            requested: entries may be missing.
         is_continued: Whether the log still has the position, so that ``changed`` is complete.
-        is_lost: Whether the log ends before the position: Redis has lost data.
+        is_lost: Whether the log lacks the position without having been trimmed: Redis has lost
+            data.
         changed: The sessions whose entries changed, possibly with duplicates.
         last: The end of the log.
         due: Sessions that have been dirty for too long; other callers don't get them for a while.
@@ -149,6 +168,8 @@ class IndexChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     build: str
     unchecked_ms: int
+    history: str
+    is_doubted: bool
     is_continued: bool
     is_lost: bool
     changed: Sequence[str]
@@ -219,14 +240,19 @@ class IndexEntries:
     def look(self, last: bytes, *, due_after_ms: int) -> IndexChanges:
         """Return the changes since a position in the log."""
         with self._connection.translated():
-            build, unchecked, newest, there, changed, end, due = self._look(
+            found = self._look(
                 keys=[self._dirty, self._log, self._state], args=[last, PASSAGE + 1, due_after_ms]
             )
-        is_lost = _place(newest) < _place(last)
+        build, unchecked, history, is_sure, length, oldest, there, changed, end, due = found
+        is_continued = there or last == FIRST
+        # A log that is full may have been trimmed, but only at its beginning.
+        is_lost = not is_continued and (length < LOGGED or _place(oldest) < _place(last))
         return IndexChanges(
             build=build.decode(),
             unchecked_ms=int(unchecked),
-            is_continued=(there or last == FIRST) and not is_lost and len(changed) <= PASSAGE,
+            history=history.decode(),
+            is_doubted=not is_sure,
+            is_continued=is_continued and len(changed) <= PASSAGE,
             is_lost=is_lost,
             changed=[each.decode() for each in changed],
             last=end,
@@ -262,7 +288,8 @@ class IndexEntries:
         """Take the lease for a comparison; return its token, or None if another process has it."""
         token = secrets.token_hex(8)
         with self._connection.translated():
-            return token if self._begin(keys=[self._rebuilding], args=[token, lease_ms]) else None
+            taken = self._begin(keys=[self._rebuilding], args=[token, lease_ms])
+        return taken.decode() if taken else None
 
     def go_on(self, token: str, *, lease_ms: int) -> bool:
         """Renew the lease of a comparison; return False if it was lost."""

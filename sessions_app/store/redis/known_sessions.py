@@ -25,6 +25,7 @@ class KnownSessions:
         self._sessions = SortedSessions()
         self._build: str | None = None
         self._last = FIRST
+        self._history: str | None = None
 
     def __len__(self) -> int:
         return len(self._indexed)
@@ -44,8 +45,9 @@ class KnownSessions:
         """
         with self._lock:
             look = self._entries.look(self._last, due_after_ms=self._due_after_ms)
-            if look.is_lost:
+            if look.is_lost and look.history == self._history:  # else it is doubted anyway
                 self._entries.doubt()
+            self._history = look.history
             if look.is_continued and look.build == self._build:
                 changed = self._entries.some([*dict.fromkeys(look.changed)])
                 broken = self._take(changed.items())

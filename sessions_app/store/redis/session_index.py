@@ -114,7 +114,7 @@ class RedisSessionIndex:
         except StorageError:
             logger.warning("the index of sessions is out of reach", exc_info=True)
             return self._known.listing(complete=False)
-        return self._known.listing(complete=bool(look.build))
+        return self._known.listing(complete=bool(look.build) and not look.is_doubted)
 
     def keep_up(self) -> None:
         """Do periodic maintenance, also without listings; a chore of every process."""
@@ -149,14 +149,15 @@ class RedisSessionIndex:
             self._run_in_thread(partial(self._read_again, again), waits=may_wait)
         elif not self._is_unchecked(look):
             return look
-        if self._is_unchecked(look) and (token := self._begin()) is not None:
+        if self._is_unchecked(look) and (token := self._begin_if_due()) is not None:
             self._run_in_thread(
                 partial(self._compare, token), waits=may_wait and not len(self._known)
             )
         return self._known.refresh()[0]
 
     def _is_unchecked(self, look: IndexChanges) -> bool:
-        return not look.build or look.unchecked_ms > self._times.checked_ms
+        is_due = look.is_doubted or look.unchecked_ms > self._times.checked_ms
+        return is_due or not look.build
 
     def _run_in_thread(self, work: Callable[[], None], *, waits: bool) -> None:
         """Run something in a thread; wait for it up to ``wait_seconds`` if ``waits``."""
@@ -202,6 +203,14 @@ class RedisSessionIndex:
 
     def _begin(self) -> str | None:
         return self._entries.begin_rebuild(lease_ms=self._times.lease_ms)
+
+    def _begin_if_due(self) -> str | None:
+        """Take the lease for a comparison, unless another process has just ended one."""
+        token = self._begin()
+        if token is None or self._is_unchecked(self._known.refresh()[0]):
+            return token
+        self._entries.end_rebuild(token, complete=False)
+        return None
 
     def _compare(self, token: str) -> None:
         """Update the index from the objects; stop if another process took the lease."""

@@ -1,6 +1,7 @@
 """Processes that write sessions and list them, over one index."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,3 +105,27 @@ def lists_read(server: ObjectServer) -> int:
 def forget_everything(connection: RedisConnection) -> None:
     for key in connection.client.scan_iter(f"{connection.prefix}*"):
         connection.client.delete(key)
+
+
+@contextmanager
+def lost(connection: RedisConnection) -> Iterator[None]:
+    """Take back what is written in the block, as a failover to a replica that lags behind does."""
+    client = connection.client
+    replica = {key: client.dump(key) for key in client.scan_iter(f"{connection.prefix}*")}
+    yield
+    forget_everything(connection)
+    for key, value in replica.items():
+        client.restore(key, 0, value)
+
+
+def start_over(connection: RedisConnection) -> None:
+    """Have a server start a data set of its own, as a replica does that is promoted."""
+    connection.client.replicaof("127.0.0.1", "1")
+    connection.client.replicaof("NO", "ONE")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -10,6 +10,7 @@ from sessions_app.store.redis import index_entries
 from sessions_app.store.redis.connection import RedisConnection
 from sessions_app.store.redis.session_index import IndexTimes
 from tests.object_server import Answer, ObjectServer, Request, Serve
+from tests.redis_server import running_redis
 from tests.unit.sessions_app.store.redis.processes import (
     AT_ONCE,
     Link,
@@ -18,8 +19,11 @@ from tests.unit.sessions_app.store.redis.processes import (
     forget_everything,
     heads_read,
     lists_read,
+    lost,
     session,
     shown,
+    start_over,
+    wait_until,
 )
 
 
@@ -130,23 +134,87 @@ def test_a_session_that_went_while_redis_forgot_is_listed_no_more(
     assert one.listed() == shown(session(2))
 
 
+@pytest.mark.parametrize("is_written_first", [False, True])
 def test_what_a_failover_lost_is_found_again(
-    processes: tuple[Process, Process], redis_connection: RedisConnection
+    processes: tuple[Process, Process], redis_connection: RedisConnection, is_written_first: bool
 ) -> None:
     one, other = processes
     one.write(session(1, "first", 1))
-    client = redis_connection.client
-    replica = {key: client.dump(key) for key in client.scan_iter(f"{redis_connection.prefix}*")}
-    one.write(session(1, "second", 2))
-    one.write(session(2, second=3))
-    other.listed()
-    forget_everything(redis_connection)
-    for key, value in replica.items():
-        client.restore(key, 0, value)
-    one.listed()
-    one.index.compare()
+    with lost(redis_connection):
+        one.write(session(1, "second", 2))
+        one.write(session(2, second=3))
+        other.listed()
     expected = shown(session(2, second=3), session(1, "second", 2))
-    assert one.listed() == other.listed() == expected
+    if is_written_first:
+        one.write(session(3, second=4))
+        expected = [*shown(session(3, second=4)), *expected]
+    wait_until(lambda: one.listed() == other.listed() == expected)
+
+
+def test_a_full_log_that_was_trimmed_has_lost_nothing(
+    processes: tuple[Process, Process],
+    redis_connection: RedisConnection,
+    object_server: ObjectServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other = processes
+    monkeypatch.setattr(index_entries, "LOGGED", 2)
+    for number in range(3):
+        one.write(session(number, second=number))
+    place = one.entries.place()
+    for number in range(3, 6):
+        one.write(session(number, second=number))
+    redis_connection.client.xtrim(one.entries.key("log"), maxlen=2, approximate=False)
+    look = other.entries.look(place, due_after_ms=10_000)
+    assert (look.is_continued, look.is_lost) == (False, False)
+    assert other.index.listing().complete
+    assert lists_read(object_server) == 1
+
+
+def test_what_a_failover_lost_is_found_although_nobody_had_seen_it(
+    object_store: ObjectStore, object_server: ObjectServer
+) -> None:
+    with running_redis() as url:
+        connection = RedisConnection(url, prefix="test:", timeout_seconds=60)
+        one, other = (Process(connection, object_store, AT_ONCE) for _ in range(2))
+        one.index.compare()
+        one.write(session(1), claim_on(session(1)))
+        one.listed()
+        other.listed()
+        with lost(connection):
+            one.write(session(2, second=2), claim_on(session(2)))
+        start_over(connection)
+        object_server.forget_requests()
+        with object_server.meddled(refuse):
+            assert one.index.listing().complete is False
+            wait_until(lambda: not connection.client.exists(one.entries.key("rebuilding")))
+        object_server.forget_requests()
+        expected = shown(session(2, second=2), session(1))
+        wait_until(lambda: one.listed() == other.listed() == expected)
+        wait_until(lambda: one.index.listing().complete and other.index.listing().complete)
+        assert lists_read(object_server) == 1
+        claims = {each.session_id for each in (*one.claims, *other.claims)}
+        assert claims == {session(1).session_id, session(2).session_id}
+        connection.close()
+
+
+def test_a_comparison_does_not_hold_for_a_redis_that_took_over_meanwhile(
+    object_store: ObjectStore, object_server: ObjectServer
+) -> None:
+    with running_redis() as url:
+        connection = RedisConnection(url, prefix="test:", timeout_seconds=60)
+        one = Process(connection, object_store)
+
+        def fail_over(_request: Request, serve: Serve) -> Answer:
+            start_over(connection)
+            return serve()
+
+        with object_server.meddled(fail_over):
+            one.index.compare()
+        assert lists_read(object_server) == 1
+        wait_until(lambda: one.index.listing().complete)
+        assert lists_read(object_server) == 2
+        connection.close()
 
 
 def test_a_loss_has_the_index_compared_soon(
