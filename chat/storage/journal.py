@@ -144,13 +144,16 @@ class JournalReader(Protocol):
 
 
 class JournalQuarantine(Protocol):
-    """Moves unreadable parts of dead writers' journals to a quarantine. All calls block."""
+    """Moves unreadable parts of dead writers' journals to a quarantine. All calls block.
+
+    What is there stays until the session is deleted.
+    """
 
     def adopt(self, session_id: str, turn_id: str) -> None:
         """Treat a dead turn's journal as one of this server, because its claim is."""
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
-        """Move unreadable lines to where nothing reads or removes them.
+        """Move unreadable lines to where nothing reads them.
 
         The positions of the remaining lines do not change.
 
@@ -164,10 +167,10 @@ class JournalQuarantine(Protocol):
         """
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Copy a journal to where nothing removes it."""
+        """Copy a journal to where only the deletion of its session removes it."""
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Move a whole journal to where nothing reads or removes it."""
+        """Move a whole journal to where nothing reads it."""
 
     def broken(self) -> Sequence[str]:
         """Return where quarantined journals and lines are, as text for people."""
@@ -199,7 +202,7 @@ class TurnJournal(JournalReader, JournalQuarantine, Protocol):
         """Delete one turn's journal, unless it is being written."""
 
     def discard_session(self, session_id: str) -> None:
-        """Delete all journals of a session except those being written."""
+        """Delete a session's journals except those being written, and what was set aside."""
 
     def sweep(self, older_than_seconds: float) -> int:
         """Delete journals that ended longer ago than that; return how many."""

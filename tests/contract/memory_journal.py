@@ -144,7 +144,7 @@ class MemoryJournal:
         self._turns: dict[tuple[str, str], Lines] = beside._turns if beside else {}
         self._watchers: defaultdict[tuple[str, str], dict[int, Callable[[], object]]]
         self._watchers = beside._watchers if beside else defaultdict(dict)
-        self._broken: list[str] = []
+        self._broken: dict[str, set[str]] = defaultdict(set)
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self.writers: list[MemoryWriter] = []
@@ -241,20 +241,21 @@ class MemoryJournal:
         return False
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        self._broken.append(f"{session_id}/{turn_id}")
+        self._broken[session_id].add(f"{session_id}/{turn_id}")
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
         self._turns.pop((session_id, turn_id), None)
         self.copy_aside(session_id, turn_id)
 
     def broken(self) -> Sequence[str]:
-        return self._broken
+        return sorted(each for of_one in self._broken.values() for each in of_one)
 
     def discard(self, session_id: str, turn_id: str) -> None:
         if not self.is_being_written(session_id, turn_id):
             self._turns.pop((session_id, turn_id), None)
 
     def discard_session(self, session_id: str) -> None:
+        self._broken.pop(session_id, None)
         for turn_id in self.turns(session_id):
             self.discard(session_id, turn_id)
 

@@ -243,6 +243,25 @@ def test_a_journal_can_be_begun_while_the_session_is_swept(journal: TurnJournal)
         journal.discard(SESSION, LATER_TURN)
 
 
+def test_what_is_set_aside_stays_until_its_session_is_deleted(journal: TurnJournal) -> None:
+    for session_id, turn_id in ((SESSION, TURN), (SESSION, LATER_TURN), (OTHER_SESSION, TURN)):
+        write(
+            journal, delta("a"), ("unreadable", "{}"), DONE, session_id=session_id, turn_id=turn_id
+        )
+        journal.set_aside(session_id, turn_id, lambda entry: entry.event != "unreadable")
+        journal.copy_aside(session_id, turn_id)
+    journal.move_aside(SESSION, LATER_TURN)
+    everything = list(journal.broken())
+    assert everything
+
+    assert journal.sweep(OLD) == 2
+    assert journal.broken() == everything
+    journal.discard_session(SESSION)
+    assert journal.broken() == [each for each in everything if OTHER_SESSION in each] != []
+    journal.discard_session(OTHER_SESSION)
+    assert journal.broken() == []
+
+
 def test_readers_keep_what_was_forgotten_meanwhile_from_hurting(journal: TurnJournal) -> None:
     write(journal, delta("a"), DONE)
     position = journal.read(SESSION, TURN).position

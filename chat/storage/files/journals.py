@@ -214,7 +214,7 @@ class FileTurnJournal:
             (self._root / session_id).rmdir()
 
     def discard_session(self, session_id: str) -> None:
-        """Delete all journals of a session."""
+        """Delete a session's journals except those being written, and what was set aside."""
         if not is_session_id(session_id):
             return
         for path in (self._root / session_id).glob(f"*{aside.SUFFIX}"):

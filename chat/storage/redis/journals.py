@@ -15,6 +15,7 @@ from chat.storage.redis.hub import Hub
 from chat.storage.redis.journal_scripts import Script, TurnKeys, keys_of
 from chat.storage.redis.journal_writers import PumpedWriter
 from chat.storage.redis.pump import Pumps
+from chat.storage.redis.quarantine import Quarantine
 from chat.storage.redis.sealing_writer import SealingWriter, WriterContext
 from sessions_app.decoding import decoder_of
 from sessions_app.errors import StorageError, StorageUnavailable
@@ -65,6 +66,7 @@ class RedisTurnJournal:
             deferred=[],
             unreported_ends=set(),
         )
+        self._quarantine = Quarantine(connection)
         self._open = Script(connection, lua.OPEN)
         self._forestall = Script(connection, lua.FORESTALL)
         self._take = Script(connection, lua.TAKE)
@@ -170,7 +172,8 @@ class RedisTurnJournal:
             self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
 
     def discard_session(self, session_id: str) -> None:
-        """Delete all journals of a session except those being written."""
+        """Delete a session's journals except those being written, and what was set aside."""
+        self._quarantine.discard(session_id)
         for turn_id in self.turns(session_id):
             self.discard(session_id, turn_id)
 
@@ -208,37 +211,28 @@ class RedisTurnJournal:
             Whether there were any.
         """
         stream, position, found = self._keys(session_id, turn_id).stream, 0, False
-        aside = self.connection.key("broken", session_id, turn_id)
         while part := self._read(stream, args=(_id_of(position), PASSAGE_BYTES)):
             position = _position_of(part[-2])
             for entry_id, lines in zip(part[::2], part[1::2], strict=True):
                 if not all(map(is_sound, each := _entries_of(lines))) or len(each) < _count(lines):
-                    with self.connection.translated():
-                        self.connection.client.rpush(aside, lines)
-                        self.connection.client.xdel(stream, entry_id)
+                    self._quarantine.move_lines(session_id, turn_id, stream, entry_id, lines)
                     found = True
         return found
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Copy a journal to a key without a TTL, which nothing deletes."""
+        """Copy a journal to a key without a TTL, deleted with its session only."""
         stream = self._keys(session_id, turn_id).stream
-        aside = self.connection.key("broken", session_id, turn_id, "copy")
-        with self.connection.translated():
-            self.connection.client.copy(stream, aside, replace=True)
-            self.connection.client.persist(aside)
+        self._quarantine.copy(session_id, turn_id, stream)
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Move a whole journal to a key that nothing reads or deletes."""
+        """Move a whole journal to a key that nothing reads, deleted with its session only."""
         self.copy_aside(session_id, turn_id)
         keys = self._keys(session_id, turn_id)
         self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
 
     def broken(self) -> Sequence[str]:
         """Return the keys of journals and lines that were set aside."""
-        pattern = self.connection.key("broken", "*")
-        with self.connection.translated():
-            keys = list(self.connection.client.scan_iter(match=pattern, count=SCAN_COUNT))
-        return sorted(f"{key.decode()} in Redis" for key in keys)
+        return sorted(f"{key} in Redis" for key in self._quarantine.all())
 
     def _keys(self, session_id: str, turn_id: str) -> TurnKeys:
         return keys_of(self.connection, session_id, turn_id)
