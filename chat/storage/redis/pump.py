@@ -12,6 +12,7 @@ send again what was not acknowledged.
 import asyncio
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,16 @@ TICK_SECONDS = 0.25
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 REPLICA_MILLISECONDS = 1000
+
+KEEPALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+        if hasattr(socket, name)
+    ),
+]
+"""The options of sockets, as the client library sets them: firewalls forget idle connections."""
 
 Command = tuple[bytes | str | int, ...]
 Answered = Callable[[Any], None]
@@ -52,13 +63,16 @@ def handshake_for(server: RedisUrl) -> list[Command]:
 async def connected(
     server: RedisUrl, protocol: Callable[[], asyncio.Protocol]
 ) -> asyncio.WriteTransport:
-    """Connect a protocol to a server."""
+    """Connect a protocol to a server; TCP connections are kept alive."""
     loop = asyncio.get_running_loop()
     if server.path:
         return (await loop.create_unix_connection(protocol, server.path))[0]
     [(host, port)] = server.hosts
     tls = ssl.create_default_context() if server.tls else None
-    return (await loop.create_connection(protocol, host, port, ssl=tls))[0]
+    transport, _ = await loop.create_connection(protocol, host, port, ssl=tls)
+    for level, option, value in KEEPALIVE:
+        transport.get_extra_info("socket").setsockopt(level, option, value)
+    return transport
 
 
 class NotPrimary(OSError):

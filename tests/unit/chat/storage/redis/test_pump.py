@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import socket
 
 import pytest
 import redis
 
-from chat.storage.redis.pump import Pumps, pack
+from chat.storage.redis.pump import Pumps, connected, pack
 from sessions_app.store.redis.url import RedisUrl, parse_redis_url
 
 
@@ -68,6 +69,18 @@ async def test_it_speaks_to_the_database_of_the_url_with_its_password(
     user = User(pump, "CLIENT", "INFO")
     pump.add(user)
     assert b" db=3 " in await user.hear()
+
+
+async def test_a_connection_is_kept_alive_while_nothing_is_sent(own_server):
+    made = await connected(RedisUrl(hosts=(("127.0.0.1", own_server.port),)), asyncio.Protocol)
+    try:
+        link = made.get_extra_info("socket")
+        assert link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+            if option := getattr(socket, name, None):
+                assert link.getsockopt(socket.IPPROTO_TCP, option) == value
+    finally:
+        made.close()
 
 
 async def test_a_wrong_password_is_tried_again_and_never_logged(
