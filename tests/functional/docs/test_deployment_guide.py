@@ -7,9 +7,12 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +156,7 @@ def test_the_proxy_of_a_cluster_passes_streams_to_its_nodes(
     start: Callable[..., Any], nginx: Proxy
 ) -> None:
     server = start(MOCHI_API_TOKEN="s3cret")
-    block = CLUSTER_NGINX.replace("listen 8000", "listen 127.0.0.1:@PORT@")
-    for node in NODES:
-        assert block.count(f"server {node}:8000;") == 1
-        block = block.replace(f"{node}:8000", server.url.removeprefix("http://"))
-    url = nginx(block, "http")
+    url = nginx(cluster_block([server.url.removeprefix("http://")] * 3), "http")
     with httpx.Client(base_url=url, trust_env=False, timeout=30, headers=TOKEN) as client:
         streams = [
             client.post("/api/v1/chat/stream", json={"model": "qwen3:14b", "message": "Hi"})
@@ -167,6 +166,47 @@ def test_the_proxy_of_a_cluster_passes_streams_to_its_nodes(
 
     assert ["event: done" in stream.text for stream in streams] == [True] * 3
     assert models.status_code == 200
+
+
+def cluster_block(addresses: Sequence[str]) -> str:
+    """Return nginx's configuration of a cluster, with the addresses of its nodes."""
+    block = CLUSTER_NGINX.replace("listen 8000", "listen 127.0.0.1:@PORT@")
+    for node, address in zip(NODES, addresses, strict=True):
+        assert CLUSTER_GUIDE.count(f"server {node}:8000 max_fails=0;") == 1
+        assert block.count(f"server {node}:8000 max_fails=0;") == 1
+        block = block.replace(f"{node}:8000", address)
+    return block
+
+
+@contextmanager
+def node_at(port: int) -> Iterator[None]:
+    with ThreadingHTTPServer(("127.0.0.1", port), Node) as node:
+        serving = threading.Thread(target=node.serve_forever, args=(0.01,))
+        serving.start()
+        try:
+            yield
+        finally:
+            node.shutdown()
+            serving.join()
+
+
+class Node(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        pass
+
+
+@pytest.mark.interop
+def test_whichever_node_is_up_the_proxy_of_a_cluster_finds_it_at_once(nginx: Proxy) -> None:
+    ports = [free_port() for _ in NODES]
+    url = nginx(cluster_block([f"127.0.0.1:{port}" for port in ports]), "http")
+    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        for port in ports:
+            with node_at(port):
+                assert [client.get("/").status_code for _ in NODES] == [204] * 3
 
 
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
