@@ -95,7 +95,9 @@ async def health_route(request: HttpRequest) -> HealthOut:
     summary="Readiness of the server",
     description=(
         "200 while this process takes requests; 503 `SHUTTING_DOWN` once it is about to stop, and "
-        "507 `STORAGE_READ_ONLY` when it can't write to its data directory; `not_ready` in the "
+        "507 `STORAGE_READ_ONLY` when it can't write to its data directory; 503 "
+        "`STORAGE_UNAVAILABLE` or 507 `STORAGE_FULL` when it can't reach, or not write to, what it "
+        "shares with other machines; `not_ready` in the "
         "error's `details` lists all that is not ready. Does not ask models. "
         "Needs no token."
     ),

@@ -43,10 +43,12 @@ class HealthOut(BaseModel):
     ollama_host: str = Field(description="Ollama's URL, without credentials")
     version: str
     journal: Reachability = Field(
-        description="Whether `MOCHI_JOURNAL_URL` answered just now; `files` without one"
+        description="Whether `MOCHI_JOURNAL_URL` answered just now, and takes writes (else "
+        "`unwritable` or `full`); `files` without one"
     )
     sessions: Reachability = Field(
-        description="Whether `MOCHI_SESSIONS_URL` answered in the last seconds; `files` without one"
+        description="Whether `MOCHI_SESSIONS_URL` answered in the last seconds, and takes writes "
+        "(else `unwritable` or `full`); `files` without one"
     )
     worker_alive: bool = Field(
         description="Whether a background worker runs, in any process on any machine"
@@ -74,7 +76,8 @@ async def ready() -> ReadyOut:
     Raises:
         ShuttingDown: It is about to stop, and starts no turns any more.
         StorageReadOnly: It can't write to its data directory.
-        StorageUnavailable: It can't reach what it shares with other machines.
+        StorageUnavailable, StorageFull: It can't reach, or not write to, what it shares with
+            other machines.
     """
     checks = (_require_running, _require_writable, get_services().stores.require)
     found = await asyncio.gather(*(_problem_of(check) for check in checks))

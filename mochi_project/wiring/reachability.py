@@ -1,17 +1,19 @@
-"""Checks whether shared stores can be reached, and caches the results."""
+"""Checks whether shared stores can be reached and written to, and caches the results."""
 
 import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from mochi_project.wiring.cluster import Cluster
-from sessions_app.errors import StorageError, StorageUnavailable
+from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
 
-Reachability = Literal["files", "ok", "unreachable"]
+Reachability = Literal["files", "ok", "unreachable", "unwritable", "full"]
+"""``unwritable`` and ``full``: it answers, but takes no writes, so no turn can run."""
 
 ANSWER_SECONDS = 1.5
 JOURNAL_FRESH_SECONDS = 0.5
@@ -31,7 +33,7 @@ class JournalState(msgspec.Struct, frozen=True):
     """The state of Redis.
 
     Attributes:
-        state: Whether it responds.
+        state: Whether it responds and takes writes.
         workers: The number of living workers on all machines.
     """
 
@@ -119,12 +121,15 @@ class Stores:
         )
 
     async def require(self) -> None:
-        """Raise ``StorageUnavailable`` unless all shared stores can be reached."""
+        """Check that all shared stores can be reached and written to.
+
+        Raises:
+            StorageUnavailable: One can't be reached, or takes no writes.
+            StorageFull: One is full.
+        """
         journal, sessions = await asyncio.gather(self.journal(), self.sessions())
-        if journal.state == "unreachable":
-            raise StorageUnavailable("MOCHI_JOURNAL_URL can't be reached just now.")
-        if sessions == "unreachable":
-            raise StorageUnavailable("MOCHI_SESSIONS_URL can't be reached just now.")
+        _require_usable("MOCHI_JOURNAL_URL", journal.state)
+        _require_usable("MOCHI_SESSIONS_URL", sessions)
 
     async def journal(self) -> JournalState:
         """Return the state of Redis and the number of workers."""
@@ -133,7 +138,7 @@ class Stores:
         return await self._journal.answer()
 
     async def sessions(self) -> Reachability:
-        """Return whether the object store responds."""
+        """Return whether the object store responds and takes writes."""
         if self.cluster is None or self.cluster.objects is None:
             return "files"
         return await self._sessions.answer()
@@ -157,12 +162,15 @@ class Stores:
         from mochi_project.background.redis_queue import count_workers  # noqa: PLC0415 - an extra
 
         assert self.cluster is not None  # noqa: S101 - or it is not asked
+        connection = self.cluster.connection
         try:
-            return JournalState("ok", count_workers(self.cluster.connection))
+            workers = count_workers(connection)
         except StorageError:
             return JournalState("unreachable")
+        return JournalState(_tried(connection.require_writes), workers)
 
     def _ask_store(self) -> Reachability:
+        from sessions_app.store.objects.probe import require_writes  # noqa: PLC0415 - an extra
         from sessions_app.store.objects.store import ObjectMissing  # noqa: PLC0415 - an extra
 
         assert self.cluster is not None  # noqa: S101 - or it is not asked
@@ -171,13 +179,35 @@ class Stores:
         try:
             store.head_bytes(NO_OBJECT, 1)
         except ObjectMissing:
-            return "ok"
+            pass
         except StorageError:
             return "unreachable"
-        return "ok"
+        # A write costs more than a read, and each turn makes some: one is tried after a failure.
+        return _tried(partial(require_writes, store)) if store.last_write_failed else "ok"
 
     def _count_failures(self) -> int:
         try:
             return len(self._failing())
         except StorageError:  # reported as the state of the store
             return 0
+
+
+def _tried(write: Callable[[], object]) -> Reachability:
+    """Return whether a store that responds takes a write."""
+    try:
+        write()
+    except StorageFull:
+        return "full"
+    except StorageError:
+        return "unwritable"
+    return "ok"
+
+
+def _require_usable(name: str, state: Reachability) -> None:
+    match state:
+        case "unreachable":
+            raise StorageUnavailable(f"{name} can't be reached just now.")
+        case "unwritable":
+            raise StorageUnavailable(f"{name} takes no writes just now.")
+        case "full":
+            raise StorageFull(f"{name} is full.")

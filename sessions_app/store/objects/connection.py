@@ -33,12 +33,17 @@ class StoreAddress(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """Holds the library's clients of one bucket; recreates them in a forked child."""
+    """Holds the library's clients of one bucket; recreates them in a forked child.
+
+    Attributes:
+        last_write_failed: Whether the store failed the last write of this process.
+    """
 
     def __init__(self, place: StoreAddress, timeout_seconds: float) -> None:
         self._place = place
         self._timeout = timeout_seconds
         self.compares_versions = place.kind == "gs"
+        self.last_write_failed = False
         self._begin()
 
     def quick(self) -> Any:

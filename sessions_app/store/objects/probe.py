@@ -1,4 +1,6 @@
-"""Checks that an object store honours conditional writes; without them updates get lost.
+"""Checks that an object store takes writes and honours their conditions.
+
+Without conditions updates get lost.
 
 Some stores accept the headers and ignore them; some check and write non-atomically, so that two
 concurrent writers both succeed.
@@ -19,6 +21,7 @@ from sessions_app.store.objects.store import (
 )
 
 FOLDER = "probes"
+SHARED_PROBE = "is-it-written"
 WRITERS = 8
 ROUNDS = 4
 
@@ -64,6 +67,17 @@ def require_atomic_conditions(store: ObjectStore) -> None:
             _require_one(store, len(created), "create one object")
             replaced = _winners(partial(_replace, objects, key, created[0]))
             _require_one(store, len(replaced), "replace one object")
+
+
+def require_writes(store: ObjectStore) -> None:
+    """Write a small object, one for all processes, and remove it.
+
+    Raises:
+        StorageFull, StorageUnavailable: The store does not take it.
+    """
+    objects = store.under(FOLDER)
+    objects.put(SHARED_PROBE, b"1")
+    objects.delete(SHARED_PROBE)
 
 
 def _replace(objects: ObjectStore, key: str, tag: Tag, data: bytes) -> Tag:

@@ -12,7 +12,7 @@ import msgspec
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotModifiedError, PreconditionError
 
-from sessions_app.errors import StorageFull, StorageUnavailable
+from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
 from sessions_app.store.objects.connection import Connection, place_of
 
 if TYPE_CHECKING:
@@ -115,6 +115,14 @@ class ObjectStore:
         self._prefix = f"{place.prefix}{below}"
         self.name = f"{place.kind}://{place.bucket}/{self._prefix}"
 
+    @property
+    def last_write_failed(self) -> bool:
+        """Return whether the store failed the last write of this process.
+
+        A write whose condition was not met is no failure.
+        """
+        return self._connection.last_write_failed
+
     def under(self, prefix: str) -> "ObjectStore":
         """Return the store for keys below a prefix, with the same connection."""
         below = f"{self._below}{prefix.strip('/')}/"
@@ -173,7 +181,7 @@ class ObjectStore:
             ObjectExists: The key is taken.
             OutcomeUnclear: It is unknown whether the object was written.
         """
-        with self._translated(key, writes=True):
+        with self._writing(key):
             try:
                 return self._put(key, data, "create")
             except (AlreadyExistsError, PreconditionError) as error:
@@ -191,7 +199,7 @@ class ObjectStore:
         expected = {"e_tag": tag.etag}
         if tag.version is not None:
             expected["version"] = tag.version
-        with self._translated(key, writes=True):
+        with self._writing(key):
             try:
                 return self._put(key, data, expected)
             except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
@@ -201,12 +209,12 @@ class ObjectStore:
 
     def put(self, key: str, data: bytes | memoryview) -> Tag:
         """Create or replace an object; raises ``OutcomeUnclear``."""
-        with self._translated(key, writes=True):
+        with self._writing(key):
             return self._put(key, data, "overwrite")
 
     def copy(self, key: str, to: str) -> None:
         """Copy an object to another key; raises ``ObjectMissing`` or ``OutcomeUnclear``."""
-        with self._translated(key, writes=True):
+        with self._writing(key):
             try:
                 obstore.copy(self._connection.patient(), self._prefix + key, self._prefix + to)
             except FileNotFoundError as error:
@@ -274,6 +282,19 @@ class ObjectStore:
         # Never as a multipart upload, which supports no conditions.
         written = obstore.put(store, self._prefix + key, data, mode=mode, use_multipart=False)
         return _tag_of(written, connection.compares_versions)
+
+    @contextmanager
+    def _writing(self, key: str) -> Iterator[None]:
+        """Translate the errors of a write, and note whether the store took it."""
+        has_failed = False
+        try:
+            with self._translated(key, writes=True):
+                yield
+        except StorageError:
+            has_failed = True
+            raise
+        finally:
+            self._connection.last_write_failed = has_failed
 
     @contextmanager
     def _translated(self, key: str, *, writes: bool = False) -> Iterator[None]:

@@ -128,6 +128,16 @@ class RedisConnection:
         if replicas < self.replicas:
             raise StorageUnavailable("Too few Redis replicas acknowledged a write in time.")
 
+    def require_writes(self) -> None:
+        """Write a small key, one for all processes.
+
+        Raises:
+            StorageFull: The server is out of memory.
+            StorageUnavailable: The server can't be reached, or accepts no writes.
+        """
+        with self.translated():
+            self.client.set(self.root_key("ready"), b"1", px=1000)
+
     def address(self) -> RedisUrl:
         """Return the current address of the primary, for a separate connection; queries Sentinels.
 

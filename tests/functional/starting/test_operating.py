@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import redis
 
 from tests.redis_server import running_redis
 
@@ -66,6 +67,27 @@ def test_a_server_that_can_not_write_lives_and_is_not_ready(start: Start, tmp_pa
         state.unlink()
         away.rename(state)
     assert server.get("/api/v1/health/ready").status_code == 200
+
+
+def test_a_server_whose_journal_takes_no_writes_lives_and_is_not_ready(start: Start) -> None:
+    with running_redis("--appendonly", "no") as url, redis.Redis.from_url(url) as client:
+        server = start(**TEST_MODE, MOCHI_JOURNAL_URL=url, MOCHI_SECRET_KEY="0" * 32)
+        client.config_set("min-replicas-to-write", 1)
+        wait_until_ready_is(server, 503, "STORAGE_UNAVAILABLE")
+        assert server.get("/api/v1/health").json()["journal"] == "unwritable"
+        client.config_set("min-replicas-to-write", 0)
+        client.config_set("maxmemory", 1)
+        wait_until_ready_is(server, 507, "STORAGE_FULL")
+        assert server.get("/api/v1/health").json()["journal"] == "full"
+        client.config_set("maxmemory", 0)
+        wait_until_ready_is(server, 200)
+
+
+def wait_until_ready_is(server: Any, status: int, code: str = "") -> None:
+    deadline = time.monotonic() + 30  # an answer holds for a moment
+    while (answer := server.get("/api/v1/health/ready")).status_code != status:
+        assert time.monotonic() < deadline, answer.text
+    assert not code or answer.json()["error"]["code"] == code
 
 
 def test_a_server_that_can_not_reach_its_journal_lives_and_is_not_ready(start: Start) -> None:

@@ -2,15 +2,18 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from mochi_project.background.redis_queue import note_worker
 from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.reachability import CachedCheck, JournalState, Stores
-from sessions_app.errors import StorageUnavailable
-from sessions_app.store.objects.store import ObjectMissing, ObjectStore
+from mochi_project.wiring.reachability import CachedCheck, JournalState, Reachability, Stores
+from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
+from sessions_app.store.objects.store import ObjectExists, ObjectMissing, ObjectStore
 from sessions_app.store.redis.connection import RedisConnection
+from tests.object_server import Answer, Meddle, ObjectServer, Request, Serve
+from tests.redis_server import running_redis
 
 AWAY = RedisConnection("redis://127.0.0.1:1")
 
@@ -25,6 +28,8 @@ class Shared(Cluster):
 
 class Store(ObjectStore):
     """An object store that answers as it is told."""
+
+    last_write_failed = False
 
     def __init__(self, error: Exception | None) -> None:
         self._error = error
@@ -116,6 +121,85 @@ async def test_who_can_not_reach_the_store_takes_no_requests(
     assert await stores.sessions() == "unreachable"
     with pytest.raises(StorageUnavailable, match="MOCHI_SESSIONS_URL"):
         await stores.require()
+
+
+REFUSALS = [
+    pytest.param(("replicaof", "127.0.0.1", "1"), "unwritable", id="a read-only replica"),
+    pytest.param(("config", "set", "min-replicas-to-write", "1"), "unwritable", id="alone"),
+    pytest.param(("config", "set", "maxmemory", "1"), "full", id="full"),
+]
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisConnection]:
+    with running_redis() as url:
+        connection = RedisConnection(url)
+        connection.client.ping()
+        yield connection
+        connection.close()
+
+
+@pytest.mark.parametrize(("command", "state"), REFUSALS)
+async def test_who_can_not_write_to_the_journal_takes_no_requests(
+    own_redis: RedisConnection, command: Sequence[str], state: Reachability
+) -> None:
+    await asyncio.to_thread(own_redis.client.execute_command, *command)
+    stores = sharing(own_redis)
+
+    assert await stores.journal() == JournalState(state)
+    with pytest.raises(StorageFull if state == "full" else StorageUnavailable):
+        await stores.require()
+
+
+def refusing(status: str, written: list[str]) -> Meddle:
+    """Return what makes a store refuse writes, and notes which."""
+
+    def refuse(request: Request, serve: Serve) -> Answer:
+        if request.method != "PUT":
+            return serve()
+        written.append(request.path)
+        return Answer(status, [("Content-Length", "0")], b"")
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [("403 Forbidden", "unwritable"), ("503 Slow Down", "unwritable"), ("507 Full", "full")],
+)
+async def test_who_can_not_write_to_the_store_takes_no_requests(
+    redis_connection: RedisConnection,
+    object_store: ObjectStore,
+    object_server: ObjectServer,
+    status: str,
+    state: str,
+) -> None:
+    refused: list[str] = []
+    with object_server.meddled(refusing(status, refused)):
+        assert await sharing(redis_connection, object_store).sessions() == "ok"
+        assert refused == []  # nothing is written to find out
+        with pytest.raises(StorageError):
+            await asyncio.to_thread(object_store.under("below").put, "a", b"1")
+        stores = sharing(redis_connection, object_store)
+        assert await stores.sessions() == state
+        with pytest.raises(StorageFull if state == "full" else StorageUnavailable):
+            await stores.require()
+        assert len(refused) == 2  # many who ask get one answer
+
+    assert await sharing(redis_connection, object_store).sessions() == "ok"
+    object_server.forget_requests()
+    assert await sharing(redis_connection, object_store).sessions() == "ok"
+    assert [request.method for request in object_server.requests] == ["GET"]
+
+
+async def test_a_write_that_is_refused_for_its_condition_is_no_failure(
+    redis_connection: RedisConnection, object_store: ObjectStore
+) -> None:
+    await asyncio.to_thread(object_store.put_new, "a", b"1")
+    with pytest.raises(ObjectExists):
+        await asyncio.to_thread(object_store.put_new, "a", b"2")
+
+    assert not object_store.last_write_failed
 
 
 async def test_failures_are_counted_and_not_known_where_they_can_not_be_read() -> None:
