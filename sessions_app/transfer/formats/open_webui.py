@@ -28,7 +28,7 @@ from sessions_app.transfer.formats.values import (
 
 SOURCE = "open_webui"
 
-_OPENING = re.compile(r'<details type="(reasoning|tool_calls|code_interpreter)"([^>]*)>')
+_OPENING = re.compile(r'<details type="(reasoning|tool_calls|code_interpreter)"')
 _CLOSING = "</details>"
 _ATTRIBUTE = re.compile(r'\b(id|name|arguments|result)="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>[^<]*</summary>")
@@ -147,12 +147,15 @@ def _blocks(content: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
     """Yield the texts of an answer, and its blocks with reasoning and tool calls."""
     start = 0
     while opening := _OPENING.search(content, start):
-        end = content.find(_CLOSING, opening.end())
+        # Not in the expression: it would look for the ">" anew after each tag that has none.
+        begin = content.find(">", opening.end()) + 1
+        end = content.find(_CLOSING, begin) if begin else -1
         if end < 0:
             break
         yield "text", {}, content[start : opening.start()]
-        found = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(opening[2])}
-        yield opening[1], found, content[opening.end() : end]
+        attributes = _ATTRIBUTE.findall(content, opening.end(), begin - 1)
+        found = {name: html.unescape(value) for name, value in attributes}
+        yield opening[1], found, content[begin:end]
         start = end + len(_CLOSING)
     yield "text", {}, content[start:]
 

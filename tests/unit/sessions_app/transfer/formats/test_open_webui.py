@@ -47,6 +47,14 @@ def test_blocks_without_an_end_are_text() -> None:
     assert said(found.branches[0]) == [("assistant", content)]
 
 
+@pytest.mark.timeout(30)  # took the square of the length: hours for this one
+def test_megabytes_of_tags_without_an_end_are_read_once() -> None:
+    content = '<details type="reasoning"' * 400_000
+    messages = {"a": {"role": "assistant", "content": content}}
+    found = parse({"id": "1", "chat": {"history": {"messages": messages}}})
+    assert said(found.branches[0]) == [("assistant", content)]
+
+
 def test_an_entry_that_is_broken_is_refused() -> None:
     with pytest.raises(UnusableEntry, match=r"chat\.history\.messages"):
         parse({"id": "1", "chat": {"history": {}}})
