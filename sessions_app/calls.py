@@ -92,7 +92,9 @@ def round_of(messages: Sequence[Message], index: int) -> range:
 
 def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:
     results = []
-    for message in messages[index + 1 :]:
+    # By index: a slice would copy the rest of the history for each answer of it.
+    for place in range(index + 1, len(messages)):
+        message = messages[place]
         if not isinstance(message, ToolMessage):
             break
         results.append(message)
@@ -102,22 +104,24 @@ def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]
 def _match_results(
     calls: Sequence[ToolCall], results: Sequence[ToolMessage]
 ) -> list[ToolMessage | None]:
-    waiting = list(results)
+    """Return the first result of each call that no earlier call has taken."""
+    by_id: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
+    for place in range(len(results) - 1, -1, -1):  # backwards: the first one is popped first
+        result = results[place]
+        if result.tool_call_id is not None:
+            by_id.setdefault(result.tool_call_id, []).append(place)
+        else:
+            # Results in older files have only the tool's name, and are in the order of their calls.
+            by_name.setdefault(result.tool_name, []).append(place)
     matched: list[ToolMessage | None] = []
     for call in calls:
-        found = next((result for result in waiting if _answers(result, call)), None)
-        if found is not None:
-            waiting.remove(found)
-            found = msgspec.structs.replace(found, tool_call_id=call.id)
-        matched.append(found)
+        names = (call.name, "") if call.name else ("",)
+        waiting = [by_id.get(call.id), *(by_name.get(name) for name in names)]
+        first = min(filter(None, waiting), key=lambda places: places[-1], default=None)
+        found = results[first.pop()] if first else None
+        matched.append(found and msgspec.structs.replace(found, tool_call_id=call.id))
     return matched
-
-
-def _answers(result: ToolMessage, call: ToolCall) -> bool:
-    if result.tool_call_id is not None:
-        return result.tool_call_id == call.id
-    # Results in older files have only the tool's name, and are in the order of their calls.
-    return result.tool_name in {call.name, ""}
 
 
 def _interrupted_result(call: ToolCall, asked_by: AssistantMessage) -> ToolMessage:

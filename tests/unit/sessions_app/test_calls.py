@@ -1,5 +1,12 @@
 """Tool calls of a history, and the results that answer them."""
 
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -82,3 +89,61 @@ def test_the_results_of_an_answer_stand_in_the_order_of_its_calls() -> None:
     found = results_of(messages, 1)
     assert [each and each.content for each in found] == ["one", None, "three"]
     assert results_of(messages, 0) == ()
+
+
+_NAMES = st.sampled_from(["add", "flip", ""])
+_CALLS = st.builds(ToolCall, id=st.sampled_from("123"), name=_NAMES, arguments=st.just({}))
+_RESULTS = st.builds(
+    result, st.text(max_size=1), st.sampled_from("123") | st.none(), _NAMES | st.just("other")
+)
+
+
+def looked_through(calls: Sequence[ToolCall], results: Sequence[ToolMessage]) -> list[object]:
+    """Match each call by looking through all results that are left."""
+    waiting = list(results)
+    matched: list[object] = []
+    for call in calls:
+        found = None
+        for index, each in enumerate(waiting):
+            by_name = each.tool_call_id is None and each.tool_name in {call.name, ""}
+            if each.tool_call_id == call.id or by_name:
+                found = msgspec.structs.replace(waiting.pop(index), tool_call_id=call.id)
+                break
+        matched.append(found)
+    return matched
+
+
+@given(st.lists(_CALLS, min_size=1, max_size=8), st.lists(_RESULTS, max_size=12))
+def test_a_call_has_the_first_result_that_answers_it(
+    asked: list[ToolCall], results: list[ToolMessage]
+) -> None:
+    message = msgspec.structs.replace(calls(), tool_calls=tuple(asked))
+    found = results_of([user("?"), message, *results, user("!")], 1)
+    assert list(found) == looked_through(asked, results)
+
+
+@pytest.mark.timeout(30)  # took the square of the number: minutes for this one
+def test_results_of_many_calls_in_another_order_are_found_at_once() -> None:
+    ids = [str(number) for number in range(20_000)]
+    asked = calls(*ids)
+    paired = pair_calls([asked, *(result(each, each) for each in reversed(ids))])
+    assert [message.content for message in paired[1:]] == ids
+    assert open_calls([asked, *(result("", f"other {each}") for each in ids)]) == asked.tool_calls
+
+
+class Counted(list[Message]):
+    """Messages that count how many of them were looked at, or copied."""
+
+    looks = 0
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        self.looks += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1
+        return super().__getitem__(place)
+
+
+def test_each_of_many_answers_looks_at_its_own_results_only() -> None:
+    messages = Counted()
+    for _ in range(500):
+        messages += [calls("1"), result("one", "1")]
+    assert len(pair_calls(messages)) == 1000
+    assert messages.looks < 5 * len(messages)
