@@ -13,6 +13,7 @@ from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
+from dialects_app.ag_ui.calls import ResumedCalls
 from dialects_app.ag_ui.content import refuse
 from dialects_app.ag_ui.frames import frame
 from dialects_app.ag_ui.interrupts import interrupt_of_pending
@@ -29,7 +30,7 @@ from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
 from dialects_app.openai.attaching import RequestFiles
-from dialects_app.openai.body import beside
+from dialects_app.openai.body import MOST_AT_ONCE, beside
 from dialects_app.openai.files import with_files
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
@@ -40,7 +41,7 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import Message, ToolMessage
+from sessions_app.messages import AssistantMessage, Message, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings, make_session
 
@@ -161,26 +162,26 @@ class Runs:
     ) -> FollowedThread:
         """Return a running turn with the messages before it."""
         try:
-            session = await asyncio.to_thread(self._sessions.get, session_id)
+            resumed, shown = await asyncio.to_thread(self._before, session_id, listener.turn_id)
         except BaseException:
             listener.close()
             raise
-        before = before_turn(session.messages, listener.turn_id)
-        projector = RunProjector(
-            thread_id,
-            resumed=resumed_by(session.messages, listener.turn_id),
-            messages=await asyncio.to_thread(shown_messages, before),
-        )
+        projector = RunProjector(thread_id, resumed=resumed, messages=shown)
         return FollowedThread(listener=listener, projector=projector)
+
+    def _before(self, session_id: str, turn_id: str) -> tuple[ResumedCalls, list[dict[str, Any]]]:
+        """Return the calls that a turn resumes, and the messages before it. Blocks."""
+        messages = self._sessions.get(session_id).messages
+        return resumed_by(messages, turn_id), shown_messages(before_turn(messages, turn_id))
 
     async def _start(self, body: RunIn, client: str | None) -> StartedRun:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
         history = place.session.messages if place.session is not None else ()
         props = read_props(body)
+        parts = len(body.messages) + len(body.tools or ()) + len(body.context or ())
         try:
-            said, turn, known = await beside(
-                len(body.messages) + len(body.tools or ()) + len(body.context or ()),
-                lambda: _read(body, props, history),
+            said, turn, resumed = await beside(
+                parts + _parts_of(history), lambda: _read(body, props, history)
             )
         except ChatDiffers:
             # What a client has of an answer that is being given is not in the session yet.
@@ -195,7 +196,6 @@ class Runs:
         else:
             changes = _changes(place.session, props)
             request = ChatRequest(turn=replace(turn, settings=changes), session_id=place.session_id)
-        resumed = resumed_by(history, "", known=known)
         try:
             opened = await self._chat.open(request, client=client)
         except MochiError as error:
@@ -216,9 +216,10 @@ class Runs:
             return turn
         kept = await self._files.keep(said.messages, said.files)
         messages: Sequence[Message] = with_files(said.messages, kept)
-        if said.has_user_message:
-            messages = give_up_calls(messages, history)
-        return replace(turn, messages=messages)
+        if not said.has_user_message:
+            return replace(turn, messages=messages)
+        every = await beside(_parts_of(history), lambda: give_up_calls(messages, history))
+        return replace(turn, messages=every)
 
     def _new(self, place: ClientSession, props: PropsIn) -> Session:
         model = props.model or self._default_model
@@ -253,7 +254,8 @@ class Runs:
         if not given:
             return
         await self._require_idle(place)
-        if not open_calls(place.session.messages):
+        history = place.session.messages
+        if not await beside(_parts_of(history), lambda: open_calls(history)):
             refuse("resume", "No call of the thread waits for an answer.")
         if said.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
@@ -292,10 +294,17 @@ class Runs:
 
 def _read(
     body: RunIn, props: PropsIn, history: Sequence[Message]
-) -> tuple[ClientInput, TurnRequest, frozenset[str]]:
-    """Return the input, the requested turn, and the calls that the client has."""
+) -> tuple[ClientInput, TurnRequest, ResumedCalls]:
+    """Return the input, the requested turn, and the calls of earlier turns that it runs."""
     said = read_said(body.messages, history)
-    return said, read_turn(body, props), _known_calls(body.messages)
+    resumed = resumed_by(history, "", known=_known_calls(body.messages))
+    return said, read_turn(body, props), resumed
+
+
+def _parts_of(history: Sequence[Message]) -> int:
+    """Return the number of messages and calls; of long histories, only of some of the calls."""
+    answers = (each for each in history[:MOST_AT_ONCE] if isinstance(each, AssistantMessage))
+    return len(history) + sum(len(answer.tool_calls) for answer in answers)
 
 
 def _awaits_answer(history: Sequence[Message]) -> bool:

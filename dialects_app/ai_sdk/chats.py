@@ -255,8 +255,11 @@ class UIChats:
 
     async def _resume(self, session_id: str, message_id: str | None) -> Starting:
         """Resume calls whose turn has ended together with its process."""
-        session = await asyncio.to_thread(self._sessions.get, session_id)
-        known = {call.id for call in open_calls(session.messages)}
+
+        def waiting() -> set[str]:
+            return {call.id for call in open_calls(self._sessions.get(session_id).messages)}
+
+        known = await asyncio.to_thread(waiting)
         if not known:
             raise ChatDiffers("These questions were answered, and the answer goes on no more.")
         request = TurnRequest(detached=True, dialect="ai_sdk")

@@ -1,6 +1,7 @@
 """Which turn a run asks for, and which answers to questions are taken."""
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import msgspec
@@ -252,3 +253,49 @@ async def test_who_lets_a_call_run_says_nothing_else(runs, asked, store):
 async def test_edited_arguments_are_an_object(runs, asked, arguments):
     with pytest.raises(ValidationFailed):
         await runs.start(resuming(resolved(asked, approved=True, editedArgs=arguments)))
+
+
+class Watched(tuple):
+    """Messages that count how many of them are looked at in the thread that made them."""
+
+    __slots__ = ()
+    looks = 0
+    own = 0
+
+    def _look(self, count):
+        if threading.get_ident() == Watched.own:
+            Watched.looks += count
+
+    def __iter__(self):
+        self._look(len(self))
+        return super().__iter__()
+
+    def __reversed__(self):
+        return (self[place] for place in range(len(self) - 1, -1, -1))
+
+    def __getitem__(self, place):
+        self._look(len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1)
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize(
+    ("answered", "messages", "said"),
+    [(False, (), 0), (True, ({**HELLO, "id": "u2"},), 3001)],
+)
+async def test_a_long_history_is_not_gone_through_on_the_event_loop(
+    runs, turns, sessions, store, answered, messages, said
+):
+    mine = msgspec.structs.replace(CALL, client_side=True)
+    calls = [msgspec.structs.replace(mine, id=f"c{number}") for number in range(3000)]
+    [question, *_] = await asyncio.to_thread(waiting, sessions, store, CALL)
+    if answered:
+        await runs.start(resuming({"interruptId": question.confirmation_id, "status": "cancelled"}))
+    session = await asyncio.to_thread(sessions.get, SESSION)
+    asking = msgspec.structs.replace(session.messages[1], tool_calls=tuple(calls))
+    history = Watched((*[session.messages[0]] * 3000, asking))
+    sessions.get = lambda _: msgspec.structs.replace(session, messages=history)
+    Watched.own, Watched.looks = threading.get_ident(), 0
+    answers = [] if answered else [resolved(question, approved=True)]
+    await runs.start(run_input(SESSION, *messages, resume=answers))
+    assert len(turns.asked[-1].turn.messages) == said
+    assert Watched.looks < 1000
