@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect
 
 from sessions_app.messages import (
     AssistantMessage,
@@ -13,6 +14,12 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.session import Session
+
+LONGEST_FENCE = 100
+"""The maximum backticks around a code block."""
+
+_LONG_FENCE = re.compile("`" * LONGEST_FENCE + "`*+")
+_END_OF_LINE = re.compile(r"[ \t]*+(?![^\r\n])")
 
 
 def to_markdown(session: Session) -> str:
@@ -86,8 +93,22 @@ def _call(call: ToolCall) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Put the text in a code block whose fence is longer than any in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
+    """Put the text in a code block whose fence is longer than any in the text.
+
+    A fence is bounded, though: where the text has longer ones, they are indented, so that they do
+    not end the block. A file of nothing but backticks would be sent three times otherwise.
+    """
+    sizes = range(3, LONGEST_FENCE)
+    fence = "`" * (3 + bisect(sizes, 0, key=lambda size: "`" * size not in text))
+    if len(fence) == LONGEST_FENCE:
+        text = _LONG_FENCE.sub(_indented, text)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _indented(fence: re.Match[str]) -> str:
+    """Return a fence so that it ends no block: only one after at most three blanks does."""
+    text, start = fence.string, fence.start()
+    before = text[max(start - 4, 0) : start].rstrip(" ")
+    begins_line = before[-1] in "\r\n" if before else start < 4
+    ends_block = begins_line and _END_OF_LINE.match(text, fence.end())
+    return f"    {fence[0]}" if ends_block else fence[0]
