@@ -23,7 +23,7 @@ from tools_app.output_limit import cut_middle
 from tools_app.toolset import AGENT_TOOL
 
 _SESSION = re.compile(r"^Session ID: ([0-9a-f]+)$", re.MULTILINE)
-_STOPPED = re.compile(r"\[The agent stopped: (.*)\]\Z", re.DOTALL)
+_STOPPED = "[The agent stopped: "
 _FAILED = "Error: "
 
 
@@ -182,8 +182,8 @@ def _result(messages: Sequence[Message]) -> CallResult | None:
 def _failure(message: ToolMessage) -> str | None:
     if not message.failed:
         return None
-    stopped = _STOPPED.search(message.content)
-    return stopped[1] if stopped else message.content
+    _, stopped, reason = message.content.partition(_STOPPED)
+    return reason[:-1] if stopped and reason.endswith("]") else message.content
 
 
 def _told(message: Message) -> list[str]:

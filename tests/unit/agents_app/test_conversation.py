@@ -104,6 +104,29 @@ def test_the_result_of_the_call_is_recognized_and_a_lost_one_is_none(content, fa
     assert read_conversation(messages).result == expected
 
 
+@pytest.mark.parametrize(
+    ("content", "failure"),
+    [
+        ("[The agent stopped: a] [The agent stopped: b]", "a] [The agent stopped: b"),
+        ("[The agent stopped: ]", ""),
+        ("[The agent stopped: a] b", None),
+        ("The agent stopped: a]", None),
+    ],
+)
+def test_the_reason_of_a_stop_is_what_follows_its_first_mark_up_to_the_end(content, failure):
+    said = f"Session ID: 0123456789\n\n{content}"
+    messages = [user("Note milk."), called(), result(said, failed=True)]
+    expected = said if failure is None else failure
+    assert read_conversation(messages).result == CallResult("0123456789", expected)
+
+
+@pytest.mark.timeout(30)  # took the square of the length: hours for this one
+def test_marks_of_a_stop_without_an_end_are_read_once():
+    said = "Session ID: 0123456789\n\n" + "[The agent stopped: " * 400_000
+    messages = [user("Note milk."), called(), result(said, failed=True)]
+    assert read_conversation(messages).result == CallResult("0123456789", said)
+
+
 def test_results_of_other_tools_and_of_earlier_messages_are_not_the_agents():
     other = [user("Note milk."), called("add"), result(REPORT, "add")]
     assert read_conversation(other).result is None
