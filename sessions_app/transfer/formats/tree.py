@@ -12,6 +12,8 @@ MOST_BRANCHES = 100
 """The maximum branches imported from a conversation, besides the shown one."""
 MOST_MESSAGES = 100_000
 """The maximum total messages of these branches."""
+MOST_NODES = 300_000
+"""The maximum total nodes walked for them: many of a path may hold no message."""
 
 Read = Callable[[Sequence[str]], Sequence[ImportedMessage]]
 """Returns the messages of the nodes on a path, oldest first."""
@@ -53,15 +55,17 @@ def branches_of(
     branches = [Branch(messages=shown)]
     if not all_branches:
         return branches, 0
-    left_out = total = 0
+    left_out = total = walked = 0
     known = {message.key for message in shown}
     for leaf in leaves:
         if leaf == current:
             continue
-        if len(branches) > MOST_BRANCHES or total > MOST_MESSAGES:
+        if len(branches) > MOST_BRANCHES or total > MOST_MESSAGES or walked > MOST_NODES:
             left_out += 1
             continue
-        messages = read(path_to(leaf, parents))
+        path = path_to(leaf, parents)
+        walked += len(path)
+        messages = read(path)
         total += len(messages)
         # In a tree, a known last message means that the whole path is known.
         if messages and messages[-1].key not in known:

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from sessions_app.transfer.formats.conversation import ImportedMessage
-from sessions_app.transfer.formats.tree import MOST_BRANCHES, branches_of, leaves_of, path_to
+from sessions_app.transfer.formats.tree import (
+    MOST_BRANCHES,
+    MOST_NODES,
+    branches_of,
+    leaves_of,
+    path_to,
+)
 
 
 def read(path: Sequence[str]) -> Sequence[ImportedMessage]:
@@ -32,3 +38,20 @@ def test_branches_beyond_the_bound_are_counted() -> None:
     parents |= {str(number): "root" for number in range(MOST_BRANCHES + 10)}
     branches, left_out = branches_of(parents, "0", read, all_branches=True)
     assert (len(branches) - 1, left_out) == (MOST_BRANCHES, 9)
+
+
+def test_nodes_without_messages_are_walked_so_many_times_and_no_more() -> None:
+    parents: dict[str, str | None] = {"0": None}
+    parents |= {str(number): str(number - 1) for number in range(1, 3_000)}
+    parents |= {f"leaf {number}": "2999" for number in range(5_000)}
+    walked = 0
+
+    def read_first(path: Sequence[str]) -> Sequence[ImportedMessage]:
+        nonlocal walked
+        walked += len(path)
+        return read(path[:1])
+
+    branches, left_out = branches_of(parents, "leaf 0", read_first, all_branches=True)
+    assert len(branches) == 1
+    assert MOST_NODES < walked < MOST_NODES + 10_000
+    assert left_out == 5_000 - walked // 3_001
