@@ -7,6 +7,7 @@ import msgspec
 
 from sessions_app.messages import ToolCall
 from sessions_app.transfer.formats.conversation import GivenFile, ImportedMessage
+from sessions_app.transfer.formats.open_calls import OpenCalls
 from sessions_app.transfer.formats.values import joined
 
 
@@ -21,17 +22,18 @@ class Transcript:
         self._messages: list[ImportedMessage] = []
         self._thoughts: list[str] = []
         self._thought_at: tuple[str, str | None] = ("", None)
-        self._open: list[ToolCall] = []
+        self._open = OpenCalls()
         self._calls = 0
+        self._joining: list[ToolCall] = []  # the calls of the last message, until another one comes
 
     def user(
         self, key: str, text: str, at: str | None = None, *, files: Sequence[GivenFile] = ()
     ) -> None:
         """Add a user message, unless it is empty."""
         self._end_thoughts()
-        self._open.clear()
+        self._open = OpenCalls()
         if text.strip() or files:
-            self._messages.append(
+            self._add(
                 ImportedMessage(role="user", key=key, content=text, timestamp=at, files=files)
             )
 
@@ -55,7 +57,7 @@ class Transcript:
             return
         thinking = joined(*self._thoughts)
         self._thoughts.clear()
-        self._messages.append(
+        self._add(
             ImportedMessage(
                 role="assistant",
                 key=key,
@@ -80,24 +82,22 @@ class Transcript:
         """Add a tool call."""
         self._calls += 1
         call = ToolCall(id=call_id or f"call_{self._calls}", name=name, arguments=arguments)
-        self._open.append(call)
+        self._open.add(call)
         last = self._messages[-1] if self._messages else None
-        if last is not None and last.role == "assistant" and not self._thoughts:
-            self._messages[-1] = msgspec.structs.replace(last, tool_calls=(*last.tool_calls, call))
-            return
-        thinking = joined(*self._thoughts)
-        self._thoughts.clear()
-        self._messages.append(
-            ImportedMessage(
-                role="assistant",
-                key=key,
-                content="",
-                timestamp=at,
-                model=model,
-                thinking=thinking or None,
-                tool_calls=(call,),
+        if last is None or last.role != "assistant" or self._thoughts:
+            thinking = joined(*self._thoughts)
+            self._thoughts.clear()
+            self._add(
+                ImportedMessage(
+                    role="assistant",
+                    key=key,
+                    content="",
+                    timestamp=at,
+                    model=model,
+                    thinking=thinking or None,
+                )
             )
-        )
+        self._joining.append(call)
 
     def result(
         self,
@@ -111,8 +111,8 @@ class Transcript:
         files: Sequence[GivenFile] = (),
     ) -> None:
         """Add the result of a tool call."""
-        call = self._answered(name, call_id)
-        self._messages.append(
+        call = self._open.take(name, call_id)
+        self._add(
             ImportedMessage(
                 role="tool",
                 key=key,
@@ -128,19 +128,26 @@ class Transcript:
     def messages(self) -> Sequence[ImportedMessage]:
         """Return all messages."""
         self._end_thoughts()
+        self._end_calls()
         return tuple(self._messages)
 
-    def _answered(self, name: str, call_id: str) -> ToolCall | None:
-        for index, call in enumerate(self._open):
-            if call.id == call_id if call_id else _is_of(call, name):
-                return self._open.pop(index)
-        return None
+    def _add(self, message: ImportedMessage) -> None:
+        self._end_calls()
+        self._messages.append(message)
+
+    def _end_calls(self) -> None:
+        """Give the last message its calls: all at once, as they may be many."""
+        if self._joining:
+            self._messages[-1] = msgspec.structs.replace(
+                self._messages[-1], tool_calls=(*self._messages[-1].tool_calls, *self._joining)
+            )
+            self._joining.clear()
 
     def _end_thoughts(self) -> None:
         """Turn reasoning without an answer into a message."""
         if self._thoughts:
             key, at = self._thought_at
-            self._messages.append(
+            self._add(
                 ImportedMessage(
                     role="assistant",
                     key=key,
@@ -150,8 +157,3 @@ class Transcript:
                 )
             )
             self._thoughts.clear()
-
-
-def _is_of(call: ToolCall, name: str) -> bool:
-    """Return whether a tool is the called one, or the called one is a function of it."""
-    return not name or call.name == name or call.name.startswith(f"{name}.")

@@ -1,5 +1,7 @@
 """Messages are put together from pieces: results find their calls, thoughts their answers."""
 
+import pytest
+
 from sessions_app.transfer.formats.transcript import Transcript
 
 
@@ -20,6 +22,31 @@ def test_a_result_that_nobody_asked_for_stays_without_a_call() -> None:
     made.result("1", "memory", "noted")
     (result,) = made.messages()
     assert (result.tool_name, result.tool_call_id) == ("memory", None)
+
+
+def test_calls_after_a_result_are_a_message_of_their_own() -> None:
+    made = Transcript()
+    made.call("1", "a", {})
+    made.call("2", "b", {})
+    made.result("3", "a", "one")
+    made.call("4", "c", {})
+    made.think("5", "Hm.")
+    made.call("6", "d", {})
+    made.call("7", "e", {})
+    found = made.messages()
+    assert [[call.name for call in message.tool_calls] for message in found] == [
+        *(["a", "b"], [], ["c"], ["d", "e"]),
+    ]
+    assert [message.key for message in found] == ["1", "3", "4", "6"]
+
+
+@pytest.mark.timeout(30)  # took the square of the number: minutes for this one
+def test_a_message_of_very_many_calls_is_put_together_once() -> None:
+    made = Transcript()
+    for number in range(80_000):
+        made.call(str(number), "f", {})
+    (answer,) = made.messages()
+    assert len(answer.tool_calls) == 80_000
 
 
 def test_thoughts_join_the_next_answer_or_stand_alone() -> None:
