@@ -5,7 +5,7 @@ All words must occur (AND), ``"several words"`` in a row; ``-word`` and ``-"word
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,24 +25,47 @@ class Term(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
     is_prefix: bool = False
 
-    def places(self, words: Sequence[str]) -> list[int]:
-        """Return the indexes of the term's occurrences in the words of a text."""
+    @property
+    def is_word(self) -> bool:
+        """Return whether the term is a whole word alone, as which it needs no search."""
+        return len(self.words) == 1 and not self.is_prefix
+
+    def places(self, words: Sequence[str]) -> Iterator[int]:
+        """Yield the indexes of the term's occurrences in the words of a text.
+
+        Each word is looked at once (Knuth, Morris and Pratt), whatever repeats itself in it.
+        """
         *before, last = self.words
-        size = len(before)
-        found = []
-        for place in range(len(words) - size):
-            end = words[place + size]
-            if (end.startswith(last) if self.is_prefix else end == last) and all(
-                words[place + number] == word for number, word in enumerate(before)
-            ):
-                found.append(place)
-        return found
+        size, falls = len(before), _falls(before)
+        met = 0  # so many words before this one are the first of the term
+        for place, word in enumerate(words):
+            if met == size:
+                if word.startswith(last) if self.is_prefix else word == last:
+                    yield place - size
+                met = falls[met]
+            if not size:
+                continue
+            while met and word != before[met]:
+                met = falls[met]
+            met += word == before[met]
 
     def is_in(self, words: Sequence[str], present: frozenset[str]) -> bool:
         """Return whether the term occurs in the words of a text."""
-        if not self.is_prefix and not present.issuperset(self.words):
+        if not present.issuperset(self.words[:-1] if self.is_prefix else self.words):
             return False
-        return bool(self.places(words)) if self.is_prefix or len(self.words) > 1 else True
+        return self.is_word or next(self.places(words), None) is not None
+
+
+def _falls(words: Sequence[str]) -> Sequence[int]:
+    """Return for each number of words how many of their first words they end with, too."""
+    falls = [0, 0]
+    met = 0
+    for word in words[1:]:
+        while met and word != words[met]:
+            met = falls[met]
+        met += word == words[met]
+        falls.append(met)
+    return falls
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -65,6 +88,10 @@ class Query(msgspec.Struct, frozen=True):
             and all(term.is_in(words, present) for term in self.wanted)
             and not any(term.is_in(words, present) for term in self.unwanted)
         )
+
+    def searches(self) -> int:
+        """Return for how many terms each word of a text is looked at: phrases and prefixes."""
+        return sum(not term.is_word for term in (*self.wanted, *self.unwanted))
 
     def expression(self) -> str:
         """Return the query as an FTS5 expression, with all words as strings."""

@@ -19,6 +19,8 @@ from sessions_app.search.search_request import (
 from sessions_app.search.snippets import score, snippet
 
 QUERY_LENGTH = 500
+MOST_SEARCHES = 32
+"""The maximum phrases and prefixes of a query: texts are looked through for each of them."""
 _DATE_LENGTH = len("2026-01-31")
 
 
@@ -51,10 +53,18 @@ class SearchParams(Schema):
         """Convert the parameters to a search.
 
         Raises:
-            ValidationFailed: A time or the cursor is invalid.
+            ValidationFailed: A time or the cursor is invalid, or the query has too many phrases.
         """
+        query = read_query(self.q)
+        if query.searches() > MOST_SEARCHES:
+            raise ValidationFailed(
+                f"A query has at most {MOST_SEARCHES} phrases and prefixes; also words like "
+                "well-known, or of several characters in Chinese or Japanese, are phrases.",
+                field="q",
+                limit=MOST_SEARCHES,
+            )
         return SearchRequest(
-            query=read_query(self.q),
+            query=query,
             role=self.role,
             model=self.model or None,
             since=_moment(self.since, "from"),

@@ -6,6 +6,7 @@ message could contain the same.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -51,7 +52,11 @@ def snippet(text: str, query: Query) -> Sequence[Piece]:
 def score(entry: Entry, query: Query) -> float:
     """Return the relevance of an entry: titles count more, tool results less."""
     words = words_of(entry.text)
-    counts = [len(term.places(words)) for term in query.wanted]
+    occurring = Counter(words)
+    counts = [
+        occurring[term.words[0]] if term.is_word else sum(1 for _ in term.places(words))
+        for term in query.wanted
+    ]
     fit = sum(count / (count + 1.2) for count in counts) / max(len(counts), 1)
     length = 1 + math.log1p(len(words) / 100)
     return round(_WEIGHTS.get(entry.role, 1.0) * fit / length, 4)
@@ -72,8 +77,10 @@ def _spans(text: str, query: Query) -> Iterator[_Span]:
     for begin, end, folded_words in written_words(text):
         words += folded_words
         places += [(begin, end)] * len(folded_words)
+    alone = {term.words[0] for term in query.wanted if term.is_word}
+    yield from (places[place] for place, word in enumerate(words) if word in alone)
     for term in query.wanted:
-        for place in term.places(words):
+        for place in () if term.is_word else term.places(words):
             yield places[place][0], places[place + len(term.words) - 1][1]
 
 

@@ -128,3 +128,16 @@ async def test_searches_of_clients_come_one_after_the_other(
     monkeypatch.setattr(archive.search, "search", searching)
     await asyncio.gather(*(search(client, q="word") for _ in range(4)))
     assert searching.most == 1
+
+
+async def test_a_query_of_too_many_phrases_is_refused(
+    client: AsyncClient, archive: Archive
+) -> None:
+    await asyncio.to_thread(archive.keep, "a1b2c3d4e5", "a-b " * 40)
+    phrases = [f"a{number}-b" for number in range(33)]
+    answer: Any = await client.get(URL, {"q": " ".join(phrases)})
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert (error["details"]["field"], error["details"]["limit"]) == ("q", 32)
+    words = [f"w{number}" for number in range(60)]
+    await search(client, q=" ".join([*phrases[1:], *words]))

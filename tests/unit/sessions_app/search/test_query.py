@@ -87,3 +87,30 @@ def test_a_query_of_many_words_is_not_too_deep_for_sqlite(database: sqlite3.Conn
     query = read_query(" ".join(f"a{number} -b{number}" for number in range(250)))
     rows = database.execute("SELECT rowid FROM words WHERE words MATCH ?", (query.expression(),))
     assert rows.fetchall() == []
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=20)
+
+
+@given(WORDS, st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=6), st.booleans())
+def test_all_places_of_a_term_are_found(words: list[str], row: list[str], is_prefix: bool) -> None:
+    *before, last = row
+    size = len(before)
+    expected = [
+        place
+        for place in range(len(words) - size)
+        if words[place : place + size] == before
+        and (words[place + size].startswith(last) if is_prefix else words[place + size] == last)
+    ]
+    term = Term(tuple(row), is_prefix)
+    assert list(term.places(words)) == expected
+    assert term.is_in(words, frozenset(words)) is bool(expected)
+
+
+@pytest.mark.timeout(30)  # took the product of both lengths: minutes for these
+@pytest.mark.parametrize("end", ["", "*"])
+def test_a_phrase_that_repeats_itself_is_looked_for_once(end: str) -> None:
+    row = "一" * 499
+    text = "一" * 700_000 + f"二{row}三"
+    assert read_query(f'"{row}"{end}').matches(text)
+    assert not read_query(f'"{row}二二"{end}').matches(text)
