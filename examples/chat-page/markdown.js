@@ -3,10 +3,11 @@
 
 import { add, element, link } from "./elements.js";
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*$/;
+// A line may have a megabyte: none of these goes through it again and again where it does not match.
+const FENCE = /^ {0,3}(`{3,}|~{3,}(?!~))[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]+(?![ \t])(.*)$/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(.*)$/;
+const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?![ \t])(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const INLINE =
   /(`+)([^`](?:.*?[^`])?)\1(?!`)|!?\[([^\]\n]*)\]\(([^()\s]+(?:\([^()\s]*\))?)\)|\*\*(?=\S)(.+?)\*\*|\*(?=\S)([^*\n]+?)\*|~~(?=\S)(.+?)~~|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])/s;
@@ -40,7 +41,7 @@ function* blocks(lines, depth) {
       at++;
     } else if (HEADING.test(line)) {
       const [, marks, title] = HEADING.exec(line);
-      yield element(`h${Math.min(marks.length + 2, 6)}`, {}, inline(title, 0));
+      yield element(`h${Math.min(marks.length + 2, 6)}`, {}, inline(unclosed(title), 0));
       at++;
     } else if (RULE.test(line)) {
       at++;
@@ -56,6 +57,14 @@ function* blocks(lines, depth) {
       yield element("p", {}, inline([first, ...others].join("\n"), 0));
     }
   }
+}
+
+/** Return a title without the marks that close it, and the blanks before them. */
+function unclosed(title) {
+  let end = title.length;
+  while (title[end - 1] === "#") end--;
+  while (title[end - 1] === " " || title[end - 1] === "\t") end--;
+  return title.slice(0, end);
 }
 
 function list(taken, lines, at, depth) {

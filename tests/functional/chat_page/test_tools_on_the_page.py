@@ -166,3 +166,27 @@ async def test_long_texts_of_nothing_but_marks_are_drawn_at_once(page: Page) -> 
         return marks.map((each) => markdown(each.repeat(100000)).childNodes.length > 0);
     """
     assert await page.do(drawn, marks=marks) == [True] * len(marks)
+
+
+@pytest.mark.timeout(60)  # took the square of the length: hours for these
+async def test_long_lines_that_begin_like_something_else_are_drawn_at_once(page: Page) -> None:
+    lines = [("# ", "#", "x"), ("# ", " ", "x"), ("# ", " ", "\r"), ("```", "a", "`")]
+    lines += [("~", "~", "`"), ("- ", " ", "\r"), ("1. ", "\t", "\u2028"), ("-", " ", "x")]
+    drawn = """
+        const { markdown } = await import('/markdown.js');
+        const texts = lines.map(([begin, each, end]) => begin + each.repeat(1000000) + end);
+        return texts.map((text) => markdown(text).textContent.length > 0);
+    """
+    assert await page.do(drawn, lines=lines) == [True] * len(lines)
+
+
+async def test_headings_are_drawn_without_the_marks_that_close_them(page: Page) -> None:
+    texts = ["# a ##", "## a # b#\t##  #", "### #", "# a #  ", "#### a"]
+    drawn = """
+        const { markdown } = await import('/markdown.js');
+        const shown = (each) => [each.tagName, each.textContent];
+        return texts.map((text) => shown(markdown(text).firstChild));
+    """
+    assert await page.do(drawn, texts=texts) == [
+        *(["H3", "a"], ["H4", "a # b#\t##"], ["H5", ""], ["H3", "a #"], ["H6", "a"]),
+    ]
