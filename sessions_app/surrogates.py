@@ -48,15 +48,31 @@ def mend_json(value: Any) -> Any:
         return join_surrogates(value)
     if isinstance(value, Mapping):
         mended: dict[Any, Any] = {}
+        repeated: dict[str, int] = {}
         for key, item in value.items():
             name = join_surrogates(key) if isinstance(key, str) else key
-            while name in mended:  # two keys that differed only in surrogates
-                name += REPLACEMENT
+            if name in mended:  # two keys that differed only in surrogates
+                name = _another(name, mended, repeated)
             mended[name] = mend_json(item)
         return mended
     if isinstance(value, list | tuple):
         return [mend_json(item) for item in value]
     return value
+
+
+def _another(name: str, taken: Mapping[Any, Any], repeated: dict[str, int]) -> str:
+    """Return a key in the place of one that is taken, from the third on with a number.
+
+    Args:
+        name: The key.
+        taken: The keys that are taken.
+        repeated: How often each key was taken so far; it goes on from there.
+    """
+    while True:
+        repeated[name] = number = repeated.get(name, 0) + 1
+        other = f"{name}{REPLACEMENT}{number if number > 1 else ''}"
+        if other not in taken:
+            return other
 
 
 def mend_escapes(json_text: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,22 @@ def test_joined_text_can_be_written_and_is_joined_for_good(text: str) -> None:
 def test_keys_that_become_the_same_keep_their_values() -> None:
     mended = mend_json({chr(0xD800): 1, chr(0xD801): 2, "a": (["\udc00"], None, True)})
     assert mended == {"\ufffd": 1, "\ufffd\ufffd": 2, "a": [["\ufffd"], None, True]}
+
+
+def test_keys_are_told_apart_whatever_others_there_are() -> None:
+    keys = ["x\ufffd\ufffd2", "x\ud800", "x\ud801", "x\ud802", "x\ufffd", "x\ufffd\ufffd"]
+    mended = mend_json({key: number for number, key in enumerate(keys)})
+    assert sorted(mended.values()) == list(range(len(keys)))
+    json.dumps(mended, ensure_ascii=False).encode()
+
+
+@pytest.mark.timeout(30)  # took the cube of the number: hours for these
+def test_many_keys_that_become_the_same_are_told_apart_at_once() -> None:
+    halves = [chr(number) for number in range(0xD800, 0xDC00)]
+    value = {first + second: None for first in halves[:100] for second in halves}
+    mended = mend_json(value)
+    assert len(mended) == len(value)
+    assert max(map(len, mended)) < 10
 
 
 def test_ids_that_differed_differ_still() -> None:
