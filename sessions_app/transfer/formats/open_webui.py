@@ -108,7 +108,7 @@ def _add_answer(
     shown = []
     for index, (kind, attributes, text) in enumerate(_blocks(as_text(message.get("content")))):
         if kind == "reasoning":
-            thought = _QUOTED.sub("", html.unescape(_SUMMARY.sub("", text)).strip())
+            thought = _QUOTED.sub("", _unescaped(_SUMMARY.sub("", text)).strip())
             transcript.think(key, thought, at)
         elif kind == "tool_calls":
             call_id, name = attributes.get("id", ""), attributes.get("name", "")
@@ -154,10 +154,18 @@ def _blocks(content: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
             break
         yield "text", {}, content[start : opening.start()]
         attributes = _ATTRIBUTE.findall(content, opening.end(), begin - 1)
-        found = {name: html.unescape(value) for name, value in attributes}
+        found = {name: _unescaped(value) for name, value in attributes}
         yield opening[1], found, content[begin:end]
         start = end + len(_CLOSING)
     yield "text", {}, content[start:]
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with characters for its references; as it is if one has no such number."""
+    try:
+        return html.unescape(text)
+    except ValueError:  # Python converts numbers of up to 4,300 digits
+        return text
 
 
 def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:

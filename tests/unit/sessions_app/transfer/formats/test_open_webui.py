@@ -55,6 +55,14 @@ def test_megabytes_of_tags_without_an_end_are_read_once() -> None:
     assert said(found.branches[0]) == [("assistant", content)]
 
 
+def test_a_reference_to_a_character_with_an_endless_number_stays_as_it_is() -> None:
+    name = f"&#{'9' * 5000};"
+    content = f'<details type="tool_calls" name="{name}"></details>'
+    messages = {"a": {"role": "assistant", "content": content}}
+    found = parse({"id": "1", "chat": {"history": {"messages": messages}}})
+    assert found.branches[0].messages[0].tool_calls[0].name == name
+
+
 def test_an_entry_that_is_broken_is_refused() -> None:
     with pytest.raises(UnusableEntry, match=r"chat\.history\.messages"):
         parse({"id": "1", "chat": {"history": {}}})
