@@ -243,13 +243,13 @@ def _first_units(units: Sequence[_Unit], *, keep_first: bool, and_message: bool)
 
 def _units(messages: Sequence[Message]) -> list[_Unit]:
     """Return what must stay together: a call with its results, any other message alone."""
-    units: list[_Unit] = []
+    units: list[list[Message]] = []
     for message in messages:
         if isinstance(message, ToolMessage) and units:
-            units[-1] = (*units[-1], message)
+            units[-1].append(message)
         else:
-            units.append((message,))
-    return units
+            units.append([message])
+    return [tuple(unit) for unit in units]
 
 
 def _said_by_user(unit: _Unit) -> bool:

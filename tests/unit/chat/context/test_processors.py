@@ -261,3 +261,10 @@ def test_a_function_that_leaves_out_a_result_loses_the_call_too():
 def test_there_may_be_nothing_to_leave_out(empty):
     for process in (TruncateByTokens(limit=0), TruncateHistory(max_messages=0), FilterHistory()):
         assert process(empty) == empty
+
+
+@pytest.mark.timeout(30)  # took the square of the number: minutes for these
+def test_a_round_of_very_many_results_is_left_out_as_one():
+    asking = answer(1, calls=1)
+    history = [said(0), asking, *results(asking) * 500_000, said(2)]
+    assert len(TruncateByTokens(limit=1000).dropped(history)) == len(history) - 1
