@@ -94,14 +94,18 @@ def _files(message: Message) -> Iterator[Attachment]:
 def _mentioning(message: Message, rules: AttachmentRules, *, whole: bool) -> Message:
     if not isinstance(message, UserMessage | ToolMessage):
         return message
-    gone = [each for each in _files(message) if whole or not rules.takes_file(each)]
+    kept: list[Attachment] = []
+    gone: list[Attachment] = []
+    for each in message.attachments:
+        is_sent = each.media_type == TEXT or (not whole and rules.takes_file(each))
+        (kept if is_sent else gone).append(each)
     if not gone:
         return message
     words = "\n".join(mention(each, left_out=True) for each in gone)
     return msgspec.structs.replace(
         message,
         content=f"{message.content}\n\n{words}" if message.content else words,
-        attachments=tuple(each for each in message.attachments if each not in gone),
+        attachments=tuple(kept),
     )
 
 

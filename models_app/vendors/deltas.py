@@ -41,6 +41,7 @@ class DeltaReader:
         self._provider = provider
         self._model = model
         self._ids: dict[int, str] = {}
+        self._given: set[str] = set()
         self._names: dict[int, str] = {}
         self._indices: dict[int, int] = {}
 
@@ -102,8 +103,9 @@ class DeltaReader:
         )
 
     def _unique(self, call_id: str) -> str:
-        while not call_id or call_id in self._ids.values():
+        while not call_id or call_id in self._given:
             call_id = f"call_{secrets.token_hex(8)}"
+        self._given.add(call_id)
         return call_id
 
     def _calls(self, response: ModelResponse) -> list[ToolCall]:

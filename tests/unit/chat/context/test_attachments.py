@@ -307,3 +307,12 @@ def test_a_text_file_is_dropped_with_its_message_only():
 
     assert planned.estimate.tokens <= 3500
     assert planned.dropped[0].message_id == "u0"
+
+
+@pytest.mark.timeout(30)  # took the square of the number: minutes for these
+def test_very_many_files_of_a_message_are_mentioned_at_once():
+    first, notes = image(), text()
+    files = [msgspec.structs.replace(first, id=f"sha256:{number:064x}") for number in range(60_000)]
+    [message] = with_mentions([asked(1, notes, *files, notes)], BLIND)
+    assert message.attachments == (notes, notes)
+    assert message.content.count("cat.png") == len(files)
