@@ -57,7 +57,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     branches, left_out = branches_of(
         {key: as_text(each.get("parentId")) or None for key, each in nodes.items()},
         history.get("currentId"),
-        partial(_messages, nodes),
+        partial(_messages, nodes, {}),
         all_branches=all_branches,
     )
     system = [
@@ -79,8 +79,11 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
 
 
 def _messages(
-    nodes: Mapping[str, Mapping[str, Any]], path: Sequence[str]
+    nodes: Mapping[str, Mapping[str, Any]],
+    files: dict[str, Sequence[GivenFile]],
+    path: Sequence[str],
 ) -> Sequence[ImportedMessage]:
+    """Return the messages of a path; ``files`` holds those that other paths share with it."""
     transcript = Transcript()
     for key in path:
         message = nodes[key]
@@ -88,7 +91,9 @@ def _messages(
         text = as_text(message.get("content"))
         match message.get("role"):
             case "user":
-                transcript.user(key, text, at, files=_files(message))
+                if key not in files:
+                    files[key] = _files(message)
+                transcript.user(key, text, at, files=files[key])
             case "assistant":
                 _add_answer(transcript, key, message, at)
             case "tool":

@@ -14,6 +14,8 @@ MOST_MESSAGES = 100_000
 """The maximum total messages of these branches."""
 MOST_NODES = 300_000
 """The maximum total nodes walked for them: many of a path may hold no message."""
+MOST_CHARACTERS = 256 * 1024 * 1024
+"""The maximum total characters, and bytes of files, that these branches do not share."""
 
 Read = Callable[[Sequence[str]], Sequence[ImportedMessage]]
 """Returns the messages of the nodes on a path, oldest first."""
@@ -55,12 +57,19 @@ def branches_of(
     branches = [Branch(messages=shown)]
     if not all_branches:
         return branches, 0
-    left_out = total = walked = 0
+    left_out = total = walked = characters = 0
+    held: set[int] = set()
+    _held(shown, held)
     known = {message.key for message in shown}
     for leaf in leaves:
         if leaf == current:
             continue
-        if len(branches) > MOST_BRANCHES or total > MOST_MESSAGES or walked > MOST_NODES:
+        if (
+            len(branches) > MOST_BRANCHES
+            or total > MOST_MESSAGES
+            or walked > MOST_NODES
+            or characters > MOST_CHARACTERS
+        ):
             left_out += 1
             continue
         path = path_to(leaf, parents)
@@ -70,8 +79,26 @@ def branches_of(
         # In a tree, a known last message means that the whole path is known.
         if messages and messages[-1].key not in known:
             known.update(message.key for message in messages)
+            characters += _held(messages, held)
             branches.append(Branch(messages=messages, leaf=leaf, shared=_shared(shown, messages)))
     return branches, left_out
+
+
+def _held(messages: Sequence[ImportedMessage], known: set[int]) -> int:
+    """Return the size of the texts and files of a branch that no other branch holds in memory.
+
+    Args:
+        messages: The messages, which are kept.
+        known: The identities of those of other branches; this one's are added.
+    """
+    size = 0
+    for message in messages:
+        files = [file.data for file in message.files]
+        for each in (message.content, message.thinking, *files):
+            if each is not None and id(each) not in known:
+                known.add(id(each))
+                size += len(each)
+    return size
 
 
 def _shared(one: Sequence[ImportedMessage], other: Sequence[ImportedMessage]) -> int:

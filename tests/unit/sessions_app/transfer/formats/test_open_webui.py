@@ -32,6 +32,12 @@ def test_the_items_of_an_answer_are_taken_and_not_their_repetition() -> None:
     )
 
 
+def test_branches_share_the_files_that_they_have_in_common() -> None:
+    shown, other = parse(CHAT, all_branches=True).branches
+    assert shown.messages[0].files[0].data is not None
+    assert shown.messages[0].files[0].data is other.messages[0].files[0].data
+
+
 def test_older_answers_have_thoughts_and_calls_in_their_text() -> None:
     _, other = parse(CHAT, all_branches=True).branches
     assert said(other)[1:] == [("assistant", ""), ("tool", "sunny"), ("assistant", "Sunny.")]

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from sessions_app.transfer.formats.conversation import ImportedMessage
 from sessions_app.transfer.formats.tree import (
     MOST_BRANCHES,
@@ -55,3 +57,23 @@ def test_nodes_without_messages_are_walked_so_many_times_and_no_more() -> None:
     assert len(branches) == 1
     assert MOST_NODES < walked < MOST_NODES + 10_000
     assert left_out == 5_000 - walked // 3_001
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_texts_that_branches_do_not_share_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    monkeypatch.setattr("sessions_app.transfer.formats.tree.MOST_CHARACTERS", 3999)
+    parents: dict[str, str | None] = {"root": None}
+    parents |= {str(number): "root" for number in range(12)}
+    shared = "x" * 1001
+
+    def read_long(path: Sequence[str]) -> Sequence[ImportedMessage]:
+        texts = [shared if is_shared else shared[1:], ""]
+        return [
+            ImportedMessage(role="user", key=node, content=text)
+            for node, text in zip(path, texts, strict=True)
+        ]
+
+    branches, left_out = branches_of(parents, "0", read_long, all_branches=True)
+    assert (len(branches) - 1, left_out) == ((11, 0) if is_shared else (4, 7))
