@@ -195,7 +195,7 @@ class MessageEditor:
 
         Args:
             session_id: The session.
-            index: Position of the answer's first assistant message, the one with ``variants``.
+            index: Position of the answer's first assistant message, or of another with variants.
             message_id: A message of the variant. If it is one of the answer, nothing changes.
 
         Raises:

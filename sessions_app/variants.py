@@ -1,11 +1,12 @@
 """Replaces answers, keeping the replaced ones as variants (docs/decisions/0030). Pure.
 
 An answer is everything after the last user message: messages of the model, tool calls and results.
-Its first assistant message has the replaced answers as ``variants``, newest first. Variants are not
+Its first assistant message has the replaced answers as ``variants``, newest first. Where a question
+was deleted, two answers are one: then others of its messages have variants, too. Variants are not
 messages of the session and are not sent to models.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -52,10 +53,11 @@ def answer_start(messages: Sequence[Message]) -> int:
 
 
 def variants_of(answer: Sequence[Message]) -> Sequence[Variant]:
-    """Return the variants of an answer, newest first."""
-    holder = _holder_of(answer)
-    message = answer[holder] if holder is not None else None
-    return message.variants if isinstance(message, AssistantMessage) else ()
+    """Return the variants of an answer, newest first, whichever of its messages have them."""
+    holders = [m for m in answer if isinstance(m, AssistantMessage) and m.variants]
+    if len(holders) == 1:
+        return holders[0].variants
+    return _newest_first(variant for holder in holders for variant in holder.variants)
 
 
 def is_whole(answer: Sequence[Message]) -> bool:
@@ -155,7 +157,8 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
 
     Args:
         session: The session.
-        index: Position of the answer's first assistant message among all messages.
+        index: Position of the answer's first assistant message among all messages, or of another
+            one that has variants.
         message_id: A message of the variant. If it is one of the answer, nothing changes.
         now: The time.
 
@@ -163,11 +166,12 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
         InvalidMessageIndex: The last answer does not begin at the index.
         VariantNotFound: The answer has no such variant.
     """
-    message_at(session, index)
+    named = message_at(session, index)
     start = answer_start(session.messages)
     answer = session.messages[start:]
     holder = _holder_of(answer)
-    if holder is None or index != start + holder:
+    holds = index >= start and bool(variants_of([named]))
+    if holder is None or (index != start + holder and not holds):
         begins = f"it begins at {start + holder}" if holder is not None else "there is none"
         raise InvalidMessageIndex(
             f"The last answer does not begin at message {index}: {begins}. "
@@ -233,7 +237,10 @@ def _with_newest(answer: Sequence[Message]) -> Sequence[Variant]:
     """Return the variants of an answer's replacement: the answer itself and its variants."""
     # A chosen variant is sent to models, whether the answer was hidden or not.
     alone = tuple(_holding(message, ()) for message in map(unhide, answer))
-    variants = [alone, *variants_of(answer)]
+    return _newest_first((alone, *variants_of(answer)))
+
+
+def _newest_first(variants: Iterable[Variant]) -> Sequence[Variant]:
     return sorted(variants, key=lambda variant: variant[0].timestamp, reverse=True)
 
 

@@ -1,20 +1,31 @@
 """Variants: what an answer replaced, how it is kept, and how it becomes the answer again."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sessions_app.edits import delete_message, places_meant
 from sessions_app.errors import InvalidMessageIndex, VariantNotFound
 from sessions_app.format.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from sessions_app.session import Session, append_messages, fork
+from sessions_app.session import (
+    Session,
+    SessionMetadata,
+    append_messages,
+    fork,
+    with_messages,
+)
 from sessions_app.variants import (
+    answer_start,
     choose_variant,
     extend_answer,
     find_answer,
     prefer_whole,
+    variants_of,
     without_replaced,
 )
 
@@ -95,6 +106,94 @@ def test_an_answer_that_was_replied_to_stays(talk: Session) -> None:
         choose_variant(append_messages(replied, answer("D"), now=NOW), 1, "A", now=NOW)
     copy = fork(replied, session_id="0" * 10, now=NOW, message_index=1)
     assert texts(choose_variant(copy, 1, "A", now=NOW))[0] == ["Q", "A"]
+
+
+@pytest.fixture
+def joined(talk: Session) -> Session:
+    """Return the session after a second question was deleted: two answers, both with variants."""
+    question = UserMessage(content="R", message_id="R", timestamp=NOW)
+    asked = append_messages(talk, question, answer("D", 3), now=NOW)
+    asked = extend_answer(asked, answer("E", 4), now=NOW, replaced_id="D")
+    return delete_message(asked, 2, now=NOW)
+
+
+def test_answers_that_became_one_keep_the_variants_of_both(joined: Session) -> None:
+    held = [m.variants for m in joined.messages if isinstance(m, AssistantMessage)]
+    assert [len(variants) for variants in held] == [2, 1]
+    new = again(joined, answer("F", 5))
+    assert texts(new) == (["Q", "F"], [["D"], ["C", "E"], ["B?", "3", "B"], ["A"]])
+    assert texts(choose_variant(new, 1, "E", now=NOW))[0] == ["Q", "C", "E"]
+    broken = again(new, answer("Half", 6, interrupted=True))
+    assert texts(broken) == (["Q", "F"], [["Half"], *texts(new)[1]])
+
+
+@pytest.mark.parametrize(("index", "chosen"), [(1, "A"), (1, "D"), (2, "D"), (2, "A")])
+def test_each_variant_of_answers_that_became_one_can_be_chosen(
+    joined: Session, index: int, chosen: str
+) -> None:
+    variants = [["D"], ["C", "E"], ["B?", "3", "B"], ["A"]]
+    others = [variant for variant in variants if variant != [chosen]]
+    assert texts(choose_variant(joined, index, chosen, now=NOW)) == (["Q", chosen], others)
+
+
+def test_what_is_a_variant_in_answers_that_became_one_is_not_added_again(joined: Session) -> None:
+    for known in (answer("A"), answer("D", 3)):
+        assert extend_answer(joined, known, now=NOW, replaced_id="C") is joined
+        assert find_answer(joined, known.message_id) is not None
+
+
+def ids_in(session: Session) -> set[str]:
+    """Return the ids of the messages of a session and of their variants."""
+    ids = {message.message_id for message in session.messages}
+    for message in session.messages:
+        if isinstance(message, AssistantMessage):
+            ids.update(each.message_id for variant in message.variants for each in variant)
+    return ids
+
+
+def said(session: Session, step: int) -> Session:
+    question = UserMessage(content="?", message_id=f"Q{step}", timestamp=NOW)
+    return append_messages(session, question, answer(f"A{step}", step), now=NOW)
+
+
+def answered_again(session: Session, *messages: Message) -> Session:
+    last = session.messages[answer_start(session.messages) :]
+    replaced_id = last[0].message_id if last else None
+    for message in messages:
+        session = extend_answer(session, message, now=NOW, replaced_id=replaced_id)
+    return prefer_whole(session, now=NOW)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_no_variant_is_lost_but_with_the_message_that_has_it(data: st.DataObject) -> None:
+    empty = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    session = Session(metadata=empty)
+    for step in (1, 3):  # a question that can be deleted between two answers with variants
+        session = answered_again(said(session, step), answer(f"A{step + 1}", step + 1))
+    expected = ids_in(session)
+    for step in range(10, 10 + data.draw(st.integers(1, 8))):
+        index = data.draw(st.integers(0, max(len(session.messages) - 1, 0)))
+        match data.draw(st.sampled_from(("delete", "again", "call", "break off", "choose", "say"))):
+            case "say":
+                session = said(session, step)
+                expected |= {f"Q{step}", f"A{step}"}
+            case "delete" if session.messages:
+                places = places_meant(session, index)
+                gone = session.messages[places.start : places.stop]
+                expected -= ids_in(with_messages(session, gone, now=NOW))
+                session = delete_message(session, index, now=NOW)
+            case "choose" if session.messages:
+                message = session.messages[index]
+                if index >= answer_start(session.messages) and variants_of([message]):
+                    chosen = data.draw(st.sampled_from(variants_of([message])))
+                    session = choose_variant(session, index, chosen[-1].message_id, now=NOW)
+            case "again" | "call" | "break off" as how if session.messages:
+                made: Sequence[Message] = [answer(f"A{step}", step, interrupted=how != "again")]
+                made = with_tools(f"A{step}", step) if how == "call" else made
+                session = answered_again(session, *made)
+                expected |= {message.message_id for message in made}
+        assert ids_in(session) == expected
 
 
 def test_a_variant_that_is_not_there_is_told(talk: Session) -> None:
