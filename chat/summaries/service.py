@@ -20,6 +20,7 @@ from chat.summaries.prompt import (
     TitledSummary,
     bare_name,
     choose_model,
+    still_begins_with,
     wants_summary,
 )
 from chat.summaries.task_lock import held
@@ -225,16 +226,20 @@ class SummaryService:
     async def _write(self, session: Session, model: str) -> str:
         try:
             summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
-            await asyncio.to_thread(self._finish, session, summary, model)
+            if await asyncio.to_thread(self._finish, session, summary, model):
+                return "done"
         except (SummaryPreempted, MochiError) as why:
             return await asyncio.to_thread(self._note_end, session.session_id, why)
-        return "done"
+        delay = self._interval_seconds
+        await asyncio.to_thread(self._queue.add, TASK, session.session_id, delay_seconds=delay)
+        return "left for later: the conversation was changed"
 
     def _finish(
         self, session: Session, summary: ConversationSummary, model: str, *, named: bool = False
-    ) -> None:
-        self._save(session, summary, model, named=named)
+    ) -> bool:
+        is_saved = self._save(session, summary, model, named=named)
         self._failures.forget(session.session_id)
+        return is_saved
 
     def _note_end(self, session_id: str, why: SummaryPreempted | MochiError) -> str:
         """Record why a summary was not written; return it in a few words. Blocks."""
@@ -261,6 +266,8 @@ class SummaryService:
 
     async def summarize(self, session_id: str, model: str | None = None) -> MadeSummary:
         """Make a summary now, and remember the model that was named for it.
+
+        It is made again if what it tells of is deleted, hidden or edited meanwhile.
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionReadOnly: By the session.
@@ -289,7 +296,9 @@ class SummaryService:
         if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
         summary = await self._writer.write(session, chosen)
-        await asyncio.to_thread(self._finish, session, summary, chosen, named=model is not None)
+        named = model is not None
+        if not await asyncio.to_thread(self._finish, session, summary, chosen, named=named):
+            return await self.summarize(session_id, model)
         return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
 
     async def check_model(self, name: str, *, field: str = "model") -> None:
@@ -355,18 +364,18 @@ class SummaryService:
         model: str | None,
         *,
         named: bool = False,
-    ) -> None:
-        """Merge a summary of ``session`` as it was into what it is now.
+    ) -> bool:
+        """Merge a summary of ``session`` as it was into what it is now; return whether it may be.
 
-        A conversation that was cut off meanwhile gets none, and a summary that was written
-        elsewhere meanwhile stays; an answer that was given meanwhile is still due.
+        A conversation that did more than grow meanwhile gets none: the summary would keep what was
+        deleted, and so would all later ones. A summary that was written elsewhere meanwhile stays;
+        an answer that was given meanwhile is still due.
         """
         before = session.metadata
-        last_id = session.messages[-1].message_id if session.messages else ""
 
         def merge(current: Session) -> Session:
             metadata = current.metadata
-            if all(message.message_id != last_id for message in current.messages):
+            if not still_begins_with(current.messages, session.messages):
                 return current
             changes: dict[str, Any] = {}
             if metadata.summary_due == before.summary_due:
@@ -380,7 +389,8 @@ class SummaryService:
             # Not `now`: a summary is no reason for a session to come first in the list.
             return with_metadata(current, now=metadata.updated_at, **changes)
 
-        self._repository.update(session.session_id, merge)
+        saved = self._repository.update(session.session_id, merge)
+        return still_begins_with(saved.messages, session.messages)
 
     def _is_patient(self, session: Session) -> bool:
         """Return whether its summary still gives way to turns, not being due for long."""

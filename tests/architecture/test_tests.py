@@ -39,7 +39,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
     "chat/storage/files": {"broken_journals"},
     "chat/storage/redis": {"journals_in_trouble"},
-    "chat/summaries": {"giving_way"},
+    "chat/summaries": {"giving_way", "meanwhile"},
     "dialects_app/responses": {"deleting", "streams"},
     "mochi_project/fast_django": {"streams"},
     "mochi_project/management/commands": {"check", "copy", "object_sessions", "transfer"},
