@@ -1,5 +1,7 @@
 """Changes messages of a session in the middle of its history. Pure."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sessions_app.calls import round_of
@@ -124,12 +126,8 @@ def delete_message(
         MessageChanged: The message at the index has another id.
     """
     places = places_meant(session, index, message_id)
-    forgotten = _without_account_of(session, places, now=now)
     left = (*session.messages[: places.start], *session.messages[places.stop :])
-    changed = with_messages(forgotten, left, now=now)
-    if session.metadata.titled_by == "message" and preview_of(left) != session.metadata.preview:
-        return titled_by_message(with_labels(changed, title=None, titled_by=None))
-    return changed
+    return with_history(session, left, places, now=now)
 
 
 def hide_message(
@@ -156,7 +154,26 @@ def hide_message(
     changed = list(session.messages)
     for at in places:
         changed[at] = _hidden(changed[at]) if hidden else unhide(changed[at])
-    return with_messages(_without_account_of(session, places, now=now), changed, now=now)
+    return with_history(session, changed, places, now=now)
+
+
+def with_history(
+    session: Session, messages: Sequence[Message], places: range, *, now: str
+) -> Session:
+    """Replace the messages of a session, of which some in the middle were changed or removed.
+
+    What tells of these is removed, too: summaries, and a title that is the beginning of one.
+
+    Args:
+        session: The session.
+        messages: Its new messages.
+        places: The former indexes of those that were changed or removed.
+        now: The time.
+    """
+    changed = with_messages(_without_account_of(session, places, now=now), messages, now=now)
+    if session.metadata.titled_by == "message" and preview_of(messages) != session.metadata.preview:
+        return titled_by_message(with_labels(changed, title=None, titled_by=None))
+    return changed
 
 
 def places_meant(session: Session, index: int, message_id: str | None = None) -> range:
@@ -189,7 +206,7 @@ def _meant(session: Session, index: int, message_id: str | None) -> Message:
 
 
 def _without_account_of(session: Session, places: range, *, now: str) -> Session:
-    """Remove summaries and a title based on messages that models no longer see."""
+    """Remove summaries based on messages that models no longer see."""
     metadata = session.metadata
     told = metadata.summary is not None or metadata.summary_due is not None
     state = metadata.context_state

@@ -22,6 +22,7 @@ from dialects_app.responses.items import (
 )
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
+from sessions_app.edits import with_history
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage
@@ -273,7 +274,7 @@ class Conversations:
 
 
 def without_item(session: Session, item_name: str) -> Session:
-    """Return the session without an item.
+    """Return the session without an item, and without summaries and a title that tell of it.
 
     Raises:
         ItemNotFound: There is no such item.
@@ -281,17 +282,20 @@ def without_item(session: Session, item_name: str) -> Session:
     named = read_item_id(item_name)
     if named is None or named.session_id != session.session_id or named.kind == "mcpr":
         raise ItemNotFound(item_name)
-    messages: list[Message] = []
-    for message in session.messages:
-        if isinstance(message, AssistantMessage):
-            left = _without_part(message, named.kind, named.name)
-            if left is not None:
-                messages.append(left)
-        elif not _is_shown_by(message, named):
-            messages.append(message)
-    if messages == list(session.messages):
+    left = [_without(named, message) for message in session.messages]
+    changed = [at for at, message in enumerate(session.messages) if left[at] is not message]
+    if not changed:
         raise ItemNotFound(item_name)
-    return with_messages(session, messages, now=utc_now())
+    messages = [message for message in left if message is not None]
+    places = range(changed[0], changed[-1] + 1)
+    return with_history(session, messages, places, now=utc_now())
+
+
+def _without(named: ItemId, message: Message) -> Message | None:
+    """Return a message without an item, and as it is if it has no such item."""
+    if isinstance(message, AssistantMessage):
+        return _without_part(message, named.kind, named.name)
+    return None if _is_shown_by(message, named) else message
 
 
 def _is_shown_by(message: Message, named: ItemId) -> bool:

@@ -14,9 +14,10 @@ from dialects_app.responses.conversations import (
 )
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
 from sessions_app.errors import SessionBusy, ValidationFailed
+from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import append_messages
+from sessions_app.session import append_messages, with_metadata
 
 NOW = "2026-01-01T00:00:00.000000+00:00"
 HELLO = {"role": "user", "content": "Hello!"}
@@ -115,6 +116,27 @@ def test_an_item_is_removed_and_nothing_else(sessions, conversations, answered, 
     assert shown(sessions, answered) == left
     with pytest.raises(ItemNotFound):
         conversations.remove(conversation_id(answered), removed)
+
+
+def test_nothing_tells_of_an_item_that_was_removed(sessions, conversations):
+    said = [{"role": "user", "content": text} for text in ("Secret words", "Rain")]
+    made = conversations.create(ConversationIn(items=said))
+    session_id = session_id_of(made)
+    summary = {"summary": "Words were said.", "topics": []}
+
+    def described(session):
+        return with_metadata(titled_by_message(session), now=NOW, summary=summary)
+
+    assert sessions.change(session_id, described).metadata.title == "Secret words"
+    first, second = (item["id"] for item in conversations.items(made.id))
+
+    conversations.remove(made.id, first)
+
+    metadata = only(sessions).metadata
+    assert (metadata.summary, metadata.title, metadata.titled_by) == (None, "Rain", "message")
+    assert metadata.summary_due == metadata.history_changed_at == metadata.updated_at
+    conversations.remove(made.id, second)
+    assert only(sessions).metadata.title is None
 
 
 @pytest.mark.parametrize("name", ["msg_68ab", "", "conv_0000000000", "msg_00000000000000000000"])
