@@ -51,6 +51,7 @@ from mochi_project.wiring.observers import Observers, build_observers
 from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.retention import build_attachment_sweep, build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
+from mochi_project.wiring.sessions import build_sessions
 from mochi_project.wiring.storage import (
     ConversationStorage,
     build_confirmation_store,
@@ -230,7 +231,7 @@ def build_services(settings: MochiSettings) -> Services:
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
     return Services(
         settings=settings,
-        sessions=_build_sessions(settings, storage, confirmation_store, summaries),
+        sessions=build_sessions(settings, storage, confirmation_store, summaries),
         attachments=attachments,
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
@@ -295,27 +296,6 @@ def _build_preparer(
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
         read_attachment=attachments.store.read,
-    )
-
-
-def _build_sessions(
-    settings: MochiSettings,
-    storage: ConversationStorage,
-    confirmation_store: ConfirmationStore,
-    summaries: SummaryService,
-) -> SessionManager:
-    def forget(session_id: str) -> None:
-        storage.journal.discard_session(session_id)
-        confirmation_store.discard_session(session_id)
-        summaries.forget(session_id)
-        storage.records.discard(session_id)
-
-    return SessionManager(
-        settings.resolved_sessions_dir,
-        repository=storage.repository,
-        recover=storage.recovery.recover,
-        on_delete=forget,
-        expires=settings.session_retention_days > 0,
     )
 
 
