@@ -62,6 +62,11 @@ class SearchWhenUsed:
                 self._search = build()
             return self._search
 
+    def tidy(self, settings: MochiSettings, reader: SessionReader) -> None:
+        """Remove what was deleted from the index; without one, open nothing. Blocks."""
+        if index_path(settings).exists():
+            self.get(lambda: build_search(settings, reader)).tidy()
+
     def close(self) -> None:
         """Close the search service, if it was used."""
         with self._lock:

@@ -112,8 +112,10 @@ class Services:
     _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
 
     def __post_init__(self) -> None:
-        """Add the chore that needs services built here to the housekeeper."""
+        """Add the chores that need services built here to the housekeeper."""
         self.housekeeper.add("sweep sessions", self.session_sweep.run)
+        tidy = partial(self._search.tidy, self.settings, self.sessions.repository)
+        self.housekeeper.add("tidy the search index", tidy)
 
     @property
     def tools(self) -> ToolCatalogue:

@@ -89,6 +89,7 @@ class SearchIndex:
         if not os.path.lexists(self.path):
             self._make()
         with self._translated(), closing(self._open(WRITE_SECONDS)) as connection:
+            connection.execute("PRAGMA secure_delete = ON")  # people delete texts for a reason
             yield IndexWriter(connection)
 
     def remove(self) -> None:

@@ -20,11 +20,13 @@ class IndexComparison(msgspec.Struct, frozen=True):
         sessions: All sessions by their ids.
         pending: The sessions that are missing or stale in the index, in the order of results.
         gone: The ids of indexed sessions that do not exist any more.
+        outdated: The ids of pending sessions of which the index has an earlier state.
     """
 
     sessions: Mapping[str, SessionMetadata]
     pending: Sequence[SessionMetadata]
     gone: Sequence[str] = ()
+    outdated: Sequence[str] = ()
 
 
 class IndexComparer:
@@ -58,6 +60,7 @@ class IndexComparer:
                     self._sessions.copy(),
                     self._in_order(listing),
                     tuple(self._gone) if listing.complete else (),
+                    tuple(self._pending & self._indexed.keys()),
                 )
             return self._comparison
 

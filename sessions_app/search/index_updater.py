@@ -99,6 +99,37 @@ class IndexUpdater:
             while self._put_in_and_out(comparison, pace):  # repeat for concurrent changes
                 comparison = self._compared(self._source.listing())
 
+    def tidy(self) -> None:
+        """Remove what was deleted from the index, if there is one, also where nobody searches.
+
+        Sessions that were changed are removed whole, which reads none of them: a search does not
+        look at them in the index, and adds them again. A broken index is removed.
+
+        Does nothing while another process has the lock, which removes as much.
+
+        Raises:
+            IndexUnavailable: The index can't be written.
+            OSError: The lock's file can't be created.
+        """
+        if self._closing.is_set():
+            return
+        try:
+            lock = self._locks.held("search", timeout_seconds=0)
+        except TimeoutError:
+            return
+        with lock, suppress(_Closing):
+            try:
+                with self._index.reading() as reader:
+                    comparison = self._comparer.compare(self._source.listing(), reader)
+                if deleted := (*comparison.gone, *comparison.outdated):
+                    with self._index.writing() as writer:
+                        writer.take_out(deleted, self._step(Pace(self._clock, self._closing.wait)))
+            except IndexUnavailable as error:
+                if error.is_broken:
+                    self._index.remove()
+                elif not error.is_missing:
+                    raise
+
     def close(self) -> None:
         """Stop the thread for good."""
         with self._starting:

@@ -72,6 +72,10 @@ class SessionSearch:
         """Update the index now, unless another process is doing so."""
         self._updater.fill()
 
+    def tidy(self) -> None:
+        """Remove what was deleted from the index; searches do not depend on it."""
+        self._updater.tidy()
+
     def state(self) -> tuple[IndexState, int]:
         """Return the state of the index, and the number of sessions that are stale in it."""
         listing = self._source.listing()

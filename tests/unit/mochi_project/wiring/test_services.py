@@ -13,7 +13,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
-from mochi_project.wiring.services import build_services
+from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import build_storage
 from mochi_project.wiring.turn_support import build_threads
 from models_app.scripted.server import ScriptedModelServer
@@ -47,6 +47,35 @@ async def test_what_cut_off_writes_left_is_swept_wherever_files_are_written(tmp_
     finally:
         chores.cancel()
         await services.aclose()
+
+
+@pytest.mark.allow_blocking
+async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_for_it(
+    tmp_path: Path,
+) -> None:
+    services = build_services(load_settings(data_dir=tmp_path))
+    session_id = services.sessions.create(model="m", title="Geheim").session_id
+    index = tmp_path / ".mochi" / "search.sqlite3"
+    await _chores(services, lambda: True)
+    assert not index.exists()
+    services.search.fill()
+    assert b"Geheim" in index.read_bytes()
+    services.sessions.delete(session_id)
+    await _chores(services, lambda: b"Geheim" not in index.read_bytes())
+    await services.aclose()
+
+
+async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
+    """Have every chore done, until what is expected of them is."""
+    done = threading.Event()
+    services.housekeeper.add("the last one", done.set)
+    chores = asyncio.create_task(services.housekeeper.run())
+    try:
+        async with asyncio.timeout(30):
+            while not (done.is_set() and is_done()):
+                await asyncio.sleep(0.01)
+    finally:
+        chores.cancel()
 
 
 def _make_old_files(paths: list[Path]) -> None:

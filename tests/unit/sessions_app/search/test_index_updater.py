@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.edits import delete_message
 from sessions_app.search.entries import entries_of
 from sessions_app.search.index_comparison import IndexComparer
 from sessions_app.search.index_state import IndexUnavailable
@@ -113,6 +114,61 @@ def test_what_is_gone_is_taken_out(archive: Archive) -> None:
     assert indexed(archive) == ["bbbbbbbbbb"]
     with archive.index.reading() as reader:
         assert reader.count(SearchRequest(query=read_query("apfel"))) == 1
+
+
+def test_what_was_deleted_goes_without_a_search(archive: Archive) -> None:
+    for session_id in ("aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"):
+        archive.keep(session_id, f"{session_id} geheim", "nein")
+    archive.search.fill()
+    assert archive.path.read_bytes().count(b" geheim") == 3
+    archive.repository.delete("aaaaaaaaaa")
+    archive.repository.update(
+        "bbbbbbbbbb", lambda session: delete_message(session, 0, now=FIRST_DAY)
+    )
+    archive.keep("dddddddddd", "neu")
+
+    archive.search.tidy()
+
+    assert indexed(archive) == ["cccccccccc"]  # nothing is read and added
+    assert archive.path.read_bytes().count(b" geheim") == 1
+    assert archive.find("geheim") == [("cccccccccc", 0)]
+    assert archive.find("nein") == [("cccccccccc", 1), ("bbbbbbbbbb", 0)]
+    archive.search.fill()
+    assert len(indexed(archive)) == 3
+
+
+def test_an_index_is_tidied_that_another_process_has_filled(make_archive: MakeArchive) -> None:
+    archive, other = make_archive(), make_archive()
+    archive.keep("aaaaaaaaaa", "apfel")
+    archive.search.tidy()
+    archive.search.fill()
+    archive.repository.delete("aaaaaaaaaa")
+    with archive.locks.held("search", timeout_seconds=1):
+        other.search.tidy()
+    assert indexed(archive) == ["aaaaaaaaaa"]
+    other.search.tidy()
+    assert indexed(archive) == []
+
+
+def test_tidying_makes_no_index_and_removes_a_broken_one(archive: Archive) -> None:
+    archive.keep("aaaaaaaaaa", "apfel")
+    archive.search.tidy()
+    assert not archive.path.exists()
+    archive.path.write_bytes(b"apfel" * 1000)
+    archive.search.tidy()
+    assert not archive.path.exists()
+    archive.search.close()
+    archive.search.tidy()
+
+
+def test_an_index_that_is_as_it_should_be_is_not_written(archive: Archive) -> None:
+    archive.keep("aaaaaaaaaa", "apfel")
+    archive.search.fill()
+    with archive.index.reading() as reader:
+        before = reader.state
+    archive.search.tidy()
+    with archive.index.reading() as reader:
+        assert reader.state == before
 
 
 def test_sessions_that_cannot_be_read_are_tried_once(archive: Archive, tmp_path: Path) -> None:
