@@ -18,6 +18,7 @@ The tree::
         * JournalUnavailable    SERVICE_UNAVAILABLE (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
+        * MessageDeleted        MESSAGE_DELETED
         * KeyReused             VALIDATION_ERROR
         * KeyOfOtherVersion     VALIDATION_ERROR
         * EventNotReached       VALIDATION_ERROR
@@ -202,6 +203,20 @@ class TurnFailed(TurnError):
         super().__init__(message, **details)
         self.code = code  # type: ignore[misc]  # a class's code but here, where it was written down
         self.retryable = retryable
+
+
+class MessageDeleted(TurnError):
+    """A request was repeated whose message, or whose answer, was deleted since."""
+
+    code = "MESSAGE_DELETED"
+
+    def __init__(self, session_id: str, turn_id: str) -> None:
+        super().__init__(
+            "This request was answered, and messages of its turn were deleted since. "
+            "Use a new key to send it again.",
+            session_id=session_id,
+            turn_id=turn_id,
+        )
 
 
 class KeyReused(TurnError):

@@ -10,6 +10,7 @@ from chat.approvals.service import ConfirmationService
 from chat.creation import SessionCreation
 from chat.live_turn import LiveTurn, abandon
 from chat.registry import TurnRegistry
+from chat.remote.deleted_turns import require_not_deleted
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.held_keys import free_key, freed_on_failure, start_under_key
@@ -174,6 +175,7 @@ class ChatService:
 
         Raises:
             KeyReused: The key stands for another request.
+            MessageDeleted: The key stands for a turn of which messages were deleted since.
             ValidationFailed: The request names neither a session nor a model with a message.
             MochiError: What ``TurnRegistry.start`` raises.
         """
@@ -200,6 +202,7 @@ class ChatService:
 
         Raises:
             SessionNotFound: The turn's session was deleted.
+            MessageDeleted: Messages of the turn were deleted.
         """
         record = await asyncio.to_thread(self._keys.find, key)
         if (
@@ -247,6 +250,13 @@ class ChatService:
                     opened = None  # the turn is announced, and its new session not saved yet
                 if opened is not None:
                     return opened
+                if not held:
+                    await asyncio.to_thread(
+                        require_not_deleted,
+                        space.records,
+                        record.session_id,
+                        record.turn_id,
+                    )
             if not held:
                 await asyncio.to_thread(self._keys.drop, key, record)
             current = await asyncio.to_thread(self._keys.find, key)

@@ -18,6 +18,9 @@ from sessions_app.variants import VariantChoice, choice_in, choose_variant
 
 logger = logging.getLogger(__name__)
 
+OnRemoval = Callable[[str, Sequence[Message]], None]
+"""Takes in a session's id and the messages that were deleted from it."""
+
 
 class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
     """The result of editing a message.
@@ -60,14 +63,22 @@ class MessageEditor:
         repository: The session store.
         recover: Returns the recovered session, given a session whose turn died with its process
             and the claim of that turn; called before the session is read or changed.
+        on_removal: Called with a session and messages that were deleted from it, in whole or in
+            part; not with those that an edit removes.
 
     Attributes:
         repository: The session store.
     """
 
-    def __init__(self, repository: SessionRepository, recover: Recover | None = None) -> None:
+    def __init__(
+        self,
+        repository: SessionRepository,
+        recover: Recover | None = None,
+        on_removal: OnRemoval | None = None,
+    ) -> None:
         self.repository = repository
         self._recover = recover
+        self._on_removal = on_removal
 
     def get(self, session_id: str) -> Session:
         """Return a session with all its messages."""
@@ -84,6 +95,24 @@ class MessageEditor:
             SessionBusy: A turn is running.
         """
         return self._update_idle(session_id, change)
+
+    def remove(self, session_id: str, change: Callable[[Session], Session]) -> Session:
+        """Change a session by a function that removes messages or parts of them, and return it.
+
+        Raises:
+            SessionBusy: A turn is running.
+        """
+        before: Sequence[Message] = ()
+
+        def noted(session: Session) -> Session:
+            nonlocal before
+            before = session.messages
+            return change(session)
+
+        session = self._update_idle(session_id, noted)
+        left = {message.message_id: message for message in session.messages}
+        self._tell_of([each for each in before if left.get(each.message_id) != each], session_id)
+        return session
 
     def edit_message(
         self,
@@ -152,10 +181,12 @@ class MessageEditor:
         change = partial(delete_message, index=index, message_id=message_id)
         before, session = self._edit(session_id, change)
         places = places_meant(before, index)
+        deleted = before.messages[places.start : places.stop]
+        self._tell_of(deleted, session_id)
         return MessageChange(
             session_id=session_id,
             message_index=places.start,
-            messages=before.messages[places.start : places.stop],
+            messages=deleted,
             message_count=len(session.messages),
         )
 
@@ -233,6 +264,10 @@ class MessageEditor:
             SessionBusy: A turn is running.
         """
         self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
+
+    def _tell_of(self, removed: Sequence[Message], session_id: str) -> None:
+        if self._on_removal is not None:
+            self._on_removal(session_id, removed)
 
     def _load(self, session_id: str) -> Session:
         """Return the session, after recovering a dead turn."""

@@ -14,7 +14,7 @@ from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.labels import labels_of, with_labels
 from sessions_app.list_query import ListOptions, ListQuery, Orders, SessionPage, page_of
-from sessions_app.message_editor import MessageEditor, system_message
+from sessions_app.message_editor import MessageEditor, OnRemoval, system_message
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -46,6 +46,7 @@ class SessionManager(MessageEditor):
     Args:
         sessions_dir: The directory of session files; created with the first session.
         on_delete: Called with the id of every deleted session.
+        on_removal: Called with a session's id and messages that were deleted from it.
         recover: Returns the recovered session, given a session whose turn died with its process
             and the claim of that turn; called before the session is read or changed.
         repository: The session store to use instead of files.
@@ -61,11 +62,13 @@ class SessionManager(MessageEditor):
         sessions_dir: str | os.PathLike[str],
         *,
         on_delete: Callable[[str], None] | None = None,
+        on_removal: OnRemoval | None = None,
         recover: Recover | None = None,
         repository: SessionRepository | None = None,
         expires: bool = False,
     ) -> None:
-        super().__init__(repository or FileSessionRepository(Path(sessions_dir)), recover)
+        repository = repository or FileSessionRepository(Path(sessions_dir))
+        super().__init__(repository, recover, on_removal)
         self.expires = expires
         self._on_delete = on_delete
         self._orders = Orders()

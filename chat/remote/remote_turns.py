@@ -158,6 +158,8 @@ class RemoteTurns:
                 if not turns:
                     return None
                 turn_id = turns[-1]
+                if position is not None and position[0] > turn_id:
+                    return None  # messages of its turn were deleted, and its journal with them
                 goes_on = await asyncio.to_thread(self._goes_on, session_id, turn_id)
             after = position[1] if position is not None and position[0] == turn_id else 0
             last_number = await asyncio.to_thread(self._last_number, session_id, turn_id)

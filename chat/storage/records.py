@@ -4,9 +4,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 TURN_NAMES = "[0-9a-f]{20}"
-TURN_KINDS = ("request", "end", "deleted")
-"""The kinds of records of a turn requested in another protocol: request fields that a session does
-not store, the outcome, and a deletion marker."""
+REMOVED = "removed"
+"""The kind of the mark of a turn whose journal was discarded as messages of it were deleted."""
+TURN_KINDS = ("request", "end", "deleted", REMOVED)
+"""The kinds of records of a turn. The first three are of one requested in another protocol: request
+fields that a session does not store, the outcome, and a deletion marker."""
 
 
 class Records(Protocol):

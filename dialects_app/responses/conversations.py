@@ -227,7 +227,14 @@ class Conversations:
             SessionBusy: A response is running in it.
             ItemNotFound: There is no such item.
         """
-        return _shown(self._update(name, lambda session: without_item(session, item_name)))
+        try:
+            return _shown(
+                self._sessions.remove(
+                    session_of(name), lambda session: without_item(session, item_name)
+                )
+            )
+        except SessionNotFound as missing:
+            raise ConversationNotFound(name) from missing
 
     def finder(self, value: Any) -> FindItem:
         """Return a function that finds saved items by id, for references in an input."""

@@ -6,7 +6,7 @@ from chat.storage.records import TURN_KINDS, Records
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from sessions_app.decoding import decode_as
 
-REQUEST, END, DELETED = TURN_KINDS
+REQUEST, END, DELETED, _ = TURN_KINDS
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 

@@ -1,6 +1,7 @@
 """Builds the service of people's sessions, and what goes with a session."""
 
 from chat.approvals.store import ConfirmationStore
+from chat.remote.deleted_turns import DeletedTurns
 from chat.summaries.service import SummaryService
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
@@ -26,5 +27,6 @@ def build_sessions(
         repository=storage.repository,
         recover=storage.recovery.recover,
         on_delete=forget,
+        on_removal=DeletedTurns(storage.journal, storage.recovery, storage.records).forget,
         expires=settings.session_retention_days > 0,
     )

@@ -130,6 +130,25 @@ def test_a_repeated_key_tells_what_was_answered_also_when_the_session_has_it_no_
     assert len(chat.messages(session_id)) == 1
 
 
+@pytest.mark.parametrize("route", ["native", "v1"])
+def test_a_deleted_message_is_in_no_stream_and_not_said_again(chat, script, route):
+    session_id = chat.new_session()
+    path, body = f"/chat/{session_id}/stream", {"message": script("geheim")}
+    stream_bytes(chat, path, route, body)
+    assert b"geheim" in chat.http.get(path).content
+    answer_id = chat.messages(session_id)[1]["message_id"]
+    item = f"conv_{session_id}/items/msg_{session_id}{answer_id}"
+    where = f"/sessions/{session_id}/messages/1"
+    if route == "v1":
+        where = str(chat.http.base_url.copy_with(path=f"/v1/conversations/{item}"))
+    chat.http.delete(where).raise_for_status()
+    assert chat.http.get(path).status_code == 204
+    for _ in range(2):
+        status, answer = stream_bytes(chat, path, route, body)
+        assert (status, b"MESSAGE_DELETED" in answer) == (409, True), answer
+    assert len(chat.messages(session_id)) == 1
+
+
 def test_a_repeated_key_of_a_deleted_session_is_answered_at_once(chat, script):
     session_id = chat.new_session()
     body = {"message": script("gone")}

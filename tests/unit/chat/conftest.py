@@ -15,6 +15,7 @@ import structlog.contextvars  # noqa: F401 - a turn imports it, which would bloc
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
@@ -198,8 +199,12 @@ class House:
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
         )
+        self.records = MemoryRecords()
         self.sessions = SessionManager(
-            self.sessions_dir, repository=repository, recover=recovery.recover
+            self.sessions_dir,
+            repository=repository,
+            recover=recovery.recover,
+            on_removal=DeletedTurns(self.journal, recovery, self.records).forget,
         )
         self.confirmation_store = ConfirmationStore(
             FileRecords(kept / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
@@ -230,7 +235,7 @@ class House:
             turns=self.turns,
             remote=self.remote,
             confirmations=self.confirmations,
-            records=MemoryRecords(),
+            records=self.records,
         )
 
     async def new_session(

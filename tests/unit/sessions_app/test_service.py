@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessions_app.errors import (
@@ -19,6 +20,7 @@ from sessions_app.errors import (
 from sessions_app.format.codec import decode
 from sessions_app.messages import (
     AssistantMessage,
+    Message,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -30,6 +32,7 @@ from sessions_app.session import (
     Session,
     ToolSettings,
     append_messages,
+    with_messages,
     with_metadata,
 )
 from sessions_app.store.repository import Claim
@@ -254,6 +257,32 @@ def test_deleting_tells_who_wants_to_know(sessions_dir: Path) -> None:
     with pytest.raises(SessionNotFound):
         manager.delete(session_id)
     assert deleted == [session_id]
+
+
+def test_who_wants_to_know_is_told_of_deleted_messages_and_of_no_others(
+    sessions_dir: Path,
+) -> None:
+    told: list[list[str]] = []
+
+    def note(session_id: str, messages: Sequence[Message]) -> None:
+        assert session_id == made.session_id
+        told.append([message.content for message in messages])
+
+    manager = SessionManager(sessions_dir=sessions_dir, on_removal=note)
+    made = manager.create("m")
+    said = [UserMessage(content=text, message_id=text, timestamp=NOW) for text in "abcd"]
+    manager.change(made.session_id, lambda session: append_messages(session, *said, now=NOW))
+    manager.hide_message(made.session_id, 0)
+    manager.edit_message(made.session_id, 2, "C")  # what it removes was not asked to be deleted
+    assert told == []
+
+    def without_first(session: Session) -> Session:
+        left = (msgspec.structs.replace(said[1], content="B"), *session.messages[2:])
+        return with_messages(session, left, now=NOW)
+
+    manager.delete_message(made.session_id, 2)
+    manager.remove(made.session_id, without_first)
+    assert told == [["C"], ["a", "b"]]
 
 
 def test_a_dead_turn_is_recovered_before_a_change(sessions_dir: Path) -> None:
