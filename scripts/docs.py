@@ -61,7 +61,8 @@ OTHER_ERRORS = {
     "TOOL_EXECUTION_FAILED": "The tool ran and failed. In `tool_result` only.",
     "NOT_FOUND": "There is nothing at this path.",
     "METHOD_NOT_ALLOWED": "The path is there, but not for this method; see `Allow`.",
-    "PAYLOAD_TOO_LARGE": "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+    "PAYLOAD_TOO_LARGE": "The body is larger than the message's setting allows "
+    "(`MOCHI_MAX_BODY_BYTES`, `MOCHI_MAX_HISTORY_BYTES`, `MOCHI_MAX_IMPORT_BYTES`).",
     "TOO_MANY_LARGE_BODIES": "Four bodies over `MOCHI_MAX_BODY_BYTES` are being read already.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not declared as `application/json`.",
     "FORBIDDEN": "The `Host`, the `Origin` or the proxy is not allowed; the message says why.",

@@ -8,7 +8,8 @@ there has an ``x-request-id`` (docs/decisions/0059).
 
 import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import orjson
 
@@ -29,6 +30,7 @@ from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
 from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.memory.large_bodies import leave_large_body
+from sessions_app.errors import AttachmentTooLarge
 
 MAX_HEAD_BYTES = 64 * 1024
 
@@ -40,11 +42,6 @@ TOKEN_FREE_PATHS = chat_page.PATHS | {
 }
 HISTORY_PATHS = frozenset({"/api/v1/agui", "/api/v1/ui/chat"})
 """Our own routes to which clients send whole conversations, as to those below ``/v1``."""
-UPLOADS = {
-    "/api/v1/attachments": "MOCHI_MAX_ATTACHMENT_BYTES",
-    "/api/v1/import": "MOCHI_MAX_IMPORT_BYTES",
-}
-"""The paths whose bodies are streamed to the view, and the settings with their size limits."""
 FORM_BYTES = 64 * 1024
 """The bytes allowed for the headers and fields of a form around an upload."""
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
@@ -84,6 +81,23 @@ _KEY_HEADERS = (b"x-api-key", b"api-key")
 logger = logging.getLogger(__name__)
 
 
+def _attachment_too_large(max_bytes: int) -> Refused:
+    error = AttachmentTooLarge(max_bytes)
+    return Refused(error.code, error.message, **error.details)
+
+
+def _import_too_large(max_bytes: int) -> Refused:
+    message = messages.body_too_large(max_bytes, "MOCHI_MAX_IMPORT_BYTES")
+    return Refused("PAYLOAD_TOO_LARGE", message, max_bytes=max_bytes)
+
+
+UPLOADS: Mapping[str, Callable[[int], Refused]] = {
+    "/api/v1/attachments": _attachment_too_large,
+    "/api/v1/import": _import_too_large,
+}
+"""The paths whose bodies are streamed to the view, and their errors for the limit of a setting."""
+
+
 class Guard:
     """Passes only admissible requests to an ASGI application.
 
@@ -116,9 +130,7 @@ class Guard:
             variable="MOCHI_MAX_HISTORY_BYTES",
         )
         largest = (settings.max_attachment_bytes, settings.max_import_bytes)
-        self._max_upload = {
-            path: size + FORM_BYTES for path, size in zip(UPLOADS, largest, strict=True)
-        }
+        self._max_upload = dict(zip(UPLOADS, largest, strict=True))
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
@@ -189,9 +201,9 @@ class Guard:
             body = StreamedBody(
                 receive,
                 head,
-                max_bytes=self._max_upload[path],
+                max_bytes=self._max_upload[path] + FORM_BYTES,
                 silence_seconds=self._body_deadline,
-                variable=UPLOADS[path],
+                too_large=partial(UPLOADS[path], self._max_upload[path]),
             )
             return body.noted_in(scope), body.receive
         noted = {**scope}

@@ -1,7 +1,7 @@
 """Streams a request's body to its view, so that uploads are never held in memory."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Self
 
 from mochi_project.asgi_types import Message, Receive, Send
@@ -23,7 +23,8 @@ class StreamedBody:
         head: The headers about the body, by name.
         max_bytes: The maximum size.
         silence_seconds: The time limit for a client that sends nothing.
-        variable: The setting of ``max_bytes``, for errors.
+        too_large: Returns the error for a larger body. It names the limit of a file, which can be
+            smaller than ``max_bytes``: a form has more around its file.
 
     Raises:
         Refused: The body is inadmissible by its headers.
@@ -36,9 +37,9 @@ class StreamedBody:
         *,
         max_bytes: int,
         silence_seconds: float,
-        variable: str = "MOCHI_MAX_ATTACHMENT_BYTES",
+        too_large: Callable[[], Refused],
     ) -> None:
-        self._variable = variable
+        self._too_large = too_large
         check_encoding(head)
         length = head.get(b"content-length", b"")
         if length and not length.isdigit():
@@ -136,10 +137,3 @@ class StreamedBody:
         if message["type"] != "http.request":
             raise ClientLeft
         return message
-
-    def _too_large(self) -> Refused:
-        return Refused(
-            "PAYLOAD_TOO_LARGE",
-            messages.body_too_large(self._max_bytes, self._variable),
-            max_bytes=self._max_bytes,
-        )

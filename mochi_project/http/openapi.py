@@ -59,7 +59,7 @@ _COMMON: dict[str, tuple[str, str, str]] = {
     ),
     "PayloadTooLarge": (
         "PAYLOAD_TOO_LARGE",
-        "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+        "The body is larger than the setting in the message allows.",
         messages.body_too_large(1_048_576),
     ),
     "UnsupportedMediaType": (

@@ -63,7 +63,7 @@ async def upload_attachment(
             kept, is_new = await service.receive(pieces, name=None)
     except Exception as error:
         await file.drain()
-        if isinstance(error, Refused) and error.code == "PAYLOAD_TOO_LARGE":
+        if isinstance(error, Refused) and error.code == AttachmentTooLarge.code:
             raise AttachmentTooLarge(service.max_bytes) from error
         if isinstance(error, Refused | ClientLeft):
             return refusal(error)

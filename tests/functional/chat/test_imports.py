@@ -72,6 +72,7 @@ def test_a_file_beyond_the_bound_is_refused_and_the_setting_named(chat):
     assert reply.status_code == 413
     assert reply.json()["error"]["code"] == "PAYLOAD_TOO_LARGE"
     assert "MOCHI_MAX_IMPORT_BYTES" in reply.json()["error"]["message"]
+    assert reply.json()["error"]["details"]["max_bytes"] == MOST
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,15 @@ def test_two_files_in_a_form_are_refused(chat):
 
 
 def test_a_file_that_is_too_large_is_refused_whether_announced_or_not(chat):
-    size = 21 * 1_048_576
-    refused(upload(chat, bytes(size)), 413, "PAYLOAD_TOO_LARGE")
-    pieces = (b"x" * 65_536 for _ in range(size // 65_536))
-    refused(upload(chat, pieces), 413, "ATTACHMENT_TOO_LARGE")
+    size, limit = 21 * 1_048_576, 20 * 1_048_576
+    announced = upload(chat, bytes(size))
+    refused(announced, 413, "ATTACHMENT_TOO_LARGE")
+    in_pieces = upload(chat, (b"x" * 65_536 for _ in range(size // 65_536)))
+    refused(in_pieces, 413, "ATTACHMENT_TOO_LARGE")
+    for reply in (announced, in_pieces):
+        error = reply.json()["error"]
+        assert error["details"]["max_bytes"] == limit
+        assert f"{limit:,} bytes (MOCHI_MAX_ATTACHMENT_BYTES)" in error["message"]
 
 
 def test_the_largest_file_is_taken_whether_announced_or_not(chat):
