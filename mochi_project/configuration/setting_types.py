@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from mochi_project.configuration.extras import require_extra
+from models_app.ollama.host import full_url
 
 UNIX_PEER = "unix"
 """The name of a Unix socket's peers, which have no address."""
@@ -18,7 +19,6 @@ _OWN_SECRETS = frozenset({"MOCHI_API_TOKEN", "MOCHI_SECRET_KEY"})
 SECRET_KEY_LENGTH = 32
 """The fewest characters: who guesses the key can have a worker run any code."""
 
-_OLLAMA_PORT = 11434
 _OTEL = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 ROOT_PATH = re.compile(r"(?!/api(?:/|$))(?:/[A-Za-z0-9._~-]+)+")
 """A path of links: no empty part, which could name another host, nor the API's own first part."""
@@ -62,11 +62,8 @@ def _checked_names(names: list[str]) -> list[str]:
 
 
 def _as_ollama_reads_it(value: Any) -> Any:
-    """Return a URL for ``host`` or ``host:port``, which Ollama's ``OLLAMA_HOST`` may be, too."""
-    if not isinstance(value, str) or "://" in value:
-        return value
-    url = f"http://{value.strip()}"
-    return url if urlsplit(url).port else f"{url.rstrip('/')}:{_OLLAMA_PORT}"
+    """Return a URL for ``host[:port][/path]``, which Ollama's ``OLLAMA_HOST`` may be, too."""
+    return full_url(value) if isinstance(value, str) else value
 
 
 def _checked_origins(origins: list[str]) -> list[str]:

@@ -30,6 +30,7 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_OLLAMA_HOST", "http://"),
         ("MOCHI_OLLAMA_HOST", "http://gpu:port"),
         ("MOCHI_OLLAMA_HOST", "gpu:port"),
+        ("MOCHI_OLLAMA_HOST", "htp:/gpu"),
         ("MOCHI_TURN_TIMEOUT_SECONDS", "0"),
         ("MOCHI_TURN_TIMEOUT_SECONDS", "nan"),
         ("MOCHI_UPSTREAM_TIMEOUT_SECONDS", "inf"),
@@ -63,6 +64,11 @@ def test_an_unusable_value_is_refused_in_one_line_that_names_the_variable(
 
     assert str(caught.value).startswith(f"{variable} ")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_misspelt_scheme_of_ollama_host_is_explained() -> None:
+    with pytest.raises(ConfigurationError, match="must have a number after the colon, or be an "):
+        load_settings(ollama_host="htp:/gpu")
 
 
 def test_a_missing_part_of_a_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +174,9 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
     [
         ("gpu", "http://gpu:11434"),
         ("gpu:9000", "http://gpu:9000"),
+        ("gpu/ollama", "http://gpu:11434/ollama"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("me:secret@gpu/", "http://me:secret@gpu:11434"),
         ("http://gpu/", "http://gpu"),
         ("https://models.example/ollama/", "https://models.example/ollama"),
     ],
