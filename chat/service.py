@@ -315,7 +315,8 @@ class ChatService:
         model = request.model or self._default_model
         if model is None:
             raise ValidationFailed(
-                "Name a session_id, or a model for a new session.", field="model"
+                "Name a session_id, or a model for a new session, or set MOCHI_DEFAULT_MODEL.",
+                field="model",
             )
         if request.turn.message is None and not request.turn.messages:
             raise ValidationFailed("A new session needs a message.", field="message")

@@ -130,7 +130,10 @@ class SessionCreateIn(BaseModel):
         anyOf=[given("system_prompt"), _is_file("system_prompt_source_file", or_null=True)],
     )
 
-    model: ModelName = Field(description="The model that answers")
+    model: ModelName | None = Field(
+        None,
+        description="The model that answers; absent takes `MOCHI_DEFAULT_MODEL`, if it is set",
+    )
     system_prompt: str | None = Field(
         None,
         description="Text of the system prompt",

@@ -83,7 +83,7 @@ async def test_a_request_that_names_no_model_gets_the_default_one(house, make_se
 
 
 async def test_without_a_default_a_new_session_needs_a_model(house, make_service):
-    with pytest.raises(ValidationFailed):
+    with pytest.raises(ValidationFailed, match="MOCHI_DEFAULT_MODEL"):
         await make_service().open(ChatRequest(turn=TurnRequest(message="Hello!")))
     assert await sessions_of(house) == []
 

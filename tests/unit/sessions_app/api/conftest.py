@@ -18,6 +18,7 @@ from chat.approvals.waiting import WaitingSessions
 from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
 from chat.summaries.service import SummaryService
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.services import MOST_LISTS_AT_ONCE, install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
@@ -123,11 +124,17 @@ def chats(tmp_path: Path) -> SessionManager:
 
 
 @pytest.fixture
+def default_model() -> str | None:
+    return None
+
+
+@pytest.fixture
 def client(
     manager: SessionManager,
     chats: SessionManager,
     provider: Provider,
     prompts: SystemPromptService,
+    default_model: str | None,
 ) -> Iterator[AsyncClient]:
     models = ModelCatalogue(cast("OllamaLanguageModel", provider))
     summaries = SummaryService(
@@ -157,6 +164,7 @@ def client(
         chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
         deletion=SessionDeletion(manager, chats, Turns(manager).cancel),
         list_places=asyncio.Semaphore(MOST_LISTS_AT_ONCE),
+        settings=MochiSettings(default_model=default_model),
     )
     install_services(services)
     yield AsyncClient()

@@ -175,6 +175,28 @@ async def test_a_prompt_file_that_is_not_there_makes_no_session(client: AsyncCli
     assert (await client.get(URL)).json()["total"] == 0
 
 
+@pytest.mark.parametrize("default_model", ["qwen3:14b"])
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}])
+async def test_a_session_without_a_model_gets_the_default_one(
+    client: AsyncClient, headers: dict[str, str]
+) -> None:
+    answer = await client.post(URL, {"title": "Mine"}, content_type=JSON, headers=headers)
+    assert shaped(answer, 201, schemas.SessionSavedOut)["model"] == "qwen3:14b"
+
+
+@pytest.mark.parametrize("default_model", ["nope"])
+async def test_a_default_model_that_is_not_there_makes_no_session(client: AsyncClient) -> None:
+    refused(await client.post(URL, {}, content_type=JSON), 404, "MODEL_NOT_FOUND")
+    assert (await client.get(URL)).json()["total"] == 0
+
+
+async def test_without_a_default_model_the_error_names_field_and_setting(
+    client: AsyncClient,
+) -> None:
+    error = (await client.post(URL, {}, content_type=JSON)).json()["error"]
+    assert error["message"] == "Name a `model`, or set MOCHI_DEFAULT_MODEL."
+
+
 async def test_an_unknown_model_makes_no_session(client: AsyncClient) -> None:
     refused(await client.post(URL, {"model": "nope"}, content_type=JSON), 404, "MODEL_NOT_FOUND")
     assert (await client.get(URL)).json()["total"] == 0
