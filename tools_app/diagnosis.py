@@ -36,20 +36,28 @@ class FileDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(files: Sequence[str], listing: ToolListing) -> list[FileDiagnosis]:
     """Return the diagnosis of each file, ordered by name.
 
+    There are no hints if the folder was not loaded, which the listing says with a fault of no file:
+    it is not trusted, or can't be read.
+
     Args:
         files: The Python files of the folder, relative to it.
         listing: The tools that were discovered in the folder.
     """
     named = {tool.file for tool in listing.tools.values() if tool.file}
     named |= {entry.file for entry in listing.invalid}
-    return [_diagnose(file, files, listing) for file in sorted({*files, *named})]
+    is_loaded = "" not in named
+    return [
+        _diagnose(file, files, listing, with_hint=is_loaded) for file in sorted({*files, *named})
+    ]
 
 
-def _diagnose(file: str, files: Sequence[str], listing: ToolListing) -> FileDiagnosis:
+def _diagnose(
+    file: str, files: Sequence[str], listing: ToolListing, *, with_hint: bool
+) -> FileDiagnosis:
     tools = sorted(name for name, tool in listing.tools.items() if tool.file == file)
     invalid = [entry for entry in listing.invalid if entry.file == file]
     hint = None
-    if not tools and not invalid:
+    if with_hint and not tools and not invalid:
         hint = _hint(file, files, listing)
     return FileDiagnosis(file=file, tools=tools, invalid=invalid, hint=hint)
 

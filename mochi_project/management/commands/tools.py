@@ -63,7 +63,8 @@ class Command(ReportCommand):
             table.add_row(name, ", ".join(tool.groups), _yes_no(tool), _first_line(tool))
         self.print_rich(table)
         for entry in listing.invalid:
-            self.stderr.write(printable(f"{entry.name} ({entry.file}): {entry.reason}"))
+            place = f" ({entry.file})" if entry.file else ""
+            self.stderr.write(printable(f"{entry.name}{place}: {entry.reason}"))
 
     def _show(self, options: Mapping[str, Any]) -> None:
         tool = ask(lambda services: services.tools.find(options["name"]))
@@ -127,7 +128,8 @@ class Command(ReportCommand):
         for diagnosis in diagnoses:
             if not (diagnosis.tools or diagnosis.invalid or diagnosis.hint):
                 continue  # an __init__.py without faults
-            self.stdout.write(f"\n{diagnosis.file}")
+            if diagnosis.file:  # none: it is about the folder
+                self.stdout.write(f"\n{diagnosis.file}")
             for name in diagnosis.tools:
                 self.stdout.write(f"  ok       {name}")
             for entry in diagnosis.invalid:

@@ -156,6 +156,17 @@ def test_commands_run_nothing_and_say_it_too(
     assert "Traceback" not in said
 
 
+def test_tools_of_a_strange_folder_are_not_said_to_lack_anything(run: Run, clone: Path) -> None:
+    listed, checked = (
+        run(["env", "-C", str(clone), *SERVER, "tools", action]) for action in ("list", "check")
+    )
+
+    assert "__all__" not in checked.stdout
+    assert "greet.py" not in checked.stdout
+    assert f"  invalid  tools: The folder {clone} is not trusted" in checked.stdout
+    assert f"tools: The folder {clone} is not trusted" in listed.stderr
+
+
 def test_a_named_data_folder_is_trusted_and_its_dotenv_read_where_it_is_started(
     start: Start, clone: Path
 ) -> None:

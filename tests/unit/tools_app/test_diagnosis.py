@@ -38,6 +38,16 @@ def test_an_init_that_exports_nothing_is_pointed_out():
     assert "exports no tool" in found.hint
 
 
+def test_files_of_a_folder_that_was_not_loaded_get_no_hints():
+    folder = InvalidTool(name="tools", file="", reason="The folder is not trusted.")
+    found = diagnose(["__init__.py", "spare.py"], listing(folder))
+    assert [(one.file, one.hint) for one in found] == [
+        ("", None),
+        ("__init__.py", None),
+        ("spare.py", None),
+    ]
+
+
 def test_a_file_that_only_the_listing_knows_is_told_too():
     deep = InvalidTool(name="deep", file="sub/deep.py", reason="ImportError")
     assert [one.file for one in diagnose(["a.py"], listing(deep))] == ["a.py", "sub/deep.py"]
