@@ -13,7 +13,7 @@ from mochi_project.management.example_data import Copied, copy_examples
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import parts_of
-from mochi_project.trust.decision import judge, remember, shown
+from mochi_project.trust.decision import TrustDecision, judge, remember, shown
 from mochi_project.trust.records import TrustRecordsError
 
 
@@ -36,7 +36,7 @@ class Command(ReportCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Copy, and print what was written and what was left."""
         target = _target(options["directory"])
-        was_clean = _is_clean(target.resolve())
+        before = judge(start_here().layout(target.resolve()))
         try:
             copied = copy_examples(target)
         except OSError as error:
@@ -45,14 +45,13 @@ class Command(ReportCommand):
             self.print_json({"directory": str(target), **asdict(copied)})
         else:
             self._print(target, copied)
-        if was_clean:
+        if _is_clean(before):
             self._trust(target.resolve())
         elif not options["json"]:
             self.stdout.write(
                 printable(
-                    "Started without --data-dir, it uses nothing of what can run there, because "
-                    "something that you have not trusted was there before: look at it, then run "
-                    f"`mochi-server trust {shown(target.resolve())}`."
+                    f"{_why_not_trusted(before)}: look at it, then run "
+                    f"`mochi-server trust {shown(before.folder)}`."
                 )
             )
 
@@ -75,10 +74,18 @@ class Command(ReportCommand):
             )
 
 
-def _is_clean(folder: Path) -> bool:
-    """Return whether the folder holds nothing untrusted, so that it may be trusted afterwards."""
-    decision = judge(start_here().layout(folder))
-    return not decision.parts or (decision.trusted and decision.answered)
+def _is_clean(before: TrustDecision) -> bool:
+    """Return whether the folder held nothing untrusted, so that it may be trusted afterwards."""
+    return not before.parts or (before.trusted and before.answered)
+
+
+def _why_not_trusted(before: TrustDecision) -> str:
+    if before.trusted:
+        return "This folder is trusted, but something in it changed since"
+    return (
+        "Started without --data-dir, it uses nothing of what can run there, because something that "
+        "you have not trusted was there before"
+    )
 
 
 def _target(named: Path | None) -> Path:

@@ -197,6 +197,20 @@ def test_init_says_how_to_trust_what_was_there_before(run: Run, clone: Path) -> 
     assert f"`mochi-server trust {clone}`" in said
 
 
+def test_init_says_of_a_trusted_folder_that_it_changed(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    run([*SERVER, "init", str(folder)])
+    (folder / "tools" / "mine.py").write_text("__all__ = []\n")
+
+    said = run([*SERVER, "init", str(folder)]).stdout
+
+    assert (
+        "This folder is trusted, but something in it changed since: look at it, then run " in said
+    )
+    assert f"`mochi-server trust {folder}`." in said
+    assert "uses nothing" not in said
+
+
 def test_doctor_says_once_what_to_do_about_a_strange_folder(run: Run, clone: Path) -> None:
     ended = run(["env", "-C", str(clone), *SERVER, "doctor", "--json"])
 
