@@ -62,6 +62,8 @@ async def chat(
 ) -> OpenChatOut | Status[SuspendedOut]:
     """Send a message and wait for the whole answer. Without `session_id` a session is made.
 
+    `response` repeats the text of `message`, for older clients.
+
     202: a tool needs approval, as in `POST /chat/{session_id}`.
     """
     request_for = await _asked(body, body.session_id, body.model)

@@ -169,31 +169,31 @@ class ContextWindowOut(Schema):
     reason: str
 
 
+_TEXT, _MODEL = "The capital of France is Paris.", "qwen3:14b"
+_REPLY: dict[str, Any] = {
+    "session_id": "a1b2c3d4e5",
+    "message": {
+        "role": "assistant",
+        "content": _TEXT,
+        "model": _MODEL,
+        "message_id": "f1e2d3c4b5",
+        "timestamp": "2026-01-15T10:35:00.000000+00:00",
+        "eval_count": 45,
+        "prompt_eval_count": 120,
+    },
+    "tool_calls_executed": [],
+    "context_window": {
+        "current_window": 8192,
+        "usage_tokens": 165,
+        "reason": "initial_setup",
+    },
+}
+
+
 class ChatOut(Schema):
     """A whole turn in one answer."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "session_id": "a1b2c3d4e5",
-                "message": {
-                    "role": "assistant",
-                    "content": "The capital of France is Paris.",
-                    "model": "qwen3:14b",
-                    "message_id": "f1e2d3c4b5",
-                    "timestamp": "2026-01-15T10:35:00.000000+00:00",
-                    "eval_count": 45,
-                    "prompt_eval_count": 120,
-                },
-                "tool_calls_executed": [],
-                "context_window": {
-                    "current_window": 8192,
-                    "usage_tokens": 165,
-                    "reason": "initial_setup",
-                },
-            }
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"example": _REPLY})
 
     session_id: str
     message: ChatMessageOut
@@ -236,6 +236,17 @@ class BatchMetadata(Schema):
 
 class OpenChatOut(ChatOut):
     """The answer of ``POST /chat``, with the fields that batch clients read."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                **_REPLY,
+                "response": _TEXT,
+                "model": _MODEL,
+                "metadata": {"batch_mode": True},
+            }
+        }
+    )
 
     response: str = Field(description="The answer's text.")
     model: str

@@ -48,6 +48,13 @@ def has_example(schema: dict[str, Any], content: dict[str, Any]) -> bool:
     return any(key in holder for holder in (content, *described) for key in ("example", "examples"))
 
 
+def examples_of(schema: dict[str, Any], content: dict[str, Any]) -> Iterator[Any]:
+    described = resolve(schema, content.get("schema", {}))
+    yield from (example["value"] for example in content.get("examples", {}).values())
+    yield from described.get("examples", [])
+    yield from (holder["example"] for holder in (content, described) if "example" in holder)
+
+
 def test_the_schema_is_the_same_every_time(schema: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "openapi.json"
     call_command("export_openapi", "--output", str(file), "--indent", "1")
@@ -90,6 +97,20 @@ def test_every_body_and_every_answer_has_an_example(
             f"{route}: {kind}" for kind, c in contents.items() if not has_example(schema, c)
         ]
     assert missing == []
+
+
+def test_examples_of_answers_fit_their_schemas(
+    schema: dict[str, Any], operations: dict[str, dict[str, Any]]
+) -> None:
+    wrong = []
+    for route, operation in operations.items():
+        for status, answer in operation["responses"].items():
+            content = resolve(schema, answer).get("content", {}).get("application/json", {})
+            rules = {"components": schema["components"], **content.get("schema", {})}
+            for example in examples_of(schema, content):
+                faults = Draft202012Validator(rules).iter_errors(example)
+                wrong += [f"{route} {status}: {fault.message}" for fault in faults]
+    assert wrong == []
 
 
 def test_a_token_may_be_sent_but_health_asks_for_none(
