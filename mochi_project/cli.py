@@ -157,6 +157,7 @@ def _settings() -> "MochiSettings":
     from mochi_project.configuration.loading import load_settings  # noqa: PLC0415
     from mochi_project.configuration.variable_names import (  # noqa: PLC0415
         CHECKED_VARIABLE,
+        file_warnings,
         names_at_start,
         rename_variables,
         variable_warnings,
@@ -170,6 +171,8 @@ def _settings() -> "MochiSettings":
     for note in settings.trust.notes:
         _say(f"warning: {note}")
     pass_on(settings.trust.decided)  # with it, no other process says this again
+    for sentence in file_warnings(settings):
+        _say(f"warning: {sentence}")
     warnings = variable_warnings(names_at_start(settings))
     os.environ[CHECKED_VARIABLE] = "1"
     rename_variables(os.environ)

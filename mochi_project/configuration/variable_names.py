@@ -1,7 +1,8 @@
-"""Checks the names of variables: warns of unknown and of renamed ones."""
+"""Checks the names of variables, and ``.env``: warns of unknown and renamed ones, broken lines."""
 
 import os
 from collections.abc import Collection, Iterable, MutableMapping
+from pathlib import Path
 
 from mochi_project.configuration.config import (
     ENV_FILE,
@@ -11,11 +12,12 @@ from mochi_project.configuration.config import (
     MochiSettings,
 )
 from mochi_project.configuration.provider_settings import ProviderConfig
-from mochi_project.configuration.variables import read_file
+from mochi_project.configuration.variables import broken_lines, read_file
 from sessions_app.suggestions import suggestion
 
 CHECKED_VARIABLE = "_MOCHI_VARIABLES_CHECKED"
 """Tells child processes that the names in ``.env`` have been checked."""
+_SHOWN_LINES = 5
 
 
 def variables_of_file() -> list[str]:
@@ -28,8 +30,26 @@ def names_at_start(settings: MochiSettings) -> list[str]:
 
     Those of ``.env`` are left out where the process that started this one has checked them.
     """
-    is_checked = CHECKED_VARIABLE in os.environ or settings.trust.ignored_env is not None
-    return [*os.environ, *(() if is_checked else variables_of_file())]
+    return [*os.environ, *(variables_of_file() if _is_file_unchecked(settings) else ())]
+
+
+def file_warnings(settings: MochiSettings) -> list[str]:
+    """Return the warning of broken lines in ``.env``, if this process read it and has to check."""
+    file = Path(ENV_FILE).absolute()
+    if not _is_file_unchecked(settings) or not file.is_file():
+        return []
+    lines = broken_lines(file.read_bytes())
+    if not lines:
+        return []
+    if len(lines) == 1:
+        return [f"line {lines[0]} of {file} is not NAME=VALUE and is ignored"]
+    shown = ", ".join(map(str, lines[:_SHOWN_LINES]))
+    more = f" and {len(lines) - _SHOWN_LINES} more" if len(lines) > _SHOWN_LINES else ""
+    return [f"lines {shown}{more} of {file} are not NAME=VALUE and are ignored"]
+
+
+def _is_file_unchecked(settings: MochiSettings) -> bool:
+    return CHECKED_VARIABLE not in os.environ and settings.trust.ignored_env is None
 
 
 def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:

@@ -6,11 +6,14 @@ pydantic-settings does the same, for a fourteenth of the time that the server ta
 import json
 import os
 from collections import ChainMap
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
 
 MAX_VALUE_BYTES = 1 << 20
 """The largest size of all values of a ``.env`` together, with their references filled in."""
@@ -66,10 +69,31 @@ def parse_file(content: bytes) -> Mapping[str, str | None]:
         UnicodeDecodeError: It is not UTF-8.
         OSError: Its values are larger than 1 MiB.
     """
-    from dotenv.main import DotEnv  # noqa: PLC0415 - most servers have no such file
+    parsed = _bindings(content.decode())
+    return _filled_in((each.key, each.value) for each in parsed if each.key is not None)
 
-    parsed = DotEnv(None, stream=StringIO(content.decode()), interpolate=False).parse()
-    return _filled_in(parsed)
+
+def broken_lines(content: bytes) -> list[int]:
+    """Return the numbers of the lines in a ``.env`` that are not ``NAME=VALUE``, nor a comment.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    found = []
+    # dotenv counts the end of a broken line twice if it is CR LF.
+    for each in _bindings(content.decode().replace("\r\n", "\n")):
+        if each.error:
+            text = each.original.string  # with the empty lines before it
+            blank = text[: len(text) - len(text.lstrip())]
+            found.append(each.original.line + blank.count("\n"))
+    return found
+
+
+def _bindings(content: str) -> "Iterator[Binding]":
+    """Parse a ``.env``. dotenv's own reading logs each broken line whenever a file is read."""
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - most servers have no such file
+
+    return parse_stream(StringIO(content))
 
 
 def _filled_in(parsed: Iterable[tuple[str, str | None]]) -> Mapping[str, str | None]:

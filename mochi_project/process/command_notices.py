@@ -1,11 +1,15 @@
-"""Warns on stderr before a command: of an ignored ``.env``, and of misspelt variables."""
+"""Warns on stderr before a command: of an ignored ``.env``, broken lines, misspelt variables."""
 
 import os
 import sys
 
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.variable_names import names_at_start, variable_warnings
+from mochi_project.configuration.variable_names import (
+    file_warnings,
+    names_at_start,
+    variable_warnings,
+)
 from mochi_project.process.trust_question import ask_at_start
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import off_sentence
@@ -16,7 +20,9 @@ _CHECK_VARIABLES = {"doctor", _ASKS}
 
 
 def warn_before(command: str = "") -> None:
-    """Warn of an ignored ``.env`` and of misspelt variables; for a server, ask for trust first.
+    """Warn of an ignored ``.env``, of broken lines and misspelt variables.
+
+    For a server, ask for trust first.
 
     The other parts of an untrusted folder are reported by the commands that would use them.
     """
@@ -30,7 +36,8 @@ def warn_before(command: str = "") -> None:
     if ignored is not None and command not in _WARN_THEMSELVES:
         _say(off_sentence(ignored.parent, ["env"]))
     if command not in _CHECK_VARIABLES:
-        for sentence in variable_warnings(names_at_start(settings)).values():
+        names = names_at_start(settings)
+        for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
             _say(sentence)
 
 

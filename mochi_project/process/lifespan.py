@@ -18,7 +18,11 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
-from mochi_project.configuration.variable_names import names_at_start, variable_warnings
+from mochi_project.configuration.variable_names import (
+    file_warnings,
+    names_at_start,
+    variable_warnings,
+)
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
@@ -139,8 +143,7 @@ class MochiApplication:
             if self._loop is loop:
                 return
             map_large_buffers()
-            names = names_at_start(self._settings)
-            for sentence in (*variable_warnings(names).values(), *self._settings.trust.notes):
+            for sentence in _notes_on(self._settings):
                 logger.warning(sentence)
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
@@ -225,6 +228,12 @@ class MochiApplication:
                 )
             self._network_guard = Guard(self._django, self._settings, token=token)
         return self._network_guard
+
+
+def _notes_on(settings: MochiSettings) -> list[str]:
+    """Return what is to be said about the settings: of broken lines, unknown names, and trust."""
+    unknown = variable_warnings(names_at_start(settings))
+    return [*file_warnings(settings), *unknown.values(), *settings.trust.notes]
 
 
 def _check_shared_stores(cluster: Cluster | None) -> list[str]:

@@ -14,7 +14,11 @@ from agents_app.folders import read_folders
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.variable_names import names_at_start, variable_warnings
+from mochi_project.configuration.variable_names import (
+    file_warnings,
+    names_at_start,
+    variable_warnings,
+)
 from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.budget_findings import budgets_finding
 from mochi_project.management.findings import Finding
@@ -81,7 +85,8 @@ class Command(ReportCommand):
 
 def _configuration(settings: MochiSettings) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
-    for sentence in variable_warnings(names_at_start(settings)).values():
+    names = names_at_start(settings)
+    for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
         yield Finding("configuration", "note", sentence)
 
 

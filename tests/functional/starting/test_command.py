@@ -200,6 +200,18 @@ def test_a_mistyped_variable_in_a_file_is_pointed_out_too(start: Start, tmp_path
     assert "OTHER" not in server.stderr
 
 
+def test_a_broken_line_of_a_file_is_pointed_out_once(start: Start, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OTHER=1\n\nnot a pair\n")
+    command = (*SERVER, "--workers", "2", "--data-dir", ".")
+    server = start(*command, has_zygote=True)
+    server.stop()
+
+    warning = f"mochi-server: warning: line 3 of {tmp_path}/.env is not NAME=VALUE and is ignored"
+    assert server.stderr.count(warning) == 1
+    assert server.stderr.count("NAME=VALUE") == 1
+    assert "dotenv could not" not in server.stderr
+
+
 def test_beyond_loopback_a_token_is_made_printed_and_asked_for(
     start: Start, tmp_path: Path
 ) -> None:
@@ -311,10 +323,12 @@ def test_help_lists_every_command_with_a_line(run: Callable[..., Any]) -> None:
 def test_a_command_points_out_a_mistyped_variable(
     run: Callable[..., Any], tmp_path: Path, program: tuple[str, ...]
 ) -> None:
-    (tmp_path / ".env").write_text("MOCHI_POTR=9000\n")
+    (tmp_path / ".env").write_text("MOCHI_POTR=9000\nnot a pair\n")
     ended = run([*program, "prompts", "list"], MOCHI_DATA_DIR=".", MOCHI_WORKRES="2")
 
     assert ended.returncode == 0
+    assert ended.stderr.count(f"line 2 of {tmp_path}/.env is not NAME=VALUE") == 1
+    assert "dotenv could not" not in ended.stderr
     assert ended.stderr.count("did you mean MOCHI_PORT?") == 1
     assert ended.stderr.count("did you mean MOCHI_WORKERS?") == 1
 

@@ -59,6 +59,17 @@ def test_sessions_that_use_files_and_are_not_there_are_named(run: Run, tmp_path:
     assert f"{sessions} ({tmp_path / 'attachments' / '.sessions'}/" in left["detail"]
 
 
+def test_a_broken_line_of_dotenv_is_a_finding(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OTHER=1\nnot a pair\n")
+
+    ended = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(tmp_path))
+
+    found = findings(ended)["configuration"]
+    expected = f"line 2 of {tmp_path}/.env is not NAME=VALUE and is ignored"
+    assert (found["state"], found["detail"]) == ("note", expected)
+    assert ended.stderr == ""
+
+
 def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "chat_sessions").mkdir()
     (tmp_path / "chat_sessions" / "0123456789.json").write_text("{")

@@ -1,6 +1,15 @@
 """Names of variables: which get a warning, and what becomes of former ones."""
 
-from mochi_project.configuration.variable_names import rename_variables, variable_warnings
+from pathlib import Path
+
+import pytest
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.variable_names import (
+    file_warnings,
+    rename_variables,
+    variable_warnings,
+)
 
 
 def test_a_typo_in_a_variable_gets_a_hint() -> None:
@@ -36,6 +45,25 @@ def test_child_processes_get_renamed_variables_under_their_current_names() -> No
     assert only_former == {"MOCHI_BACKGROUND_WORKER": "false", "PATH": "/bin"}
     assert both == {"MOCHI_BACKGROUND_WORKER": "true"}
     assert empty == {"MOCHI_BACKGROUND_WORKER": "false"}
+
+
+@pytest.mark.parametrize(
+    ("count", "start", "end"),
+    [
+        (0, "", ""),
+        (1, "line 1 of ", " is not NAME=VALUE and is ignored"),
+        (2, "lines 1, 2 of ", " are not NAME=VALUE and are ignored"),
+        (9, "lines 1, 2, 3, 4, 5 and 4 more of ", " are not NAME=VALUE and are ignored"),
+    ],
+)
+def test_broken_lines_of_a_file_get_one_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, count: int, start: str, end: str
+) -> None:
+    (tmp_path / ".env").write_text("not a pair\n" * count)
+    monkeypatch.chdir(tmp_path)
+
+    expected = [f"{start}{tmp_path / '.env'}{end}"] if count else []
+    assert file_warnings(MochiSettings()) == expected
 
 
 def test_a_misspelt_part_of_an_object_is_pointed_out():

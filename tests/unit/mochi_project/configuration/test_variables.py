@@ -7,6 +7,7 @@ import pytest
 
 from mochi_project.configuration.variables import (
     MAX_VALUE_BYTES,
+    broken_lines,
     merged,
     parse_file,
     read_file,
@@ -40,6 +41,29 @@ def test_an_empty_variable_hides_nothing(monkeypatch: pytest.MonkeyPatch, dotenv
     monkeypatch.setenv("UNIT_ONE", "")
 
     assert read(dotenv) == {"one": "1"}
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"A=1\n# a comment\n\nexport B=2\nC\n", []),
+        (b"A=1\n\n\n not a pair\nB=2\n", [4]),
+        (b"not a pair\r\nA=1\r\n\r\n= 5\r\n", [1, 4]),
+        (b'A="two\nlines"\nnot a pair', [3]),
+    ],
+)
+def test_broken_lines_are_numbered_as_editors_do(content: bytes, lines: list[int]) -> None:
+    assert broken_lines(content) == lines
+
+
+def test_a_broken_line_hides_no_other_and_is_not_logged(
+    dotenv: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dotenv.write_text("UNIT_ONE=1\nnot a pair\nUNIT_TWO=2\n")
+
+    assert read(dotenv) == {"one": "1", "two": "2"}
+    assert caplog.messages == []
 
 
 def test_parts_are_added_to_their_object_wherever_it_is_set(
