@@ -1,6 +1,7 @@
 """Resolves model names to language models, and lists the models of all providers."""
 
 import asyncio
+import difflib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
@@ -27,6 +28,8 @@ _OLLAMA = "ollama"
 _PROFILE = "profile"
 _AGENT = AGENT_PREFIX.removesuffix(":")
 _NAMES = frozenset({_PROFILE, _AGENT, *(vendor.name for vendor in KNOWN_VENDORS)})
+
+_RESEMBLES = 0.75
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +190,14 @@ class ModelCatalogue:
             ModelError: The provider can't be asked.
         """
         model, bare_name = self.resolve(name)
-        return await model.describe(bare_name)
+        try:
+            return await model.describe(bare_name)
+        except ModelNotFound as error:
+            meant = _meant(name) if model is self._observed_ollama else None
+            if meant is None:
+                raise
+            sentence = f"Model '{name}' not found; did you mean {meant}?"
+            raise ModelNotFound(sentence, **error.details) from error
 
     async def look_up(self, name: str, *, must_exist: bool = True) -> ModelInfo | None:
         """Return a model's facts; None while its provider can't be reached.
@@ -299,6 +309,16 @@ class ModelCatalogue:
 
     def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]
+
+
+def _meant(name: str) -> str | None:
+    """Return the name with the provider that its misspelt prefix resembles, if it does.
+
+    Ollama is left out, since models' names resemble it: ``llama3:8b``.
+    """
+    prefix, colon, rest = name.partition(":")
+    close = difflib.get_close_matches(prefix.lower(), _NAMES, n=1, cutoff=_RESEMBLES)
+    return f"{close[0]}:{rest}" if colon and close and close[0] != prefix else None
 
 
 async def _unless_unreachable(looking_up: Awaitable[Found], name: str) -> Found | None:

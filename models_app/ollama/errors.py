@@ -43,6 +43,8 @@ _ABOUT_IMAGES = re.compile(
 )
 
 _ABOUT_FORM = re.compile(r"invalid (?:JSON schema in )?format\b", re.IGNORECASE)
+# A server that says more (test mode's) has its own advice.
+_SAYS_NO_MORE = re.compile(r"not found(?:, try pulling it first)?$")
 # The words of Go's decoder: parts of tools have to be of certain types.
 _ABOUT_TOOLS = re.compile(r"^json: .*\btools\.function\b", re.IGNORECASE)
 
@@ -103,7 +105,7 @@ def error_from_answer(
             facts["retry_after"] = float(retry_after)
         return RateLimited(text, **facts)
     if status == 404 and words.is_envelope:
-        hint = f"; `ollama pull {model}` fetches it" if model else ""
+        hint = f"; `ollama pull {model}` fetches it" if model and _SAYS_NO_MORE.search(text) else ""
         return ModelNotFound(text + hint, model=model, **facts)
     retryable = status in _RETRYABLE_STATUS or (
         status == 500 and bool(_RUNNER_DIED.search(words.text))

@@ -79,7 +79,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         raise Refused(400, "model is required")
     card = find_card(name)
     if card is None:
-        raise Refused(404, f"model '{name}' not found")
+        raise _not_found(name)
     _check_abilities(card, body)
     options = body.get("options") or {}
     _check_options(options)
@@ -115,8 +115,14 @@ def find_model(body: Mapping[str, Any]) -> ModelCard:
         raise Refused(400, "model is required")
     card = find_card(name)
     if card is None:
-        raise Refused(404, f"model '{name if ':' in name else f'{name}:latest'}' not found")
+        raise _not_found(name if ":" in name else f"{name}:latest")
     return card
+
+
+def _not_found(name: str) -> Refused:
+    """Return Ollama's refusal, with the models that there are: none can be pulled here."""
+    scripted = ", ".join(card.name for card in CARDS)
+    return Refused(404, f"model '{name}' not found; the scripted models are {scripted}")
 
 
 def tags() -> dict[str, Any]:

@@ -40,7 +40,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"nothing to continue from: send a message", "what the session holds"),
     ("VALIDATION_ERROR", r"The file holds no conversations", "what is in a file"),
     ("VALIDATION_ERROR", r"has no answer yet", "what the session holds"),
-    ("VALIDATION_ERROR", r"not found; `ollama pull", "which models there are"),
+    ("VALIDATION_ERROR", r"not found; ", "which models there are"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
     ("VALIDATION_ERROR", r"is answered by '.*', not by", "which model the session has"),
     ("VALIDATION_ERROR", r"or a model for a new session", "whether there is a default model"),

@@ -54,6 +54,29 @@ def test_a_provider_that_is_not_configured_is_named(catalogue, prefix):
     assert raised.value.details["provider"] == prefix
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("openia:nosuch", "Model 'openia:nosuch' not found; did you mean openai:nosuch?"),
+        ("Anthropic:nosuch", "did you mean anthropic:nosuch?"),
+        ("agents:coder", "did you mean agent:coder?"),
+        ("llama3:8b", "the scripted models are qwen3:14b"),
+        ("openchat:7b", "the scripted models are qwen3:14b"),
+        ("nosuch", "the scripted models are qwen3:14b"),
+    ],
+)
+async def test_a_missing_model_is_said_with_what_was_meant_or_what_there_is(name, sentence):
+    server = ScriptedModelServer()
+    await server.start()
+    catalogue = ModelCatalogue(OllamaLanguageModel(server.url))
+    with pytest.raises(ModelNotFound) as refused:
+        await catalogue.get(name)
+    await catalogue.aclose()
+    await server.stop()
+    assert sentence in refused.value.message
+    assert "ollama pull" not in refused.value.message
+
+
 @pytest.mark.parametrize("name", ["", "  ", "ollama:", "ollama: "])
 def test_an_empty_name_is_no_model(catalogue, name):
     with pytest.raises(ModelNotFound, match="can't be empty"):

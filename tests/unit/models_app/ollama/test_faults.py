@@ -31,6 +31,13 @@ def _short_backoff(monkeypatch):
     [
         (404, {"error": "model 'nope' not found"}, ModelNotFound, "model 'nope' not found", False),
         (404, {"error": "model 'nope' not found"}, ModelNotFound, "`ollama pull ", False),
+        (
+            404,
+            {"error": "model 'nope' not found, try pulling it first"},
+            ModelNotFound,
+            "`ollama pull ",
+            False,
+        ),
         (404, b"404 page not found", OllamaError, "404 page not found. Is there an Ollama", False),
         (
             400,
