@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from models_app.language_model import Finished
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
+from usage_app.entry_faults import fault_in
 from usage_app.name_patterns import literal_but_stars
 
 NAME = "prices.json"
@@ -111,11 +113,24 @@ def read_prices(path: Path) -> PriceTable:
         raise InvalidPricesError(f"{NAME} can't be read: {error.strerror}.") from error
     try:
         prices = decode_as(data, dict[str, ModelPrices])
+    except msgspec.ValidationError as error:
+        raise InvalidPricesError(_fault_in(data) or f"{NAME}: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidPricesError(f"{NAME} is not what it should be: {error}") from error
+        raise InvalidPricesError(f"{NAME} is not JSON: {error}.") from error
     for name, each in prices.items():
         _check(name, each)
     return PriceTable(prices)
+
+
+def _fault_in(data: bytes) -> str | None:
+    """Return the sentence about the first entry that is not the prices of a model."""
+    entries = decode_as(data, Any)
+    if not isinstance(entries, dict):
+        return f'{NAME} is not an object with the prices of models, as in `{{"mine:*": {{...}}}}`.'
+    for name, entry in entries.items():
+        if (fault := fault_in(entry, ModelPrices)) is not None:
+            return f"{NAME}, `{name}`: {fault}."
+    return None
 
 
 def _check(name: str, prices: ModelPrices) -> None:
@@ -125,4 +140,6 @@ def _check(name: str, prices: ModelPrices) -> None:
         )
     for field, value in msgspec.structs.asdict(prices).items():
         if value is not None and not (value.is_finite() and 0 <= value <= _HIGHEST):
-            raise InvalidPricesError(f"{NAME}: '{field}' of '{name}' is not a price.")
+            raise InvalidPricesError(
+                f"{NAME}, `{name}`: `{field}` is a price from 0 to {_HIGHEST:,} (it is {value})."
+            )

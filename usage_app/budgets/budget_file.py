@@ -9,12 +9,14 @@ import time
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from usage_app.budgets.budget import Budget
+from usage_app.entry_faults import fault_in
 
 NAME = "budgets.json"
 MOST_BYTES = 1 << 20
@@ -53,8 +55,10 @@ def _read(path: Path) -> Sequence[Budget]:
         raise InvalidBudgetsError(f"{NAME} can't be read: {error.strerror}.") from error
     try:
         budgets = decode_as(data, list[Budget])
+    except msgspec.ValidationError as error:
+        raise InvalidBudgetsError(_fault_in(data) or f"{NAME}: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidBudgetsError(f"{NAME} is not what it should be: {error}") from error
+        raise InvalidBudgetsError(f"{NAME} is not JSON: {error}.") from error
     if len(budgets) > MOST_BUDGETS:
         raise InvalidBudgetsError(f"{NAME} has more than {MOST_BUDGETS} budgets.")
     for index, budget in enumerate(budgets):
@@ -62,15 +66,32 @@ def _read(path: Path) -> Sequence[Budget]:
     return budgets
 
 
+def _fault_in(data: bytes) -> str | None:
+    """Return the sentence about the first entry that is not a budget."""
+    entries = decode_as(data, Any)
+    if not isinstance(entries, list):
+        return f"{NAME} is not a list of budgets, as in `[{{...}}]`."
+    for index, entry in enumerate(entries):
+        if (fault := fault_in(entry, Budget)) is not None:
+            return f"{_place(index)}: {fault}."
+    return None
+
+
+def _place(index: int) -> str:
+    return f"{NAME}, entry {index + 1}"
+
+
 def _check(index: int, budget: Budget) -> None:
     limits = [budget.cost_usd, budget.tokens, budget.requests]
     given = [each for each in limits if each is not None]
-    at = f"{NAME}: the budget at `$[{index}]`"
+    at = f"{_place(index)}: it"
     if len(given) != 1:
         raise InvalidBudgetsError(f"{at} needs one of `cost_usd`, `tokens` and `requests`.")
     limit = Decimal(given[0])
     if not (limit.is_finite() and 0 <= limit <= _HIGHEST):
-        raise InvalidBudgetsError(f"{at} has a limit that makes no sense.")
+        raise InvalidBudgetsError(
+            f"{_place(index)}: `{budget.unit}` is from 0 to {_HIGHEST:,} (it is {limit})."
+        )
     scope = budget.scope
     if scope.model is not None and scope.provider is not None:
         raise InvalidBudgetsError(f"{at} has both a model and a provider; name one of them.")

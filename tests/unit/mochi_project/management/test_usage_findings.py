@@ -46,7 +46,7 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
 
     state, detail = found(usage)["prices"]
     assert state == "note"
-    assert detail.startswith("prices.json is not what it should be: ")
+    assert detail.startswith("prices.json, `mine:*`: it is an object (it is 1).")
 
 
 def test_a_ledger_that_cannot_be_read_is_pointed_out(usage: Usage) -> None:

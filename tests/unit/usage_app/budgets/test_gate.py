@@ -144,7 +144,7 @@ def test_a_broken_file_refuses_all_calls_and_says_what_to_mend(bank, caplog):
     bank.path.write_text("[{}]")
 
     for _ in range(2):
-        with pytest.raises(BudgetsInvalid, match="missing required field `period`"):
+        with pytest.raises(BudgetsInvalid, match="entry 1: `period` is missing"):
             bank.gate.admit(bank.start())
     with pytest.raises(BudgetsInvalid):
         bank.gate.standings()

@@ -108,7 +108,7 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
     note(usage, "2026-11-22")
 
     out, err = run("--to", "2026-11-22")
-    assert "prices.json is not what it should be" in err
+    assert "prices.json is not JSON: Input data was truncated." in err
     assert "unknown" in out
 
 
