@@ -359,9 +359,9 @@ def message_at(session: Session, index: int) -> Message:
     if 0 <= index < len(session.messages):
         return session.messages[index]
     count = len(session.messages)
-    allowed = f"0 to {count - 1}" if count else "nothing: the session has no messages"
+    why = f"; message_index may be 0 to {count - 1}" if count else ": the session has no messages"
     raise InvalidMessageIndex(
-        f"There is no message {index}; message_index may be {allowed}.",
+        f"There is no message {index}{why}.",
         message_index=index,
         message_count=count,
     )

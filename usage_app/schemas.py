@@ -1,11 +1,12 @@
 """Declares the parameters and the response of the usage report."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from models_app.prices import money
 from sessions_app.errors import ValidationFailed
@@ -14,27 +15,46 @@ from usage_app.report import DIMENSIONS, Dimension, Report, ReportQuery, Sums
 _ONE = "|".join(DIMENSIONS)
 GROUP_BY_PATTERN = f"^({_ONE})(,({_ONE}))*$"
 DAY_PATTERN = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+
+
+def _matching(pattern: str, otherwise: str) -> AfterValidator:
+    """Return a check against a pattern with an error in words, not the pattern."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if compiled.fullmatch(value) is None:
+            raise ValueError(otherwise)
+        return value
+
+    return AfterValidator(check)
+
+
+Day = Annotated[str, _matching(DAY_PATTERN, "must be a day as YYYY-MM-DD")]
+Groups = Annotated[
+    str,
+    _matching(GROUP_BY_PATTERN, f"must be some of {', '.join(DIMENSIONS)}, separated by commas"),
+]
 _NAMES: Mapping[Dimension, str] = {"session": "session_id"}
 
 
 class UsageParams(Schema):
     """The days of a report, and its groups."""
 
-    since: str | None = Field(
+    since: Day | None = Field(
         None,
         alias="from",
-        pattern=DAY_PATTERN,
+        json_schema_extra={"pattern": DAY_PATTERN},
         description="The first day (UTC): `2026-11-01`; by default that of the month of `to`",
     )
-    until: str | None = Field(
+    until: Day | None = Field(
         None,
         alias="to",
-        pattern=DAY_PATTERN,
+        json_schema_extra={"pattern": DAY_PATTERN},
         description="The last day (UTC), which counts whole; by default today",
     )
-    group_by: str = Field(
+    group_by: Groups = Field(
         "day,model",
-        pattern=GROUP_BY_PATTERN,
+        json_schema_extra={"pattern": GROUP_BY_PATTERN},
         max_length=100,
         description="Some of `day`, `model`, `provider`, `purpose`, `session`, in the order in "
         "which groups are sorted",

@@ -84,7 +84,7 @@ class FilesImport:
                 self.faults.append(self._said_of(path, error.message))
             except (MochiError, OSError) as error:  # so it will be with the others
                 told = ImportReport(self.summary).broken_off()
-                self.faults.append(f"{getattr(error, 'message', error)} {told}")
+                self.faults.append(f"{_reason(error, path)} {told}")
                 return
 
     def _said_of(self, path: Path, message: str) -> str:
@@ -112,6 +112,13 @@ class FilesImport:
                     self.summary.add(found)
             finally:
                 self.summary.attachments_added += work.attachments_added
+
+
+def _reason(error: MochiError | OSError, path: Path) -> str:
+    """Return why an import broke off, as a sentence."""
+    if isinstance(error, MochiError):
+        return error.message
+    return f"{error.filename or path}: {error.strerror or error}."
 
 
 def _shown(

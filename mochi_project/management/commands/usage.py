@@ -73,7 +73,8 @@ def _wanted(options: Mapping[str, Any]) -> ReportQuery:
     except ValidationError as error:
         [name] = error.errors()[0]["loc"][-1:]
         flag = "by" if name == "group_by" else name
-        raise CommandError(f"--{flag}: {error.errors()[0]['msg']}.") from error
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise CommandError(f"--{flag}: {message}.") from error
 
 
 def _shown(report: Report) -> Iterator[RenderableType]:

@@ -1,7 +1,7 @@
 """Changing messages in the middle of a history."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -81,6 +81,21 @@ def test_only_user_messages_that_exist_can_be_edited(make_session: MakeSession, 
     with pytest.raises(InvalidMessageIndex) as raised:
         edit_user_message(make_session("one", "answer", "two", "a"), index, "x", now=LATER)
     assert raised.value.details["message_index"] == index
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ((), "There is no message 0: the session has no messages."),
+        (("one", "answer"), "There is no message 2; message_index may be 0 to 1."),
+    ],
+)
+def test_an_index_of_no_message_is_answered_with_those_that_there_are(
+    make_session: MakeSession, texts: Sequence[str], sentence: str
+) -> None:
+    with pytest.raises(InvalidMessageIndex) as raised:
+        edit_user_message(make_session(*texts), len(texts), "x", now=LATER)
+    assert raised.value.message == sentence
 
 
 def test_the_message_id_guards_against_editing_another(make_session: MakeSession) -> None:

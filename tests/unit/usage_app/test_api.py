@@ -127,6 +127,21 @@ async def test_what_makes_no_sense_is_refused(client, query, field):
     assert answer.json()["error"]["details"]["field"] == field
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"from": "yesterday"}, "from: must be a day as YYYY-MM-DD"),
+        ({"to": "2026-1-1"}, "to: must be a day as YYYY-MM-DD"),
+        (
+            {"group_by": "foo"},
+            "group_by: must be some of day, model, provider, purpose, session, separated by commas",
+        ),
+    ],
+)
+async def test_what_may_stand_in_a_query_is_said_in_words(client, query, message):
+    assert (await client.get(URL, query)).json()["error"]["message"] == message
+
+
 @pytest.mark.allow_blocking
 async def test_a_ledger_that_cannot_be_read_is_unavailable(client, tmp_path):
     (tmp_path / "usage").rename(tmp_path / "away")

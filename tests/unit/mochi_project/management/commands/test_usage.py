@@ -115,8 +115,8 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--by", "owner"), "--by"),
-        (("--from", "soon"), "--from"),
+        (("--by", "owner"), "--by: must be some of day, model, .*, separated by commas"),
+        (("--from", "soon"), "--from: must be a day as YYYY-MM-DD"),
         (("--from", "2026-11-02", "--to", "2026-11-01"), "before 'from'"),
     ],
 )
