@@ -65,6 +65,11 @@ class Entry:
         return self.part.path / self.relative
 
 
+def counted_files(name: str, count: int) -> str:
+    """Return the line about the files of a part."""
+    return f"{count:6} {'file' if count == 1 else 'files'} of {name}"
+
+
 def require_files(settings: MochiSettings) -> None:
     """Refuse a configuration with which sessions are not files.
 

@@ -12,8 +12,16 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.backup import copy_entry, entries_of, places, require_files
+from mochi_project.management.backup import (
+    copy_entry,
+    counted_files,
+    entries_of,
+    places,
+    require_files,
+)
 from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
+from mochi_project.trust.decision import shown
 from sessions_app.store.atomic import PRIVATE_DIRECTORY, make_private_directory
 
 
@@ -45,8 +53,10 @@ class Command(ReportCommand):
             self.print_json({"directory": str(target), "files": dict(counts)})
             return
         for name, count in counts.items():
-            self.stdout.write(f"{count:6}  {name}")
-        self.stdout.write(f"\n{target} holds the backup. `mochi-server restore` puts it back.")
+            self.stdout.write(counted_files(name, count))
+        data_dir = django_settings.MOCHI.resolved_data_dir
+        command = f"mochi-server --data-dir {shown(data_dir)} restore {shown(target)}"
+        self.stdout.write(printable(f"\n{target} holds the backup. `{command}` puts it back."))
 
 
 def _back_up(settings: MochiSettings, target: Path) -> Counter[str]:

@@ -14,6 +14,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.backup import (
     Entry,
     copy_entry,
+    counted_files,
     entries_of,
     parts_elsewhere,
     parts_of,
@@ -21,6 +22,8 @@ from mochi_project.management.backup import (
     require_files,
 )
 from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
+from mochi_project.trust.decision import shown
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import build_confirmation_store
 from sessions_app.errors import MochiError
@@ -83,8 +86,9 @@ class Command(ReportCommand):
             self.print_json({"directory": str(target), "files": dict(counts)})
             return
         for name, count in counts.items():
-            self.stdout.write(f"{count:6}  {name}")
-        self.stdout.write(f"\n{target} has them again. `mochi-server doctor` checks it.")
+            self.stdout.write(counted_files(name, count))
+        command = f"mochi-server --data-dir {shown(target)} doctor"
+        self.stdout.write(printable(f"\n{target} has them again. `{command}` checks it."))
 
 
 class _Replacing:

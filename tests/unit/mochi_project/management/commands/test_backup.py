@@ -94,6 +94,24 @@ def test_a_backup_holds_all_that_must_be_kept_and_nothing_else(data: Path, tmp_p
     assert os.listdir(tmp_path / "backups") == ["monday"]
 
 
+def test_the_commands_that_are_named_next_work_as_they_are(
+    data: Path, tmp_path: Path, settings: Any
+) -> None:
+    out, backup, new = StringIO(), tmp_path / "my backup", tmp_path / "new"
+    (data / "tools" / "another.py").write_text("")
+
+    call_command("backup", str(backup), stdout=out)
+    assert "     1 file of sessions\n" in out.getvalue()
+    assert "     2 files of tools\n" in out.getvalue()
+    assert f"`mochi-server --data-dir {data} restore '{backup}'` puts it back." in out.getvalue()
+
+    settings.MOCHI = MochiSettings(data_dir=new)
+    call_command("restore", str(backup), stdout=out)
+    assert out.getvalue().endswith(
+        f"\n{new} has them again. `mochi-server --data-dir {new} doctor` checks it.\n"
+    )
+
+
 def test_a_backup_is_restored_elsewhere(data: Path, tmp_path: Path, settings: Any) -> None:
     run("backup", tmp_path / "backup")
     settings.MOCHI = MochiSettings(data_dir=tmp_path / "new", sessions_dir=tmp_path / "talks")
