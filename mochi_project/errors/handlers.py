@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import Resolver404, resolve
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
@@ -23,6 +24,7 @@ from sessions_app.store.atomic import raise_if_unwritable
 logger = logging.getLogger(__name__)
 
 _CONTENT_TYPE = "application/json; charset=utf-8"
+_TOO_LONG_BY_A_SLASH = "There is nothing at this path; without the slash at its end there is."
 _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
     400: ("BAD_REQUEST", "The request makes no sense to this server."),
     401: ("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED),
@@ -219,7 +221,22 @@ def server_error_view(request: HttpRequest) -> HttpResponse:
 
 async def unknown_path_view(request: HttpRequest) -> HttpResponse:
     """Return 404 for a path without a route: the last entry of the URL configuration."""
-    return plain_error(404, path=request.path_info)
+    path = request.path_info
+    message = _TOO_LONG_BY_A_SLASH if _is_route_without_slash(path) else None
+    return plain_error(404, message, path=path)
+
+
+def _is_route_without_slash(path: str) -> bool:
+    """Return whether there is a route for the path without the slash at its end.
+
+    Only below the APIs: files of the chat page may have any name.
+    """
+    if not path.endswith("/") or not path.startswith(("/api/", "/v1/")):
+        return False
+    try:
+        return resolve(path[:-1]).func is not unknown_path_view
+    except Resolver404:
+        return False
 
 
 def _sentence(item: dict[str, Any]) -> str:

@@ -320,3 +320,21 @@ def test_the_envelope_always_says_whether_to_retry() -> None:
     assert envelope("X", "y", details={"a": 1}) == {
         "error": {"code": "X", "message": "y", "details": {"a": 1, "retryable": False}}
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "is_there_without"),
+    [
+        ("/api/raise/busy/", True),
+        ("/api/raise/busy//", False),
+        ("/api/none/", False),
+        ("/api/none", False),
+        ("/crash/", False),
+    ],
+)
+async def test_a_slash_too_many_is_pointed_out(
+    client: httpx.AsyncClient, path: str, *, is_there_without: bool
+) -> None:
+    response = await client.get(path)
+    assert (response.status_code, error_of(response)["code"]) == (404, "NOT_FOUND")
+    assert ("without the slash" in error_of(response)["message"]) == is_there_without
