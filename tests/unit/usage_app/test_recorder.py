@@ -56,6 +56,7 @@ def ask(recorder, *batches, provider="ollama", model="m", leaves=False, caller=N
 def test_each_call_is_recorded(recorder, ledger):
     caller = ("0123456789", "t1")
     ask(recorder, [TextDelta("Hi")], [Finished("stop", 12, 3)], caller=caller)
+    recorder.flush()  # until the file is open, calls wait for a thread, and later ones overtake
     with pytest.raises(ServiceUnavailable):
         ask(recorder, ServiceUnavailable("no"), caller=caller)
     ask(recorder, [TextDelta("Hi")], [TextDelta("there")], leaves=True, caller=caller)
