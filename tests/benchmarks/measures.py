@@ -15,6 +15,7 @@ STREAM_RATE = 20
 R_SHARE = 0.25
 HELD_WITHIN = 0.050
 HELD_PRECISION = 0.05
+TRIES = 3
 BEGUN_SECONDS = 30
 REPLY_SECONDS = 100 / STREAM_RATE
 LEFT_SECONDS = 0.5
@@ -165,9 +166,11 @@ async def capacity(subject: Subject, load: Load) -> int:
     """Return how many streams of 20 tokens a second it holds, 99 % of them within 50 ms."""
 
     async def holds(level: int) -> bool:
-        """Try twice: the machine itself stands still for tens of milliseconds now and then."""
-        once = await _holds_once(subject, level, load)
-        return once or await _holds_once(subject, level, load)
+        """Try a few times: the machine itself stands still for tens of milliseconds now and then."""
+        for _ in range(TRIES):
+            if await _holds_once(subject, level, load):
+                return True
+        return False
 
     return await most_held(holds)
 
@@ -180,7 +183,7 @@ async def most_held(holds: Callable[[int], Awaitable[bool]]) -> int:
             missed = level
             break
         held = level
-    while held and missed and missed - held > held * HELD_PRECISION:
+    while missed and missed - held > max(held * HELD_PRECISION, 1):
         level = (held + missed) // 2
         if await holds(level):
             held = level

@@ -192,7 +192,7 @@ def test_percentiles_are_values_that_were_measured(percent: int, value: int) -> 
     assert measures.percentile(list(range(100, 0, -1)), percent) == value
 
 
-@pytest.mark.parametrize("capacity", [0, 99, 100, 149, 190, 475, 1_180, 1_499, 2_990, 3_000, 9_000])
+@pytest.mark.parametrize("capacity", [0, 40, 99, 100, 149, 190, 475, 1_180, 1_499, 2_990, 3_000, 9_000])
 def test_the_number_of_streams_held_is_found_to_within_a_twentieth(capacity: int) -> None:
     tried = []
 
@@ -202,11 +202,8 @@ def test_the_number_of_streams_held_is_found_to_within_a_twentieth(capacity: int
 
     held = asyncio.run(measures.most_held(holds))
     levels = measures.CAPACITY_LEVELS
-    if capacity < levels[0]:
-        assert held == 0
-    else:
-        assert held <= min(capacity, levels[-1]) <= held * 1.05
-    assert len(tried) == len(set(tried)) <= len(levels) + 3
+    assert held <= min(capacity, levels[-1]) <= max(held * 1.05, held + 1)
+    assert len(tried) == len(set(tried)) <= len(levels) + 7
 
 
 @pytest.mark.parametrize(
