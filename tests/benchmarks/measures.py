@@ -166,7 +166,7 @@ async def capacity(subject: Subject, load: Load) -> int:
     """Return how many streams of 20 tokens a second it holds, 99 % of them within 50 ms."""
 
     async def holds(level: int) -> bool:
-        """Try a few times: the machine itself stands still for tens of milliseconds now and then."""
+        """Try a few times: machines stand still for tens of milliseconds now and then."""
         for _ in range(TRIES):
             if await _holds_once(subject, level, load):
                 return True

@@ -192,7 +192,9 @@ def test_percentiles_are_values_that_were_measured(percent: int, value: int) -> 
     assert measures.percentile(list(range(100, 0, -1)), percent) == value
 
 
-@pytest.mark.parametrize("capacity", [0, 40, 99, 100, 149, 190, 475, 1_180, 1_499, 2_990, 3_000, 9_000])
+@pytest.mark.parametrize(
+    "capacity", [0, 40, 99, 100, 149, 190, 475, 1_180, 1_499, 2_990, 3_000, 9_000]
+)
 def test_the_number_of_streams_held_is_found_to_within_a_twentieth(capacity: int) -> None:
     tried = []
 
