@@ -93,9 +93,7 @@ def rewind(session: Session, to: Rewind, *, now: str) -> Session:
         )
     index = ids.index(to.message_id)
     if to.content is not None:
-        return edit_user_message(
-            session, index, to.content, now=now, attachments=to.attachments or ()
-        )
+        return edit_user_message(session, index, to.content, now=now, attachments=to.attachments)
     stop = next(
         (at for at in range(index + 1, len(ids)) if isinstance(session.messages[at], UserMessage)),
         len(ids),

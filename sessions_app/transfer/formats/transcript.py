@@ -53,21 +53,8 @@ class Transcript:
         interrupted: bool = False,
     ) -> None:
         """Add an answer of a model, unless it is empty."""
-        if not text.strip():
-            return
-        thinking = joined(*self._thoughts)
-        self._thoughts.clear()
-        self._add(
-            ImportedMessage(
-                role="assistant",
-                key=key,
-                content=text,
-                timestamp=at,
-                model=model,
-                thinking=thinking or None,
-                interrupted=interrupted,
-            )
-        )
+        if text.strip():
+            self._add_answer(key, text, at, model=model, interrupted=interrupted)
 
     def call(
         self,
@@ -85,18 +72,7 @@ class Transcript:
         self._open.add(call)
         last = self._messages[-1] if self._messages else None
         if last is None or last.role != "assistant" or self._thoughts:
-            thinking = joined(*self._thoughts)
-            self._thoughts.clear()
-            self._add(
-                ImportedMessage(
-                    role="assistant",
-                    key=key,
-                    content="",
-                    timestamp=at,
-                    model=model,
-                    thinking=thinking or None,
-                )
-            )
+            self._add_answer(key, "", at, model=model)
         self._joining.append(call)
 
     def result(
@@ -130,6 +106,24 @@ class Transcript:
         self._end_thoughts()
         self._end_calls()
         return tuple(self._messages)
+
+    def _add_answer(
+        self, key: str, text: str, at: str | None, *, model: str, interrupted: bool = False
+    ) -> None:
+        """Add an answer with the reasoning before it."""
+        thinking = joined(*self._thoughts)
+        self._thoughts.clear()
+        self._add(
+            ImportedMessage(
+                role="assistant",
+                key=key,
+                content=text,
+                timestamp=at,
+                model=model,
+                thinking=thinking or None,
+                interrupted=interrupted,
+            )
+        )
 
     def _add(self, message: ImportedMessage) -> None:
         self._end_calls()

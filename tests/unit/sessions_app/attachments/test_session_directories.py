@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
-from sessions_app.attachments.service import keep
 from sessions_app.attachments.session_directories import WAIT_SECONDS, SessionDirectories
 from sessions_app.attachments.sweeping import AttachmentSweep
-from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
+from tests.unit.sessions_app.attachments.kept import Files
 
 NOW = "2026-11-22T10:00:00.000000+00:00"
 
 
-class Server:
+class Server(Files):
     """A server with sessions of its own, on a data directory that others may share."""
 
     def __init__(self, data: Path, sessions: Path, *, seconds: float = 0.0) -> None:
@@ -25,9 +24,6 @@ class Server:
         self.directories = SessionDirectories(data / "attachments", [sessions], now=lambda: seconds)
         self.store = FileAttachmentStore(data / "attachments", note_use=self.directories.note)
         self.sweep = AttachmentSweep(self.store, [self.sessions.repository], self.directories)
-
-    def keep(self, text: str) -> Attachment:
-        return keep(self.store, text.encode(), name=None, max_bytes=1000)
 
     def say(self, attachment: Attachment | None = None) -> None:
         session_id = self.sessions.create("m").session_id
@@ -41,13 +37,6 @@ class Server:
     def swept(self) -> int:
         self.directories.note()
         return self.store.sweep(self.sweep.referenced, older_than_seconds=0)
-
-    def has(self, attachment: Attachment) -> bool:
-        try:
-            self.store.stat(attachment.id)
-        except AttachmentNotFound:
-            return False
-        return True
 
 
 @pytest.fixture
@@ -63,7 +52,7 @@ def here(data: Path) -> Server:
 
 
 def test_a_server_with_other_sessions_keeps_the_files_of_this_one(data: Path, here: Server) -> None:
-    asked, lost = here.keep("asked"), here.keep("nobody's")
+    asked, lost = here.kept("asked"), here.kept("nobody's")
     here.say(asked)
     other = Server(data, data / "other")
     other.say()
@@ -74,7 +63,7 @@ def test_a_server_with_other_sessions_keeps_the_files_of_this_one(data: Path, he
 def test_nothing_is_removed_while_a_directory_is_not_mounted_though_a_chat_was_begun(
     data: Path, here: Server
 ) -> None:
-    asked, lost = here.keep("asked"), here.keep("nobody's")
+    asked, lost = here.kept("asked"), here.kept("nobody's")
     here.say(asked)
     (data / "chat_sessions").rename(data / "volume")
     begun = Server(data, data / "chat_sessions", seconds=WAIT_SECONDS * 99)
@@ -96,7 +85,7 @@ def test_nothing_is_removed_while_a_directory_is_not_mounted_though_a_chat_was_b
 def test_nothing_is_removed_while_another_servers_sessions_are_away_or_can_not_be_read(
     data: Path, here: Server, tmp_path: Path
 ) -> None:
-    lost = here.keep("nobody's")
+    lost = here.kept("nobody's")
     other = Server(data, tmp_path / "other")
     other.say(lost)
     (tmp_path / "other").rename(tmp_path / "moved")
@@ -112,8 +101,8 @@ def test_nothing_is_removed_while_another_servers_sessions_are_away_or_can_not_b
 def test_a_data_directory_that_has_files_and_no_records_waits_for_servers_that_come_late(
     data: Path, here: Server
 ) -> None:
-    here.say(here.keep("asked"))
-    here.keep("nobody's")
+    here.say(here.kept("asked"))
+    here.kept("nobody's")
     shutil.rmtree(data / "attachments" / ".sessions")
     assert here.swept() == 0
     assert Server(data, data / "chat_sessions", seconds=WAIT_SECONDS - 1).swept() == 0
@@ -123,7 +112,7 @@ def test_a_data_directory_that_has_files_and_no_records_waits_for_servers_that_c
 def test_a_data_directory_may_be_copied_and_moved_with_its_sessions(
     data: Path, here: Server, tmp_path: Path
 ) -> None:
-    here.keep("nobody's")
+    here.kept("nobody's")
     shutil.copytree(data, tmp_path / "copy")
     assert here.swept() == 1
     shutil.rmtree(data)
@@ -134,7 +123,7 @@ def test_a_data_directory_may_be_copied_and_moved_with_its_sessions(
 def test_a_record_that_can_not_be_read_counts_as_one_of_a_directory_that_is_away(
     data: Path, here: Server
 ) -> None:
-    here.keep("nobody's")
+    here.kept("nobody's")
     (data / "attachments" / ".sessions" / "0123456789abcdef").write_text("{")
     assert here.swept() == 0
     (data / "attachments" / ".sessions" / "since").write_text("?")
@@ -148,7 +137,7 @@ def test_a_directory_that_takes_no_record_refuses_no_upload_and_prevents_sweeps(
     other = Server(data, data / "other")
     other.say()
     (data / "other" / ".id").mkdir()
-    kept = other.keep("kept")
+    kept = other.kept("kept")
     assert other.has(kept)
     assert other.swept() == 0
 

@@ -5,17 +5,16 @@ from pathlib import Path
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
-from sessions_app.attachments.service import keep
 from sessions_app.attachments.sweeping import DAY, HOUR, AttachmentSweep
-from sessions_app.errors import AttachmentNotFound
-from sessions_app.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage
+from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
+from tests.unit.sessions_app.attachments.kept import Files
 
 NOW = "2026-11-22T10:00:00.000000+00:00"
 
 
-class Place:
+class Place(Files):
     """Sessions, their attachments, and a sweep with a clock of the test's own."""
 
     def __init__(self, folder: Path) -> None:
@@ -26,18 +25,8 @@ class Place:
         repositories = [self.sessions.repository]
         self.sweep = AttachmentSweep(self.store, repositories, clock=lambda: self.seconds)
 
-    def kept(self, text: str) -> Attachment:
-        return keep(self.store, text.encode(), name=None, max_bytes=1000)
-
     def swept(self) -> int:
         return self.store.sweep(self.sweep.referenced, older_than_seconds=0)
-
-    def has(self, attachment: Attachment) -> bool:
-        try:
-            self.store.stat(attachment.id)
-        except AttachmentNotFound:
-            return False
-        return True
 
 
 @pytest.fixture

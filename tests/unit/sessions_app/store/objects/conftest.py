@@ -12,7 +12,7 @@ from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.unit.sessions_app.store.objects.sessions import FIRST, LATER
 
-OpenRepository = Callable[[], ObjectSessionRepository]
+OpenRepository = Callable[..., ObjectSessionRepository]
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def open_repository(
     index: MemorySessionIndex,
 ) -> OpenRepository:
     """Return what opens the same sessions as another process would, which remembers nothing."""
-    return lambda: ObjectSessionRepository(
+    return lambda retry_seconds=0.0: ObjectSessionRepository(
         object_store.under("sessions"),
         deleted=object_store.under("deleted"),
         owners=owners,
         hints=hints,
         index=index,
-        retry_seconds=0,
+        retry_seconds=retry_seconds,
     )
 
 

@@ -15,9 +15,6 @@ from sessions_app.store.objects.envelope import is_tombstone, tombstone
 from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.objects.store import ObjectStore
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
-from tests.contract.memory_index import MemorySessionIndex
-from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
 from tests.unit.sessions_app.store.objects.conftest import OpenRepository
 from tests.unit.sessions_app.store.objects.sessions import (
@@ -249,22 +246,13 @@ def test_a_write_that_never_succeeds_is_given_up(
 
 
 def test_a_running_turn_waits_for_the_store_to_come_back(
-    object_store: ObjectStore,
+    open_repository: OpenRepository,
     object_server: ObjectServer,
-    owners: MemoryOwners,
-    hints: MemoryClaimHints,
-    index: MemorySessionIndex,
     new_session: Session,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
-    repository = ObjectSessionRepository(
-        object_store.under("sessions"),
-        deleted=object_store.under("deleted"),
-        owners=owners,
-        hints=hints,
-        index=index,
-    )
+    repository = open_repository(retry_seconds=30)
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
     refused = 0
@@ -283,23 +271,13 @@ def test_a_running_turn_waits_for_the_store_to_come_back(
 
 
 def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
-    object_store: ObjectStore,
+    open_repository: OpenRepository,
     object_server: ObjectServer,
-    owners: MemoryOwners,
-    hints: MemoryClaimHints,
-    index: MemorySessionIndex,
     new_session: Session,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
-    repository = ObjectSessionRepository(
-        object_store.under("sessions"),
-        deleted=object_store.under("deleted"),
-        owners=owners,
-        hints=hints,
-        index=index,
-        retry_seconds=0.05,
-    )
+    repository = open_repository(retry_seconds=0.05)
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
     with object_server.meddled(lambda request, serve: refusal("503 Slow Down")):
@@ -315,24 +293,14 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
 
 
 def test_a_store_that_takes_no_writes_is_unavailable_and_no_session_busy(
-    object_store: ObjectStore,
+    open_repository: OpenRepository,
     object_server: ObjectServer,
-    owners: MemoryOwners,
-    hints: MemoryClaimHints,
-    index: MemorySessionIndex,
     new_session: Session,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.001)
     monkeypatch.setattr("sessions_app.store.objects.swap.LONGEST_PAUSE_SECONDS", 0.001)
-    repository = ObjectSessionRepository(
-        object_store.under("sessions"),
-        deleted=object_store.under("deleted"),
-        owners=owners,
-        hints=hints,
-        index=index,
-        retry_seconds=600,
-    )
+    repository = open_repository(retry_seconds=600)
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
 
