@@ -41,7 +41,8 @@ test-newest *arguments:
 # The server and its stores with the oldest versions that the ranges allow
 test-lowest *arguments:
     uv venv --quiet --clear --python 3.11 .venv/lowest
-    uv pip install --quiet --no-config --python .venv/lowest --resolution lowest-direct --editable . --group dev
+    uv pip install --quiet --no-config --python .venv/lowest --resolution lowest-direct --editable ".[cluster,metrics,otel]"
+    uv pip install --quiet --no-config --python .venv/lowest --group dev
     .venv/lowest/bin/python -m pytest -m "conformance or not (slow or interop or soak or cluster)" tests/contract tests/unit tests/functional/starting {{ arguments }}
 
 # The clients of OpenAI's protocol that tests run: Node.js, npm packages, Python packages
