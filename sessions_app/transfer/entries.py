@@ -24,7 +24,13 @@ _HEAD_BYTES = 64 * 1024
 _UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*', re.DOTALL)
 _UP_TO_QUOTE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*+")
-_HISTORY = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*\d+\s*,\s*)?"history"\s*:\s*\[')
+_WRAPPERS = ("history", "conversations", "chats", "items", "data")
+"""The keys of objects that hold nothing but a list of conversations."""
+_OF_CONVERSATIONS = {"mapping", "chat_messages", "messages", "messagesTree", "chat", "metadata"}
+_WRAPPED = re.compile(
+    rb'\s*+\{\s*+(?:"\w++"\s*+:\s*+(?:"[^"\\]*+"|[\w.+-]++)\s*+,\s*+)*"(?:%s)"\s*+:\s*+\[(?=\s*+\{)'
+    % "|".join(_WRAPPERS).encode()
+)
 _QUOTE = ord('"')
 _OPENING = b"[{"
 _ARRAY_END = ord("]")
@@ -75,8 +81,8 @@ def entries(pieces: Iterable[bytes], name: str) -> Iterator[Entry | Problem]:
     begin = head.lstrip()
     if begin.startswith(b"["):
         yield from _cut(_after(begin[1:], arriving), name, in_array=True)
-    elif history := _HISTORY.match(begin):
-        yield from _cut(_after(begin[history.end() :], arriving), name, in_array=True)
+    elif wrapped := _WRAPPED.match(begin):
+        yield from _cut(_after(begin[wrapped.end() :], arriving), name, in_array=True)
     elif _is_line(begin):
         yield from _lines(_after(begin, arriving), name)
     else:
@@ -116,13 +122,15 @@ def _is_line(begin: bytes) -> bool:
 
 
 def _unwrapped(found: Entry | Problem) -> Iterator[Entry | Problem]:
-    """Yield the conversations of an object with a ``history`` list, or the entry itself."""
-    history = found.value.get("history") if isinstance(found, Entry) else None
-    if not isinstance(found, Entry) or not isinstance(history, list):
-        yield found
-        return
-    for number, value in enumerate(history, 1):
-        yield Entry(place=f"{found.place}, history {number}", value=value)
+    """Yield the conversations of an object with a list of them, or the entry itself."""
+    value = found.value if isinstance(found, Entry) else None
+    if isinstance(value, dict) and _OF_CONVERSATIONS.isdisjoint(value):
+        for key in _WRAPPERS:
+            if isinstance(value.get(key), list):
+                for number, each in enumerate(value[key], 1):
+                    yield Entry(place=f"{found.place}, {key} {number}", value=each)
+                return
+    yield found
 
 
 def _lines(pieces: Iterable[bytes], name: str) -> Iterator[Entry | Problem]:

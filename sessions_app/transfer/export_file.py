@@ -14,7 +14,7 @@ from sessions_app.transfer.layout import session_named
 
 _MAGIC = b"PK"
 _CONVERSATIONS = re.compile(r"conversations(-\d+)?\.json")
-_JSON = (".json", ".jsonl", ".ndjson")
+JSON_NAMES = (".json", ".jsonl", ".ndjson")
 _FILE_ID = re.compile(r"file-[A-Za-z0-9]+|file_[0-9a-f]+")
 
 
@@ -113,7 +113,7 @@ def _conversations(files: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     found = named or [
         each
         for each in files
-        if each.filename.endswith(_JSON) and not each.filename.startswith("__MACOSX/")
+        if each.filename.endswith(JSON_NAMES) and not each.filename.startswith("__MACOSX/")
     ]
     return sorted(found, key=lambda each: each.filename)
 

@@ -47,6 +47,9 @@ from sessions_app.transfer.formats.conversation import (
 from sessions_app.transfer.formats.recognition import parse
 from sessions_app.transfer.formats.sources import Source
 
+NO_MODEL = (
+    "it names no model: give one (--model NAME, over HTTP ?model=NAME), or set MOCHI_DEFAULT_MODEL"
+)
 _ATTEMPTS = 20
 """The maximum ids to try for a conversation: with millions of sessions, ids may collide."""
 
@@ -103,6 +106,7 @@ class ConversationImport:
         )
         self._kept: dict[str, Attachment | None] = {}
         self._added = 0
+        self._written: set[str] = set()
 
     @property
     def attachments_added(self) -> int:
@@ -149,7 +153,7 @@ class ConversationImport:
             return
         model = options.model or found.model.strip() or options.default_model
         if not model:
-            raise UnusableEntry("it names no model, and no other is given")
+            raise UnusableEntry(NO_MODEL)
         shown = self._take_branch(found, found.branches[0], model, forked_from=None)
         yield shown
         for branch in found.branches[1:]:
@@ -183,8 +187,9 @@ class ConversationImport:
                 )
                 if not self._create(session, attachments):  # another process was faster
                     outcome = self._compared(session_id, conversation, branch) or "taken"
-            if outcome == "taken":
-                continue
+            if outcome == "taken" or (outcome == "different" and session_id in self._written):
+                continue  # the file has this conversation twice, with other messages
+            self._written.add(session_id)
             return ImportedArchive(
                 session_id=session_id,
                 outcome=outcome or "imported",

@@ -1,12 +1,18 @@
 """Opens files to import: archives of this server, and other programs' exports."""
 
-from typing import BinaryIO
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, cast
 
 from sessions_app.attachments.store import AttachmentStore
+from sessions_app.errors import ValidationFailed
 from sessions_app.service import SessionManager
+from sessions_app.store.atomic import typed_errors
 from sessions_app.transfer.archive_import import ArchiveImport
 from sessions_app.transfer.bounded_zip import BoundedZip, Limits
-from sessions_app.transfer.export_file import ExportFile, holds_sessions, is_zip
+from sessions_app.transfer.export_file import JSON_NAMES, ExportFile, holds_sessions, is_zip
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.reading import SessionArchive
 
@@ -33,6 +39,42 @@ def open_import(
     Raises:
         ValidationFailed: A zip file is invalid, exceeds a limit, or has no sessions.
     """
+    with ExitStack() as opened:
+        content = opened.enter_context(_unwrapped(file, limits))
+        found = _open(content, name, sessions=sessions, store=store, limits=limits, options=options)
+        weakref.finalize(found, opened.pop_all().close)
+        return found
+
+
+@contextmanager
+def _unwrapped(file: BinaryIO, limits: Limits) -> Iterator[BinaryIO]:
+    """Unpack a zip file that is in a zip file without conversations; yield the file otherwise."""
+    files = BoundedZip(file, limits).files if is_zip(file) else []
+    names = [each.filename.lower() for each in files]
+    inner = [each for each, name in zip(files, names, strict=True) if name.endswith(".zip")]
+    if not inner or any(name.endswith(JSON_NAMES) for name in names):
+        yield file
+        return
+    if len(inner) > 1:
+        raise ValidationFailed(
+            f"The file holds {len(inner)} zip files and no conversations. Import them one by one."
+        )
+    with tempfile.TemporaryFile() as content:
+        with typed_errors():
+            for piece in BoundedZip(file, limits).pieces(inner[0], most=limits.total_bytes):
+                content.write(piece)
+        yield cast("BinaryIO", content)
+
+
+def _open(
+    file: BinaryIO,
+    name: str,
+    *,
+    sessions: SessionManager,
+    store: AttachmentStore,
+    limits: Limits,
+    options: ImportOptions,
+) -> ArchiveImport | ConversationImport:
     may_be_archive = options.source in ("auto", "mochi") and is_zip(file)
     if may_be_archive and holds_sessions(BoundedZip(file, limits)):
         return ArchiveImport(

@@ -8,7 +8,7 @@ import msgspec
 
 from sessions_app.transfer.formats.conversation import Branch, ImportedConversation, UnusableEntry
 from sessions_app.transfer.formats.transcript import Transcript
-from sessions_app.transfer.formats.values import as_object, as_text, first_text, objects
+from sessions_app.transfer.formats.values import as_object, as_text, first_text, objects, text_of
 
 SOURCE = "chatbot_ui"
 
@@ -32,7 +32,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     transcript, system = Transcript(), []
     model = first_text(as_object(entry.get("model")).get("id"), entry.get("model"))
     for index, message in enumerate(objects(entry["messages"])):
-        text = as_text(message.get("content"))
+        text = text_of(message.get("content"))
         match message.get("role"):
             case "user":
                 transcript.user(str(index), text)
@@ -52,7 +52,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
 
 def _digest(entry: Mapping[str, Any]) -> str:
     said = [
-        (as_text(each.get("role")), as_text(each.get("content")))
+        (as_text(each.get("role")), text_of(each.get("content")))
         for each in objects(entry["messages"])
     ]
     content = msgspec.json.encode([as_text(entry.get("name")), said])

@@ -31,6 +31,7 @@ _PASSED_OVER = frozenset({_INSTRUCTIONS, "model_editable_context", "app_pairing_
 _THOUGHTS = frozenset({"thoughts", "reasoning_recap"})
 _TO_ALL = frozenset({"", "all"})
 _POINTER = "asset_pointer"
+_ANY_MODEL = "auto"
 
 
 def recognises(entry: Mapping[str, Any]) -> bool:
@@ -61,6 +62,8 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
         partial(_messages, nodes),
         all_branches=all_branches,
     )
+    answers = [each.model for branch in branches[:1] for each in reversed(branch.messages)]
+    default = as_text(entry.get("default_model_slug"))
     return ImportedConversation(
         source=SOURCE,
         id=conversation_id,
@@ -68,7 +71,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
         title=as_text(entry.get("title")),
         created_at=as_time(entry.get("create_time")),
         updated_at=as_time(entry.get("update_time")),
-        model=as_text(entry.get("default_model_slug")),
+        model=first_text("" if default == _ANY_MODEL else default, *answers),
         instructions=_instructions(nodes, parents, entry.get("current_node")),
         archived=entry.get("is_archived") is True,
         pinned=entry.get("is_starred") is True or as_time(entry.get("pinned_time")) is not None,

@@ -11,15 +11,13 @@ from sessions_app.transfer.formats.conversation import (
     UnusableEntry,
 )
 from sessions_app.transfer.formats.transcript import Transcript
-from sessions_app.transfer.formats.tree import branches_of
+from sessions_app.transfer.formats.tree import branches_of, free_key, parents_of
 from sessions_app.transfer.formats.values import (
     as_arguments,
-    as_list,
-    as_object,
     as_text,
     as_time,
-    joined,
     objects,
+    text_of,
 )
 
 SOURCE = "claude"
@@ -41,12 +39,11 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     conversation_id = as_text(entry.get("uuid"))
     if not conversation_id:
         raise UnusableEntry("it has no uuid")
-    nodes = {
-        as_text(each.get("uuid")) or str(index): each
-        for index, each in enumerate(objects(entry["chat_messages"]))
-    }
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for index, each in enumerate(objects(entry["chat_messages"])):
+        nodes[free_key(as_text(each.get("uuid")) or str(index), nodes)] = each
     branches, left_out = branches_of(
-        _parents(nodes),
+        parents_of(nodes, "parent_message_uuid"),
         next(reversed(nodes), None),
         partial(_messages, nodes),
         all_branches=all_branches,
@@ -64,13 +61,6 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     )
 
 
-def _parents(nodes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str | None]:
-    """Return the parent of each message: the named one, or the previous one in older exports."""
-    if any("parent_message_uuid" in each for each in nodes.values()):
-        return {key: as_text(each.get("parent_message_uuid")) for key, each in nodes.items()}
-    return dict(zip(nodes, (None, *nodes), strict=False))
-
-
 def _messages(
     nodes: Mapping[str, Mapping[str, Any]], path: Sequence[str]
 ) -> Sequence[ImportedMessage]:
@@ -80,14 +70,14 @@ def _messages(
         at = as_time(message.get("created_at"))
         blocks = objects(message.get("content"))
         if message.get("sender") == "human":
-            text = joined(*(as_text(each.get("text")) for each in blocks))
-            text = text or as_text(message.get("text"))
+            text = text_of(message.get("content")) or text_of(message.get("text"))
             transcript.user(key, text, at, files=_files(message))
         else:
             for index, block in enumerate(blocks):
                 _add(transcript, f"{key}/{index}" if index else key, block, at)
             if not blocks:
-                transcript.answer(key, as_text(message.get("text")), at)
+                text = text_of(message.get("content")) or text_of(message.get("text"))
+                transcript.answer(key, text, at)
     return transcript.messages()
 
 
@@ -103,18 +93,13 @@ def _add(transcript: Transcript, key: str, block: Mapping[str, Any], at: str | N
             transcript.result(
                 key,
                 as_text(block.get("name")),
-                _result(block.get("content")),
+                text_of(block.get("content")),
                 at,
                 call_id=as_text(block.get("tool_use_id")),
                 failed=block.get("is_error") is True,
             )
         case _:
             transcript.answer(key, as_text(block.get("text")), at)
-
-
-def _result(content: object) -> str:
-    parts = [as_text(as_object(each).get("text")) for each in as_list(content)]
-    return as_text(content) or joined(*parts)
 
 
 def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:

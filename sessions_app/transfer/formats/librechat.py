@@ -11,7 +11,7 @@ from sessions_app.transfer.formats.conversation import (
     UnusableEntry,
 )
 from sessions_app.transfer.formats.transcript import Transcript
-from sessions_app.transfer.formats.tree import branches_of
+from sessions_app.transfer.formats.tree import branches_of, free_key, leaves_of, parents_of
 from sessions_app.transfer.formats.values import (
     as_arguments,
     as_list,
@@ -20,9 +20,11 @@ from sessions_app.transfer.formats.values import (
     as_time,
     first_text,
     objects,
+    text_of,
 )
 
 SOURCE = "librechat"
+_PARENT = "parentMessageId"
 
 
 def recognises(entry: Mapping[str, Any]) -> bool:
@@ -44,7 +46,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
         raise UnusableEntry("it has no conversationId")
     nodes, parents = _nodes(listed)
     branches, left_out = branches_of(
-        parents, _newest(nodes), partial(_messages, nodes), all_branches=all_branches
+        parents, _newest(nodes, parents), partial(_messages, nodes), all_branches=all_branches
     )
     options = as_object(entry.get("options"))
     models = [as_text(each.get("model")) for each in nodes.values() if not _is_of_user(each)]
@@ -67,27 +69,42 @@ def _nodes(
 ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, str | None]]:
     """Return the messages and the parent of each, whether they are nested or in a list."""
     nodes: dict[str, Mapping[str, Any]] = {}
-    parents: dict[str, str | None] = {}
+    holders: dict[str, str | None] = {}
     waiting: list[tuple[Mapping[str, Any], str | None]] = [
         (each, None) for each in reversed(objects(listed))
     ]
     while waiting:
         message, holder = waiting.pop()
         key = as_text(message.get("messageId")) or f"#{len(nodes)}"
-        if key in nodes:
+        if key in nodes and _text(nodes[key]) == _text(message):
             continue
-        nodes[key] = message
-        parents[key] = as_text(message.get("parentMessageId")) or holder
+        key = free_key(key, nodes)
+        nodes[key], holders[key] = message, holder
         waiting += [(each, key) for each in reversed(objects(message.get("children")))]
-    return nodes, parents
+    if not any("children" in each for each in nodes.values()):
+        return nodes, parents_of(nodes, _PARENT)
+    return nodes, {key: as_text(nodes[key].get(_PARENT)) or holders[key] for key in nodes}
 
 
-def _newest(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the newest message, the later one of two with the same time."""
-    order = [
-        (as_time(each.get("createdAt")) or "", index) for index, each in enumerate(nodes.values())
-    ]
-    return list(nodes)[max(order)[1]] if order else None
+def _newest(
+    nodes: Mapping[str, Mapping[str, Any]], parents: Mapping[str, str | None]
+) -> str | None:
+    """Return the leaf with the newest message, the later one of two with the same time.
+
+    A message without a time is as old as the one it follows.
+    """
+    times: dict[str, str] = {}
+    for key in nodes:
+        without: list[str] = []
+        at: str | None = key
+        while at is not None and at in nodes and at not in times:
+            times[at] = as_time(nodes[at].get("createdAt")) or ""
+            if times[at]:
+                break
+            without.append(at)
+            at = parents[at]
+        times.update(dict.fromkeys(without, times.get(at or "", "")))
+    return max(reversed(leaves_of(parents)), key=times.__getitem__, default=None)
 
 
 def _is_of_user(message: Mapping[str, Any]) -> bool:
@@ -110,7 +127,7 @@ def _messages(
         model, parts = as_text(message.get("model")), objects(message.get("content"))
         interrupted = message.get("unfinished") is True
         if not parts:
-            text = as_text(message.get("text"))
+            text = _text(message)
             transcript.answer(key, text, at, model=model, interrupted=interrupted)
         for index, part in enumerate(parts):
             name = f"{key}/{index}" if index else key
@@ -130,10 +147,10 @@ def _add(
 ) -> None:
     match part.get("type"):
         case "text":
-            text = _value(part.get("text"))
+            text = text_of(part)
             transcript.answer(key, text, at, model=model, interrupted=interrupted)
         case "think":
-            transcript.think(key, _value(part.get("think")), at)
+            transcript.think(key, text_of({"text": part.get("think")}), at)
         case "tool_call":
             call = as_object(part.get("tool_call"))
             call_id, name = as_text(call.get("id")), as_text(call.get("name"))
@@ -144,12 +161,7 @@ def _add(
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    texts = [_value(part.get("text")) for part in objects(message.get("content"))]
-    return first_text(message.get("text"), "\n\n".join(text for text in texts if text))
-
-
-def _value(text: object) -> str:
-    return as_text(text) or as_text(as_object(text).get("value"))
+    return first_text(message.get("text"), text_of(message.get("content")))
 
 
 def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:

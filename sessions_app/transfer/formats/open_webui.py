@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
 from sessions_app.transfer.formats.conversation import (
     GivenFile,
     ImportedConversation,
@@ -14,16 +13,18 @@ from sessions_app.transfer.formats.conversation import (
     UnusableEntry,
 )
 from sessions_app.transfer.formats.transcript import Transcript
-from sessions_app.transfer.formats.tree import branches_of
+from sessions_app.transfer.formats.tree import branches_of, free_key, parents_of
 from sessions_app.transfer.formats.values import (
     as_arguments,
     as_list,
     as_object,
     as_text,
     as_time,
+    bytes_of_url,
     first_text,
     joined,
     objects,
+    text_of,
 )
 
 SOURCE = "open_webui"
@@ -36,8 +37,10 @@ _QUOTED = re.compile(r"^> ?", re.MULTILINE)
 
 
 def recognises(entry: Mapping[str, Any]) -> bool:
-    """Return whether this is a chat of Open WebUI."""
-    return "history" in as_object(entry.get("chat"))
+    """Return whether this is a chat of Open WebUI, or what is in one."""
+    if "chat" in entry:
+        return not {"history", "messages"}.isdisjoint(as_object(entry["chat"]))
+    return isinstance(as_object(entry.get("history")).get("messages"), dict)
 
 
 def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedConversation:
@@ -46,29 +49,23 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     Raises:
         UnusableEntry: It has no messages, or no name.
     """
-    chat = as_object(entry.get("chat"))
-    history = as_object(chat.get("history"))
-    if not isinstance(history.get("messages"), dict):
-        raise UnusableEntry("it has no chat.history.messages")
-    chat_id = first_text(entry.get("id"), chat.get("id"))
+    chat = as_object(entry["chat"]) if "chat" in entry else entry
+    nodes, parents, current = _nodes(chat)
+    chat_id = first_text(entry.get("id"), chat.get("id"), *nodes)
     if not chat_id:
         raise UnusableEntry("it has no id")
-    nodes = {key: each for key, each in history["messages"].items() if isinstance(each, dict)}
     branches, left_out = branches_of(
-        {key: as_text(each.get("parentId")) or None for key, each in nodes.items()},
-        history.get("currentId"),
-        partial(_messages, nodes, {}),
-        all_branches=all_branches,
+        parents, current, partial(_messages, nodes, {}), all_branches=all_branches
     )
     system = [
-        as_text(each.get("content")) for each in nodes.values() if each.get("role") == "system"
+        text_of(each.get("content")) for each in nodes.values() if each.get("role") == "system"
     ]
     return ImportedConversation(
         source=SOURCE,
         id=chat_id,
         branches=branches,
         title=first_text(entry.get("title"), chat.get("title")),
-        created_at=as_time(entry.get("created_at")),
+        created_at=as_time(entry.get("created_at")) or as_time(chat.get("timestamp")),
         updated_at=as_time(entry.get("updated_at")),
         model=first_text(*as_list(chat.get("models"))),
         instructions=first_text(as_object(chat.get("params")).get("system"), *system),
@@ -76,6 +73,24 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
         pinned=entry.get("pinned") is True,
         branches_left_out=left_out,
     )
+
+
+def _nodes(
+    chat: Mapping[str, Any],
+) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, str | None], object]:
+    """Return the messages by id, the parent of each, and the last one shown."""
+    history = as_object(chat.get("history"))
+    tree = history.get("messages")
+    if isinstance(tree, dict):
+        nodes = {key: each for key, each in tree.items() if isinstance(each, dict)}
+        parents = {key: as_text(each.get("parentId")) or None for key, each in nodes.items()}
+        return nodes, parents, history.get("currentId")
+    if not isinstance(chat.get("messages"), list):
+        raise UnusableEntry("it has no chat.history.messages")
+    listed: dict[str, Mapping[str, Any]] = {}
+    for index, each in enumerate(objects(chat["messages"])):
+        listed[free_key(as_text(each.get("id")) or str(index), listed)] = each
+    return listed, parents_of(listed, "parentId"), next(reversed(listed), None)
 
 
 def _messages(
@@ -88,7 +103,7 @@ def _messages(
     for key in path:
         message = nodes[key]
         at = as_time(message.get("timestamp"))
-        text = as_text(message.get("content"))
+        text = text_of(message.get("content"))
         match message.get("role"):
             case "user":
                 if key not in files:
@@ -111,7 +126,7 @@ def _add_answer(
     if output:
         return
     shown = []
-    for index, (kind, attributes, text) in enumerate(_blocks(as_text(message.get("content")))):
+    for index, (kind, attributes, text) in enumerate(_blocks(text_of(message.get("content")))):
         if kind == "reasoning":
             thought = _QUOTED.sub("", _unescaped(_SUMMARY.sub("", text)).strip())
             transcript.think(key, thought, at)
@@ -134,18 +149,14 @@ def _add_item(
     call_id = as_text(item.get("call_id"))
     match item.get("type"):
         case "reasoning":
-            transcript.think(key, _parts(item.get("content")) or _parts(item.get("summary")), at)
+            transcript.think(key, text_of(item.get("content")) or text_of(item.get("summary")), at)
         case "function_call":
             name, arguments = as_text(item.get("name")), as_arguments(item.get("arguments"))
             transcript.call(key, name, arguments, at, call_id=call_id, model=model)
         case "function_call_output":
-            transcript.result(key, "", _parts(item.get("output")), at, call_id=call_id)
+            transcript.result(key, "", text_of(item.get("output")), at, call_id=call_id)
         case "message":
-            transcript.answer(key, _parts(item.get("content")), at, model=model)
-
-
-def _parts(value: object) -> str:
-    return as_text(value) or joined(*(as_text(each.get("text")) for each in objects(value)))
+            transcript.answer(key, text_of(item.get("content")), at, model=model)
 
 
 def _blocks(content: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
@@ -175,19 +186,15 @@ def _unescaped(text: str) -> str:
 
 def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:
     files = []
-    for each in objects(message.get("files")):
+    images = [
+        {"url": as_object(part.get("image_url")).get("url"), "type": "image"}
+        for part in objects(message.get("content"))
+        if part.get("type") == "image_url"
+    ]
+    for each in (*objects(message.get("files")), *images):
         url = as_text(each.get("url"))
         inner = as_object(each.get("file"))
         name = first_text(each.get("name"), inner.get("filename"), each.get("id"))
         kind = first_text(each.get("type"), "file")
-        files.append(GivenFile(name=name or kind, pointer=name or None, data=_data_of(url)))
+        files.append(GivenFile(name=name or kind, pointer=name or None, data=bytes_of_url(url)))
     return files
-
-
-def _data_of(url: str) -> bytes | None:
-    if not url.startswith("data:"):
-        return None
-    try:
-        return b"".join(decode_base64(url, begin=begin_of_base64(url)))
-    except InvalidBase64:
-        return None

@@ -3,10 +3,12 @@
 The tree is untrusted: parents may be missing, and there may be cycles.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
+from typing import Any
 
 from sessions_app.transfer.formats.conversation import Branch, ImportedMessage
+from sessions_app.transfer.formats.values import as_text
 
 MOST_BRANCHES = 100
 """The maximum branches imported from a conversation, besides the shown one."""
@@ -19,6 +21,26 @@ MOST_CHARACTERS = 256 * 1024 * 1024
 
 Read = Callable[[Sequence[str]], Sequence[ImportedMessage]]
 """Returns the messages of the nodes on a path, oldest first."""
+
+
+def parents_of(nodes: Mapping[str, Mapping[str, Any]], field: str) -> Mapping[str, str | None]:
+    """Return the parent of each message of a list: the named one, or else the previous message.
+
+    Args:
+        nodes: The messages by id, in the order of the list.
+        field: The field with the id of the parent. Messages without it follow the previous one.
+    """
+    return {
+        key: as_text(each[field]) or None if field in each else previous
+        for (key, each), previous in zip(nodes.items(), (None, *nodes), strict=False)
+    }
+
+
+def free_key(key: str, nodes: Collection[str]) -> str:
+    """Return an id for a message of a list, also where an earlier one has the same."""
+    while key in nodes:
+        key = f"{key}#{len(nodes)}"
+    return key
 
 
 def path_to(node: str, parents: Mapping[str, str | None]) -> Sequence[str]:

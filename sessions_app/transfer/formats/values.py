@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
+
 _MILLISECONDS_FROM = 1e11
 """The value from which on a time is in milliseconds: as seconds it would be the year 5138."""
 
@@ -39,6 +41,26 @@ def first_text(*values: object) -> str:
 def joined(*texts: str, between: str = "\n\n") -> str:
     """Join the texts that are not blank."""
     return between.join(text for text in texts if text.strip())
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message, in whichever form: a string, an object, or a list."""
+    if isinstance(content, list):
+        return joined(*(text_of(each) for each in content if not isinstance(each, list)))
+    if isinstance(content, dict):
+        inner = content.get("text")
+        return as_text(inner) or as_text(as_object(inner).get("value"))
+    return as_text(content)
+
+
+def bytes_of_url(url: str) -> bytes | None:
+    """Return the bytes in a data URL; None for other URLs, and for broken ones."""
+    if not url.startswith("data:"):
+        return None
+    try:
+        return b"".join(decode_base64(url, begin=begin_of_base64(url)))
+    except InvalidBase64:
+        return None
 
 
 def as_time(value: object) -> str | None:

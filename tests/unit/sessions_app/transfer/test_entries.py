@@ -172,3 +172,25 @@ def test_many_small_entries_are_cut_in_one_pass() -> None:
     found = cut(data, chance.randrange(1 << 16, 1 << 18))
     assert len(found) == 50_000
     assert found[-1].place == "f, entry 50000"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"conversations": [{"a": 1}, {"a": 2}]}',
+        '{"version": 4, "user": "x", "data": [{"a": 1}, {"a": 2}]}',
+        '{\n "chats": [{"a": 1},\n {"a": 2}], "folders": []}',
+        '{"folders": [], "items": [{"a": 1}, {"a": 2}]}',
+    ],
+)
+def test_conversations_in_an_object_around_them_are_found(text: str) -> None:
+    found = list(entries([text.encode()], "f"))
+    assert [each.value for each in found if isinstance(each, Entry)] == [{"a": 1}, {"a": 2}]
+    assert len(found) == 2
+
+
+def test_a_conversation_is_not_an_object_around_others() -> None:
+    value = {"id": "x", "data": [{"a": 1}], "mapping": {}}
+    (found,) = entries([json.dumps({"mapping": {}, **value}, indent=1).encode()], "f")
+    assert isinstance(found, Entry)
+    assert found.value == value

@@ -343,3 +343,21 @@ def test_an_import_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(manager.list_sessions()) == 3
     assert outcomes(taken(chats(6), manager)) == ["same"] * 3 + ["imported"] * 3
     assert len(manager.list_sessions()) == 6
+
+
+def test_a_conversation_that_is_in_the_file_twice_is_kept_twice(manager: SessionManager) -> None:
+    chat = entries_of("chatbot_ui")[0]
+    longer = {**chat, "messages": [*chat["messages"], {"role": "user", "content": "More?"}]}
+    data = to_json([chat, longer, chat])
+    assert outcomes(taken(data, manager)) == ["imported", "imported", "same"]
+    assert outcomes(taken(data, manager)) == ["same", "same", "same"]
+
+
+def test_a_conversation_without_a_model_is_refused_with_what_to_do(
+    manager: SessionManager,
+) -> None:
+    claude = {"uuid": "c", "chat_messages": [{"uuid": "1", "sender": "human", "text": "Hi"}]}
+    (found,) = started(to_json([claude]), manager, MemoryStore(), default_model=None).run()
+    assert isinstance(found, Problem)
+    assert "--model NAME" in found.reason
+    assert "MOCHI_DEFAULT_MODEL" in found.reason

@@ -1,11 +1,13 @@
 """One way in: archives of this server and exports of others are told apart by what they hold."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from sessions_app.transfer.archive_import import ArchiveImport
+from sessions_app.errors import ValidationFailed
+from sessions_app.transfer.archive_import import ArchiveImport, ImportedArchive
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.formats.sources import Source
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
@@ -33,7 +35,7 @@ def opened(
         sessions=manager_in(folder),
         store=MemoryStore(),
         limits=Limits(attachment_bytes=1 << 20),
-        options=ImportOptions(source=source, dry_run=dry_run),
+        options=ImportOptions(source=source, dry_run=dry_run, default_model="m"),
     )
 
 
@@ -64,3 +66,23 @@ def test_a_dry_run_of_an_archive_writes_nothing(archive: bytes, tmp_path: Path) 
 def test_everything_else_is_an_export(tmp_path: Path) -> None:
     data = (FOLDER / "claude.json").read_bytes()
     assert isinstance(opened(data, tmp_path), ConversationImport)
+
+
+def zipped(**files: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, data in files.items():
+            file.writestr(name.replace("__", "."), data)
+    return out.getvalue()
+
+
+def test_a_zip_file_in_a_zip_file_is_unpacked(archive: bytes, tmp_path: Path) -> None:
+    export = zipped(conversations__json=(FOLDER / "claude.json").read_bytes())
+    (found, *_) = opened(zipped(export__zip=export, report__html=b"x"), tmp_path / "here").run()
+    assert isinstance(found, ImportedArchive)
+    assert isinstance(opened(zipped(own__zip=archive), tmp_path / "there"), ArchiveImport)
+
+
+def test_several_zip_files_in_one_are_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ValidationFailed, match="holds 2 zip files"):
+        opened(zipped(a__zip=zipped(x=b""), b__zip=zipped(x=b"")), tmp_path)

@@ -26,3 +26,9 @@ def test_a_conversation_without_a_name_is_known_by_its_contents() -> None:
 def test_an_entry_that_is_broken_is_refused() -> None:
     with pytest.raises(UnusableEntry, match="list of messages"):
         parse({"messages": None})
+
+
+def test_a_question_that_is_a_list_of_parts_is_kept() -> None:
+    parts = [{"type": "text", "text": "Tree?"}, "Or bird?"]
+    (branch,) = parse({"name": "x", "messages": [{"role": "user", "content": parts}]}).branches
+    assert said(branch) == [("user", "Tree?\n\nOr bird?")]

@@ -129,3 +129,17 @@ def test_a_conversation_of_ten_thousand_messages_is_followed_without_recursion()
     }
     found = parse({"id": "1", "mapping": mapping, "current_node": "9999"}, all_branches=True)
     assert [len(branch.messages) for branch in found.branches] == [10_000]
+
+
+@pytest.mark.parametrize("default", [None, "auto"])
+def test_the_model_is_that_of_the_last_answer_where_the_conversation_names_none(
+    default: str | None,
+) -> None:
+    def node(key: str, parent: str | None, role: str, slug: str) -> dict[str, Any]:
+        content = {"content_type": "text", "parts": [key]}
+        message = {"author": {"role": role}, "content": content, "metadata": {"model_slug": slug}}
+        return {"id": key, "parent": parent, "message": message}
+
+    nodes = [node("q", None, "user", ""), node("a", "q", "assistant", "gpt-5-1")]
+    entry = {"conversation_id": "c", "mapping": {each["id"]: each for each in nodes}}
+    assert parse({**entry, "default_model_slug": default}).model == "gpt-5-1"

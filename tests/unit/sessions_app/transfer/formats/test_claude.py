@@ -46,3 +46,14 @@ def test_an_entry_that_is_broken_is_refused() -> None:
         parse({"uuid": "1", "chat_messages": None})
     with pytest.raises(UnusableEntry, match="uuid"):
         parse({"chat_messages": []})
+
+
+def test_messages_of_which_some_name_a_parent_or_share_an_id_are_all_kept() -> None:
+    listed = [
+        {"uuid": "1", "sender": "human", "text": "Tree?", "parent_message_uuid": None},
+        {"uuid": "2", "sender": "assistant", "text": "Elm."},
+        {"uuid": "2", "sender": "human", "content": "Bird?"},
+        {"uuid": "3", "sender": "assistant", "content": [{"type": "text", "text": "Owl."}]},
+    ]
+    (branch,) = parse({"uuid": "c", "chat_messages": listed}).branches
+    assert [text for _, text in said(branch)] == ["Tree?", "Elm.", "Bird?", "Owl."]

@@ -46,3 +46,37 @@ def test_an_entry_that_is_broken_is_refused() -> None:
         parse({"conversationId": "1", "messages": "none"})
     with pytest.raises(UnusableEntry, match="conversationId"):
         parse({"conversationId": 5, "messages": [{}]})
+
+
+def message(key: str, text: str, **fields: Any) -> dict[str, Any]:
+    return {"messageId": key, "text": text, "isCreatedByUser": text.endswith("?"), **fields}
+
+
+def test_messages_without_a_time_are_not_cut_off() -> None:
+    listed = [
+        message("1", "Tree?", parentMessageId=None, createdAt="2026-01-01T00:00:00Z"),
+        message("2", "Elm.", parentMessageId="1", createdAt="2026-01-01T00:00:05Z"),
+        message("3", "Bird?", parentMessageId="2"),
+        message("4", "Owl.", parentMessageId="3"),
+    ]
+    for order in (listed, listed[::-1]):
+        (branch,) = parse({"conversationId": "1", "messages": order}).branches
+        assert [text for _, text in said(branch)] == ["Tree?", "Elm.", "Bird?", "Owl."]
+
+
+def test_messages_that_name_no_parent_follow_each_other() -> None:
+    listed = [message("1", "Tree?"), message("2", "Elm."), message("3", "Bird?")]
+    (branch,) = parse({"conversationId": "1", "messages": listed}).branches
+    assert [text for _, text in said(branch)] == ["Tree?", "Elm.", "Bird?"]
+
+
+def test_two_messages_with_one_id_are_both_kept() -> None:
+    listed = [message("1", "Tree?"), message("1", "Elm."), message("1", "Elm.")]
+    (branch,) = parse({"conversationId": "1", "messages": listed}).branches
+    assert [text for _, text in said(branch)] == ["Tree?", "Elm.", "Elm."]
+
+
+def test_messages_in_a_circle_have_a_newest_one() -> None:
+    listed = [message("1", "A?", parentMessageId="2"), message("2", "B.", parentMessageId="1")]
+    (branch,) = parse({"conversationId": "1", "messages": listed}).branches
+    assert len(branch.messages) == 2

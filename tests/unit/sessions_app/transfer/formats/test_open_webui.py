@@ -1,7 +1,10 @@
 """Open WebUI's export: items of answers, and the HTML that older ones have in their place."""
 
+from typing import Any
+
 import pytest
 
+from sessions_app.transfer.formats import recognition
 from sessions_app.transfer.formats.conversation import GivenFile, UnusableEntry
 from sessions_app.transfer.formats.open_webui import parse
 from tests.unit.sessions_app.transfer.formats.exports import entries_of, said
@@ -74,3 +77,31 @@ def test_an_entry_that_is_broken_is_refused() -> None:
         parse({"id": "1", "chat": {"history": {}}})
     with pytest.raises(UnusableEntry, match="no id"):
         parse({"chat": {"history": {"messages": {}}}})
+
+
+QUESTION = {
+    "id": "q",
+    "parentId": None,
+    "role": "user",
+    "content": [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+    ],
+}
+REPLY = {"id": "r", "parentId": "q", "role": "assistant", "content": "An elm."}
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        {"history": {"messages": {"q": QUESTION, "r": REPLY}, "currentId": "r"}, "messages": []},
+        {"chat": {"messages": [QUESTION, REPLY]}},
+        {"chat": {"messages": [QUESTION, {**REPLY, "parentId": "q"}], "title": "Trees"}},
+    ],
+    ids=["inside", "listed", "titled"],
+)
+def test_a_single_chat_is_read_with_content_lists(chat: dict[str, Any]) -> None:
+    assert recognition.parse({**chat, "models": ["m"]}).source == "open_webui"  # type: ignore[union-attr]
+    (branch,) = parse(chat).branches
+    assert said(branch) == [("user", "What is it?"), ("assistant", "An elm.")]
+    assert [file.data for file in branch.messages[0].files] == [b"hi"]
