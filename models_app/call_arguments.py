@@ -1,10 +1,13 @@
-"""Replaces invalid arguments of a tool call with one argument that its tool refuses. Pure.
+"""Reads the arguments of tool calls as models write them. Pure.
 
-Invalid arguments are saved as one argument whose name states the problem, so the tool's refusal
-tells the model.
+What has one meaning only is repaired. What can't be understood is saved as one argument whose name
+states the problem; such a call never runs (``fault_of``).
 """
 
-from collections.abc import Mapping
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,37 +18,120 @@ INVALID_JSON = "INVALID_JSON"
 """The one argument of a call whose arguments are no JSON object; its value is their text."""
 NESTED_TOO_DEEPLY = "JSON_NESTED_TOO_DEEPLY"
 """The one argument of a call whose arguments are deeper than ``MAX_DEPTH``; its value is JSON."""
+NO_NAME = "no_name_given"
+"""The name of a call for which the model gave arguments and no name."""
+
+_FAULTS = {
+    INVALID_JSON: "The arguments were not one JSON object, so the tool was not run. Call it again "
+    "with arguments that are one JSON object.",
+    NESTED_TOO_DEEPLY: f"The arguments were nested more than {MAX_DEPTH} levels deep, so the tool "
+    "was not run. Call it again with simpler arguments.",
+}
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)
+_SPACE = re.compile(r"\s*")
 
 
-def arguments_of(value: Any, text: str | None = None) -> Mapping[str, Any]:
-    """Return the arguments of a call, or their replacement if they are invalid.
+def arguments_of(raw: Any) -> Mapping[str, Any]:
+    """Return the arguments of a call, or their replacement if they can't be understood.
 
     Args:
-        value: The decoded arguments; not an object if decoding failed.
-        text: The arguments as the model wrote them; None if the provider decodes them.
+        raw: The arguments as they came: JSON text, a decoded object, or None without any.
     """
-    if not isinstance(value, dict):
-        return {INVALID_JSON: text or ""}
+    value = _read(raw) if isinstance(raw, str) else raw
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        return {INVALID_JSON: raw if isinstance(raw, str) else _json(raw)}
     if _is_too_deep(value):
-        return {NESTED_TOO_DEEPLY: _json(value) if text is None else text}
+        return {NESTED_TOO_DEEPLY: raw if isinstance(raw, str) else _json(value)}
+    return value if isinstance(raw, str) else finite(dict(value))
+
+
+def fault_of(arguments: Mapping[str, Any]) -> str | None:
+    """Return why a call with these arguments must not run, in words for the model; else None."""
+    return _FAULTS.get(next(iter(arguments))) if len(arguments) == 1 else None
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value whose ``NaN`` and infinite numbers, which JSON lacks, are text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _words_of(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
     return value
 
 
-def _is_too_deep(value: dict[str, Any]) -> bool:
+def _read(text: str) -> Any:
+    """Return the object that a text holds, None if it holds nothing; else anything else."""
+    if fenced := _FENCE.fullmatch(text):
+        text = fenced[1]
+    try:
+        values = list(_values(text))
+    except (ValueError, RecursionError):
+        try:
+            values = list(_values(_STRING_OR_COMMA.sub(r"\1", text)))
+        except (ValueError, RecursionError):
+            return text
+    if len(values) == 1 and isinstance(values[0], str):  # the object, as a string of JSON
+        return _read(values[0]) if values[0].lstrip()[:1] == "{" else text
+    given = [value for value in values if value not in ({}, None)]
+    if any(value != given[0] for value in given):
+        return text
+    return given[0] if given else ({} if {} in values else None)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """Yield the JSON values of a text, one after the other.
+
+    Raises:
+        ValueError: It holds something else.
+    """
+    at = _skip_space(text, 0)
+    while at < len(text):
+        value, end = _DECODER.raw_decode(text, at)
+        yield value
+        at = _skip_space(text, end)
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _words_of(number: float) -> str:
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _float(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+_DECODER = json.JSONDecoder(
+    strict=False,  # models write line breaks and tabs into strings as they are
+    parse_constant=str,
+    parse_float=_float,
+)
+
+
+def _is_too_deep(value: Mapping[str, Any]) -> bool:
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
+            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(inner, Mapping | list)
         ]
         if not level:
             return False
     return True
 
 
-def _json(value: dict[str, Any]) -> str:
+def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (RecursionError, UnicodeEncodeError):  # half a character

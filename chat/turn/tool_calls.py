@@ -26,12 +26,13 @@ from chat.turn.observer import (
     ToolStart,
     TurnObserver,
 )
+from models_app.call_arguments import fault_of
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolCall, ToolMessage, mark_changed
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
-from tools_app.errors import ToolNotFound
+from tools_app.errors import ArgumentsInvalid, ToolNotFound
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
 QUIET_SECONDS = 2.0
@@ -229,6 +230,8 @@ class ToolCallRunner:
             try:
                 if not self._available.allows(name):
                     raise ToolNotFound(name)
+                if (fault := fault_of(item.arguments)) is not None:
+                    raise ArgumentsInvalid([fault])
                 if self._delegate is not None and is_agent:
                     result = await self._delegate.run(invocation, turn)
                 else:

@@ -222,20 +222,8 @@ class _Reader:
 
 
 def _call(call: ToolCallIn) -> ToolCall:
-    arguments = call.function.arguments
-    parsed = _parsed(arguments) if isinstance(arguments, str) else arguments_of(arguments or {})
-    return ToolCall(id=call.id, name=call.function.name, arguments=parsed, client_side=True)
-
-
-def _parsed(text: str) -> Mapping[str, Any]:
-    """Return a call's arguments; text that is not a JSON object is kept."""
-    if not text.strip():
-        return {}
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        value = None
-    return arguments_of(value, text)
+    arguments = arguments_of(call.function.arguments)
+    return ToolCall(id=call.id, name=call.function.name, arguments=arguments, client_side=True)
 
 
 def _reasoning(message: MessageIn) -> str | None:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from dialects_app.openai.ids import read_item_id
 from dialects_app.responses.content import refuse, required
 from dialects_app.responses.rounds import Outcome
@@ -18,18 +16,12 @@ Item = Mapping[str, Any]
 def call_of(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
     """Return the call of an item; arguments that are not a JSON object are kept as text."""
     text = item.get("arguments")
-    if text is None:
-        text = ""
-    if not isinstance(text, str):
+    if text is not None and not isinstance(text, str):
         refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
-    try:
-        value = msgspec.json.decode(text) if text.strip() else {}
-    except (msgspec.MsgspecError, RecursionError):
-        value = None
     return ToolCall(
         id=call_id,
         name=required(item, "name", path),
-        arguments=arguments_of(value, text),
+        arguments=arguments_of(text),
         client_side=client_side,
     )
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from models_app.error_words import readable
 from models_app.errors import (
     ContextOverflow,
     FilesNotSupported,
@@ -191,7 +192,7 @@ def _parse_text(text: str, depth: int) -> ErrorAnswer:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return ErrorAnswer(text[:MAX_WORDS])
         return _parse_value(value, depth)
-    return ErrorAnswer(text[:MAX_WORDS])
+    return ErrorAnswer(readable(text)[:MAX_WORDS])
 
 
 def _parse_value(value: Any, depth: int) -> ErrorAnswer:

@@ -1,6 +1,5 @@
 """Translates pydantic-ai's stream events to deltas. Imported lazily, as ``history`` is."""
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from pydantic_ai.messages import (
 
 from models_app.call_arguments import MAX_DEPTH, arguments_of
 from models_app.errors import ContentRefused, ModelError, NetworkError, ServiceUnavailable
+from models_app.finish_reasons import UNSTATED, finish_reason
 from models_app.language_model import (
     CallArgumentsDelta,
     CallDelta,
@@ -27,11 +27,13 @@ from models_app.language_model import (
     Finished,
     TextDelta,
     ThinkingDelta,
+    Warned,
 )
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import ToolCall
 
 _DONE_REASONS = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
+_NO_REASON = "'{}' ended its answer without saying why: it may not be whole."
 
 
 class DeltaReader:
@@ -74,12 +76,16 @@ class DeltaReader:
         if failure is not None:
             raise failure
         calls = [CallDelta(call) for call in self._calls(response)]
+        details = response.provider_details or {}
+        word = str(details.get("finish_reason") or "")
+        notes = [Warned(_NO_REASON.format(self._provider))] if word == UNSTATED else []
         usage = response.usage
         counted = not usage.unmeasured_requests and (usage.input_tokens or usage.output_tokens)
         return [
             *calls,
+            *notes,
             Finished(
-                _DONE_REASONS.get(response.finish_reason or "", "stop"),
+                _DONE_REASONS.get(_reason(response) or "", "stop"),
                 usage.input_tokens if counted else None,
                 usage.output_tokens if counted else None,
                 usage.cache_read_tokens or None,
@@ -126,7 +132,7 @@ class DeltaReader:
                     ToolCall(
                         id=self._ids.get(index) or self._unique(part.tool_call_id),
                         name=part.tool_name,
-                        arguments=_arguments(part.args),
+                        arguments=arguments_of(part.args),
                         extra={STATE_KEY: {"provider": self._provider, **state}} if state else {},
                     )
                 )
@@ -134,7 +140,7 @@ class DeltaReader:
 
     def _failure(self, response: ModelResponse) -> ModelError | None:
         facts: dict[str, Any] = {"provider": self._provider, "model": self._model}
-        reason = response.finish_reason
+        reason = _reason(response)
         details = response.provider_details or {}
         if reason == "content_filter":
             words = details.get("refusal") or details.get("finish_reason") or "its content filter"
@@ -154,16 +160,13 @@ class DeltaReader:
         return None
 
 
-def _arguments(raw: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if raw is None or raw == "":
-        return {}
-    if isinstance(raw, Mapping):
-        return arguments_of(dict(raw))
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        value = None
-    return arguments_of(value, raw)
+def _reason(response: ModelResponse) -> str | None:
+    """Return why an answer ended; by the provider's own word where the library knows none."""
+    if response.finish_reason is not None:
+        return response.finish_reason
+    word = (response.provider_details or {}).get("finish_reason")
+    reason = finish_reason(str(word)) if word else None
+    return "tool_call" if reason == "tool_calls" else reason
 
 
 def _state_of(part: ThinkingPart) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from models_app.error_words import readable
 from models_app.errors import (
     ContentRefused,
     ContextOverflow,
@@ -24,6 +25,8 @@ from models_app.errors import (
 from models_app.vendors.vendor import Vendor
 
 MAX_WORDS = 2000
+_SHORTEST_KEY = 8
+"""A shorter one, such as ``none`` for a server that needs none, is in ordinary words too."""
 _TOO_LONG = re.compile(
     r"exceeds? (?:the |its )?(?:available |maximum |model'?s? )*context (?:size|length|window)"
     r"|maximum context length|prompt is too long|input token count .* exceeds",
@@ -189,8 +192,9 @@ def error_message(body: object) -> str:
 
 
 def redact_keys(text: str, key: str | None) -> str:
-    """Return the text with keys redacted, cut to 2000 characters."""
-    if key:
+    """Return the words of an error with keys redacted, cut to 2000 characters."""
+    text = readable(text)
+    if key and len(key) >= _SHORTEST_KEY:
         text = text.replace(key, "***")
     return _LOOKS_LIKE_A_KEY.sub("***", text)[:MAX_WORDS]
 

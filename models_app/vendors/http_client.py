@@ -14,6 +14,7 @@ import httpx2
 from models_app.errors import ServiceUnavailable
 from models_app.inserted_files import InsertedFiles, LargeBody
 from models_app.model_calls import CallHeaders
+from models_app.vendors.event_streams import EventReader, Translator
 from models_app.vendors.vendor import Vendor
 
 CONNECT_SECONDS = 10.0
@@ -102,7 +103,7 @@ def open_client(
         # Without TLS there are no certificates to read.
         verify=not vendor.base_url.startswith("http://"),
         trust_env=not vendor.is_local,
-        event_hooks={"request": request_hooks, "response": [_watch]},
+        event_hooks={"request": request_hooks, "response": [partial(_watch, vendor)]},
         headers={"User-Agent": "mochi-server"},
     )
 
@@ -115,8 +116,12 @@ async def _insert_files(request: httpx2.Request) -> None:
         request.headers["Content-Length"] = str(body.length)
 
 
-async def _watch(response: httpx2.Response) -> None:
-    response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
+async def _watch(vendor: Vendor, response: httpx2.Response) -> None:
+    read = partial(_bounded, response.aiter_bytes)
+    translator = vendor.translator() if response.request.method == "POST" else None
+    if translator is not None and response.is_success:
+        read = partial(_translated, read, translator)
+    response.aiter_bytes = read  # type: ignore[method-assign]
     response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
     opened = opened_responses.get()
     if opened is not None:
@@ -143,6 +148,19 @@ async def _bounded(
         if begun > MAX_LINE_BYTES:
             raise httpx2.RemoteProtocolError(f"a line is longer than {MAX_LINE_BYTES} bytes")
         yield data
+
+
+async def _translated(
+    read: Callable[[int | None], AsyncIterator[bytes]],
+    translator: Translator,
+    chunk_size: int | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a stream in the form that the vendor's SDK reads."""
+    reader = EventReader(translator)
+    async for data in read(chunk_size):
+        if events := reader.feed(data):
+            yield events
+    yield reader.end()
 
 
 async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:

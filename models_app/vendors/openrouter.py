@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
 
+    from models_app.vendors.event_streams import Translator
+
 
 class OpenRouter(Vendor, frozen=True, kw_only=True):
     """OpenRouter's API, which extends OpenAI's Chat Completions."""
@@ -49,6 +51,12 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
         if budget := thinking_budget(think, options):
             return {"openrouter_reasoning": {"enabled": True, "max_tokens": budget}}
         return {"thinking": think}
+
+    def translator(self) -> "Translator":
+        """Return what gives its chunks OpenAI's form."""
+        from models_app.vendors.chat_chunks import ChatChunks  # noqa: PLC0415 - cheap start
+
+        return ChatChunks(is_openrouter=True)
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import OpenAI's SDK and return a factory of OpenRouter's models."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from models_app.language_model import ModelRequest
+    from models_app.vendors.event_streams import Translator
 
 KeyLookup = Callable[[str], str | None]
 """From the name of an environment variable to its value."""
@@ -112,6 +113,10 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     def may_think(self, messages: Sequence[Message]) -> bool:
         """Return whether the provider accepts a request for thinking after this history."""
         return True
+
+    def translator(self) -> "Translator | None":
+        """Return what rewrites the events of one answer before the SDK reads them, if anything."""
+        return None
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import the provider's SDK and return a factory of its models. Slow: call in a thread.

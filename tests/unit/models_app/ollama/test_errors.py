@@ -59,7 +59,7 @@ def test_too_many_requests_say_when_to_ask_again(header, seconds):
 
 def test_a_web_page_is_quoted_no_longer_than_needed():
     words = parse_error(b"<html>" + b"x" * 100_000)
-    assert len(words.text) == MAX_WORDS
+    assert 100 < len(words.text) < MAX_WORDS
     assert not words.is_envelope
 
 

@@ -1,0 +1,242 @@
+"""Rewrites chunks of Chat Completions to OpenAI's form, whatever a server makes of them. Pure.
+
+The SDK sees no other form (docs/decisions/0123).
+
+What can be understood is kept; an error, a page or words in the place of an answer become an error.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from models_app.call_arguments import NO_NAME
+from models_app.error_words import readable
+from models_app.finish_reasons import UNSTATED, finish_reason
+from models_app.vendors.call_pieces import CallPiece, CallPieces
+from models_app.vendors.errors import MAX_WORDS, error_message
+from models_app.vendors.event_streams import DONE
+
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+_INNER = ("text", "content", "thinking", "reasoning", "summary")
+_ABOUT_ERRORS = ("message", "detail", "msg", "error_message")
+
+
+class ChatChunks:
+    """Rewrites one stream; a ``Translator``.
+
+    Args:
+        is_openrouter: Whether the SDK's model knows OpenRouter's own fields, and checks them.
+    """
+
+    def __init__(self, *, is_openrouter: bool = False) -> None:
+        self._is_openrouter = is_openrouter
+        self._calls = CallPieces()
+        self._usage: dict[str, Any] = {}
+        self._head: dict[str, Any] = {
+            "object": "chat.completion.chunk",
+            "id": "",
+            "created": 0,
+            "model": "",
+        }
+        self._has_output = False
+        self._has_finished = False
+        self._has_failed = False
+
+    def read(self, data: str) -> Iterable[str]:
+        """Return the chunks in the place of one event."""
+        if data.strip() == DONE:
+            if self._has_output and not self._has_finished:
+                yield self._chunk({}, finish=UNSTATED)
+            yield from self.end()
+            yield DONE
+            return
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            # What breaks off is for the SDK to refuse.
+            yield from (data,) if data.lstrip()[:1] == "{" else self._fail(data)
+            return
+        if not isinstance(value, dict):
+            yield from self._fail(data)
+        elif error := _error_in(value):
+            self._has_failed = True
+            yield _json({"error": error})
+        else:
+            yield from self._chunks(value)
+
+    def end(self) -> Iterable[str]:
+        """Return what the whole answer has: calls without a name, and the usage."""
+        for number in self._calls.nameless():
+            function = {"name": NO_NAME, "arguments": ""}
+            yield self._chunk({"tool_calls": [{"index": number, "function": function}]})
+        self._calls = CallPieces()
+        if self._usage and self._has_finished:
+            yield _json({**self._head, "choices": [], "usage": self._usage})
+            self._usage = {}
+
+    def _fail(self, words: str) -> Iterable[str]:
+        """Return the error of words in the place of an answer; nothing after the answer."""
+        if not (self._has_finished or self._has_failed):
+            self._has_failed = True
+            yield _json({"error": {"message": readable(words.strip())[:MAX_WORDS]}})
+
+    def _chunks(self, value: Mapping[str, Any]) -> Iterable[str]:
+        for name in ("id", "model", "provider"):
+            if isinstance(value.get(name), str):
+                self._head[name] = value[name]
+        if type(value.get("created")) is int:
+            self._head["created"] = value["created"]
+        _keep_largest(self._usage, value.get("usage"))
+        choices = value.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return
+        _keep_largest(self._usage, choice.get("usage"))
+        for delta in self._deltas(choice):
+            self._has_output = True
+            yield self._chunk(delta)
+        if (word := _word(choice.get("finish_reason"))) is not None:
+            yield self._chunk({}, finish=word)
+
+    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> str:
+        choice: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": finish}
+        if finish is not None:
+            self._has_finished = True
+            if self._is_openrouter:
+                choice |= {"finish_reason": finish_reason(finish), "native_finish_reason": finish}
+        return _json({**self._head, "choices": [choice]})
+
+    def _deltas(self, choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        delta = choice.get("delta")
+        if not delta and not self._has_output:  # a server that does not stream
+            delta = choice.get("message") or choice.get("text")
+        if not isinstance(delta, dict):
+            delta = {"content": delta}
+        yield from self._reasoning(delta)
+        for kind, text in _texts(delta.get("content")):
+            yield {kind: text}
+        if refusal := _text(delta.get("refusal")):
+            yield {"refusal": refusal}
+        pieces = delta.get("tool_calls") or []
+        for item in pieces if isinstance(pieces, list) else [pieces]:
+            if isinstance(item, dict):
+                yield self._call(item)
+        if isinstance(legacy := delta.get("function_call"), dict):
+            yield self._call({"function": legacy})
+
+    def _reasoning(self, delta: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        details = delta.get("reasoning_details")
+        if self._is_openrouter and isinstance(details, list) and all(map(_is_openrouters, details)):
+            if details:
+                yield {"reasoning_details": details}
+                return
+            details = None
+        for name in _REASONING:
+            if text := _text(delta.get(name)):
+                known = name if name in _REASONING[:2] else _REASONING[0]
+                yield {known: text}
+                return
+        if text := _text(details):
+            yield {_REASONING[0]: text}
+
+    def _call(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        function = item.get("function")
+        told = function if isinstance(function, dict) else item
+        arguments = told.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else _json(arguments)
+        piece = CallPiece(
+            index=_index(item.get("index")),
+            id=_text(item.get("id")),
+            name=_text(told.get("name")),
+            arguments=arguments,
+        )
+        placed = self._calls.place(piece)
+        if isinstance(item.get("extra_content"), dict):  # signatures of Google's models
+            placed["extra_content"] = item["extra_content"]
+        return {"tool_calls": [placed]}
+
+
+def _error_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    error = value.get("error")
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return error
+    is_answer = isinstance(value.get("choices"), list) or isinstance(value.get("usage"), dict)
+    if error or (not is_answer and any(value.get(name) for name in _ABOUT_ERRORS)):
+        words = error_message(value) or error_message({"message": value.get("msg")})
+        code = value.get("code")
+        return {"message": (words or _json(value))[:MAX_WORDS], **({"code": code} if code else {})}
+    return None
+
+
+def _texts(content: Any) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a delta's content, in order, each with the name of its field."""
+    for part in content if isinstance(content, list) else [content]:
+        is_thought = isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
+        if text := _text(part):
+            yield ("reasoning_content" if is_thought else "content"), text
+
+
+def _text(value: Any) -> str:
+    """Return a value as text: of numbers and the like their JSON, of objects what they hold."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list):
+        return "".join(map(_text, value))
+    if isinstance(value, dict):
+        held = next((value[name] for name in _INNER if value.get(name)), None)
+        is_hidden = "text" in value or "thinking" in value or "data" in value or "type" in value
+        return _text(held) if held is not None else "" if is_hidden else _json(value)
+    return _json(value)
+
+
+def _word(value: Any) -> str | None:
+    text = "" if isinstance(value, bool) else _text(value)
+    return None if text.lower() in ("", "null", "none") else text
+
+
+def _index(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal():
+        return int(value[:9])
+    return value if type(value) is int else None
+
+
+def _is_openrouters(detail: Any) -> bool:
+    """Return whether a detail of reasoning is one that the SDK's model accepts."""
+    if not isinstance(detail, dict):
+        return False
+    kind = detail.get("type")
+    needed = {"reasoning.text": None, "reasoning.summary": "summary", "reasoning.encrypted": "data"}
+    if kind not in needed:
+        return False
+    field = needed[kind]
+    return field is None or isinstance(detail.get(field), str)
+
+
+def _keep_largest(kept: dict[str, Any], told: Any) -> None:
+    """Merge counts, which grow from chunk to chunk: adding them up would count them twice."""
+    if not isinstance(told, dict):
+        return
+    for name, value in told.items():
+        if isinstance(value, dict):
+            inner = kept.get(name)
+            kept[name] = inner if isinstance(inner, dict) else {}
+            _keep_largest(kept[name], value)
+        elif isinstance(value, bool):
+            kept[name] = value
+        elif (number := _number(value)) is not None:
+            before = kept.get(name)
+            kept[name] = number if not isinstance(before, int | float) else max(before, number)
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, str) and value.isdecimal():
+        return int(value[:18])
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return int(value) if value == int(value) else value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
