@@ -43,6 +43,7 @@ _SERVER: JsonDict = {
     "state": "ready",
     "error": None,
     "tools": ["time__convert_time", "time__get_current_time"],
+    "invalid": [],
 }
 
 
@@ -166,6 +167,7 @@ class McpServerOut(Schema):
     )
     error: str | None = Field(description="Why it can't be used, or could not the last time")
     tools: list[str] = Field(description="Its tools, by the names that models call them by")
+    invalid: list[InvalidToolOut] = Field(description="What it lists and can't be offered")
 
 
 class McpServersOut(Schema):

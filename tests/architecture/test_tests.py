@@ -61,7 +61,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},
     "tools_app/library": {"library"},
     "usage_app/metrics": {"dashboard"},
-    "tools_app/mcp": {"liars", "reference_servers"},
+    "tools_app/mcp": {"http_replies", "liars", "odd_servers", "reference_servers"},
 }
 
 

@@ -7,7 +7,7 @@ the first server starts.
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,22 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
+from tools_app.mcp.descriptions import (
+    CUT,
+    REFUSED,
+    RESULT,
+    fit_call,
+    fit_discovery,
+    fit_initialization,
+    fit_tools,
+)
 from tools_app.mcp.http import http_transport
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
+from tools_app.mcp.messages import Exchange
 from tools_app.mcp.remote import (
     CallHeaders,
     OnProgress,
@@ -43,10 +53,12 @@ from tools_app.toolset import ToolProgress
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
-_SESSION_GONE = "Session terminated"  # the SDK's message for a 404 within a session
-_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-    types.CallToolResult | types.InputRequiredResult
-)
+_FITS = {
+    "initialize": fit_initialization,
+    "server/discover": fit_discovery,
+    "tools/list": fit_tools,
+    "tools/call": fit_call,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -107,20 +119,24 @@ class SdkConnection:
     async def list_tools(self) -> RemoteListing:
         """Return the tools, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them."""
         tools: list[RemoteTool] = []
+        refused: list[tuple[str, str]] = []
         size = 0
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             page = await self._page(cursor)
+            meta: Mapping[str, Any] = page.meta or {}
+            refused += meta.get(REFUSED, ())[: MAX_TOOLS - len(refused)]
             for tool in map(_remote_tool, page.tools):
                 size += len(tool.name) + len(tool.description)
                 size += len(msgspec.json.encode(tool.input_schema))
                 if len(tools) == MAX_TOOLS or size > MAX_LISTING_BYTES:
-                    return RemoteListing(tools=tools, cut=True)
+                    return RemoteListing(tools=tools, refused=refused, cut=True)
                 tools.append(tool)
+            if page.next_cursor in (None, cursor) or meta.get(CUT):
+                is_cut = page.next_cursor is not None
+                return RemoteListing(tools=tools, refused=refused, cut=is_cut)
             cursor = page.next_cursor
-            if cursor is None:
-                return RemoteListing(tools=tools)
-        return RemoteListing(tools=tools, cut=True)
+        return RemoteListing(tools=tools, refused=refused, cut=True)
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
@@ -139,19 +155,21 @@ class SdkConnection:
         )
         try:
             result = await self._client.session.send_request(
-                request, _RESULT, progress_callback=progressed
+                request, types.CallToolResult, progress_callback=progressed
             )
         except MCPError as error:
             raise _remote_error(error) from error
-        except ValidationError as error:
-            raise RemoteError("Its answer is not a valid tool result.") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
             raise RemoteError("The connection was lost.", lost=True) from error
-        if isinstance(result, types.InputRequiredResult):
-            raise RemoteError("It asks for input, which can't be given here.")
-        if has_bytes(result):  # megabytes may have to be decoded
-            return await asyncio.to_thread(result_of, result, name)
-        return result_of(result, name)
+        ran: Mapping[str, Any] = (result.meta or {})[RESULT]
+        if ran.get("resultType") == "input_required":
+            asked = ran.get("inputRequests")
+            requests = asked.values() if isinstance(asked, Mapping) else ()
+            words = "It asks for input, which can't be given here."
+            raise RemoteError(words + _addresses(requests))
+        if has_bytes(ran):  # megabytes may have to be decoded
+            return await asyncio.to_thread(result_of, ran, name)
+        return result_of(ran, name)
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
         try:
@@ -172,14 +190,16 @@ async def _transport(
     on_end: Callable[[str], None],
     call_headers: CallHeaders | None,
 ) -> Transport:
+    exchange = Exchange(_FITS)
     if isinstance(spec, HttpSpec):
-        return await http_transport(spec, call_headers)
+        return await http_transport(spec, exchange, call_headers)
     env = {**get_default_environment(), **spec.env}
     return stdio_transport(
         [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args],
         env=env,
         cwd=spec.cwd,
         stderr=stderr,
+        exchange=exchange,
         on_end=on_end,
     )
 
@@ -235,5 +255,18 @@ def _remote_tool(tool: types.Tool) -> RemoteTool:
 
 
 def _remote_error(error: MCPError) -> RemoteError:
-    lost = error.code == types.CONNECTION_CLOSED or _SESSION_GONE in error.message
-    return RemoteError(error.message, lost=lost)
+    requests = error.data.get("elicitations") if isinstance(error.data, Mapping) else None
+    message = error.message + _addresses(requests if isinstance(requests, list) else ())
+    return RemoteError(message, lost=error.code == types.CONNECTION_CLOSED)
+
+
+def _addresses(requests: Iterable[Any]) -> str:
+    """Return a sentence for each address that a person is asked to open, to sign in or to pay."""
+    sentences = ""
+    for request in requests:
+        fields = request if isinstance(request, Mapping) else {}
+        parameters = fields.get("params", fields)
+        url = parameters.get("url") if isinstance(parameters, Mapping) else None
+        if isinstance(url, str) and url.startswith(("https://", "http://")):
+            sentences += f" A person has to open this address first: {url}"
+    return sentences

@@ -1,25 +1,42 @@
 """Bounds the SDK's HTTP transport: no redirects, no endless bodies, no floods.
 
+Responses are rewritten to what the SDK understands: whatever answers a request becomes a stream of
+events, and a status of failure a JSON-RPC error that says what the status means.
+
 Importing this module imports the SDK.
 """
 
 import asyncio
-import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import anyio
 import httpx2
+from httpx2 import EventSource, codes
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
-from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.config import HttpSpec
+from tools_app.mcp.http_errors import refusal, words_of_body
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
+from tools_app.mcp.messages import Exchange, read_messages, refused_reply
 from tools_app.mcp.rate_limit import RateLimiter
+from tools_app.mcp.redaction import redacted
 from tools_app.mcp.remote import CallHeaders
 
 if TYPE_CHECKING:
@@ -29,29 +46,31 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
-
-_LONGEST_RUN = 64
-# A run of escapes up to the end: only from its start on can an escaped backslash and the beginning
-# of an escape be told apart.
-_BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{4}|[^u]))*\\(?:u[0-9a-fA-F]{0,4}|[^u])?\Z")
+_PLAIN_STATUSES = frozenset({codes.BAD_REQUEST, codes.NOT_FOUND})
+"""Statuses that say nothing beyond the JSON-RPC error that comes with them."""
 
 Incoming = SessionMessage | Exception
 
 
-async def http_transport(spec: HttpSpec, call_headers: CallHeaders | None = None) -> Transport:
+async def http_transport(
+    spec: HttpSpec, exchange: Exchange, call_headers: CallHeaders | None = None
+) -> Transport:
     """Return a transport that follows no redirects and reads no endless bodies.
 
     Args:
         spec: The server.
+        exchange: Makes the server's replies fit.
         call_headers: Returns further headers of a request, in the context of its caller.
     """
     # In a thread: it reads the trusted certificates.
-    client = await asyncio.to_thread(_client, spec, call_headers)
-    return _connected(client, spec.url)
+    client = await asyncio.to_thread(_client, spec, exchange, call_headers)
+    return _connected(client, spec.url, exchange)
 
 
 @asynccontextmanager
-async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator["TransportStreams"]:
+async def _connected(
+    client: httpx2.AsyncClient, url: str, exchange: Exchange
+) -> AsyncIterator["TransportStreams"]:
     transport = streamable_http_client(
         url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
     )
@@ -62,8 +81,10 @@ async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator["Tra
             limiter = RateLimiter()
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async with sender:
-                    async for message in incoming:
-                        await sender.send(message)
+                    async for item in incoming:
+                        if isinstance(item, SessionMessage):
+                            item.message = exchange.fitted(item.message)
+                        await sender.send(item)
                         await limiter.wait()
 
         tasks.start_soon(relay)
@@ -74,8 +95,14 @@ async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator["Tra
             tasks.cancel_scope.cancel()
 
 
-def _client(spec: HttpSpec, call_headers: CallHeaders | None) -> httpx2.AsyncClient:
-    request_hooks = [_hurry_goodbyes]
+def _client(
+    spec: HttpSpec, exchange: Exchange, call_headers: CallHeaders | None
+) -> httpx2.AsyncClient:
+    async def note(request: httpx2.Request) -> None:
+        if (message := _message_in(request)) is not None:
+            exchange.note(message)
+
+    request_hooks = [_hurry_goodbyes, note]
     if call_headers is not None:
         request_hooks.append(partial(_add_headers, call_headers))
     return httpx2.AsyncClient(
@@ -84,7 +111,7 @@ def _client(spec: HttpSpec, call_headers: CallHeaders | None) -> httpx2.AsyncCli
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         max_redirects=0,
-        event_hooks={"request": request_hooks, "response": [_bound]},
+        event_hooks={"request": request_hooks, "response": [partial(_rewrite, spec.secrets)]},
     )
 
 
@@ -98,53 +125,120 @@ async def _hurry_goodbyes(request: httpx2.Request) -> None:
         request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
 
 
-async def _bound(response: httpx2.Response) -> None:
-    """Refuse compressed bodies, and limit others to the size of a message."""
+def _message_in(request: httpx2.Request) -> JSONRPCMessage | None:
+    if request.method != "POST":
+        return None
+    return jsonrpc_message_adapter.validate_json(request.content, by_name=False)
+
+
+async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
+    """Refuse compressed bodies, bound others, and make them readable for the SDK."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The answer is compressed, which was not asked for.")
-    stream = _MendedStream(cast("httpx2.AsyncByteStream", response.stream))
-    is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-    response.stream = stream if is_events else _BoundedStream(stream)
+    source = httpx2.Response(
+        response.status_code,
+        headers=response.headers,
+        stream=response.stream,
+        request=response.request,
+    )
+    kind = response.headers.get("content-type", "").lower()
+    message = _message_in(response.request)
+    if kind.startswith("text/event-stream"):
+        response.stream = _Rewritten(source, _events(source))
+    elif not isinstance(message, JSONRPCRequest) or response.is_redirect:
+        response.stream = _Rewritten(source, _body(source))
+    elif response.is_error:
+        response.headers["content-type"] = "application/json"
+        response.stream = _Rewritten(source, _error(source, secrets))
+    elif response.status_code != codes.ACCEPTED:
+        response.headers["content-type"] = "text/event-stream"
+        response.stream = _Rewritten(source, _reply(source, secrets))
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+class _Rewritten(httpx2.AsyncByteStream):
+    """The body of a response, made of that of the original response."""
+
+    def __init__(self, source: httpx2.Response, pieces: AsyncGenerator[bytes]) -> None:
+        self._source = source
+        self._pieces = pieces
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > MAX_MESSAGE_BYTES:
-                raise httpx2.StreamError(f"The answer has more than {MAX_MESSAGE_BYTES:,} bytes.")
-            yield piece
+        async with aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self._source.aclose()
 
 
-class _MendedStream(httpx2.AsyncByteStream):
-    """Replaces lone surrogates in JSON, for which the SDK would refuse the message."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        held = b""
-        async for piece in self._stream:
-            data = held + piece
-            begun = _begun_escape(data)
-            held = data[len(data) - begun :]
-            if whole := data[: len(data) - begun]:
-                yield mend_escapes(whole)
-        if held:
-            yield mend_escapes(held)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+async def _body(source: httpx2.Response) -> AsyncGenerator[bytes]:
+    size = 0
+    async for piece in source.aiter_raw():
+        size += len(piece)
+        if size > MAX_MESSAGE_BYTES:
+            raise httpx2.StreamError(f"The answer has more than {MAX_MESSAGE_BYTES:,} bytes.")
+        yield piece
 
 
-def _begun_escape(data: bytes) -> int:
-    """Return how many bytes at the end may belong to an incomplete escape or pair."""
-    found = _BEGUN.search(data, max(len(data) - _LONGEST_RUN, 0))
-    return len(data) - found.start() if found else 0
+async def _events(source: httpx2.Response) -> AsyncGenerator[bytes]:
+    """Yield the events of a stream, each with one message."""
+    async for event in EventSource(source, max_event_size=MAX_MESSAGE_BYTES):
+        retry = f"retry: {event.retry}\n" if event.retry is not None else ""
+        head = f"{retry}id: {event.id}\n" if event.id else retry
+        data = event.data.encode()
+        try:
+            messages = read_messages(data)
+        except ValueError:  # such as a sign of life
+            messages = refused_reply(data)
+        for text in map(_text, messages) if data else [b""]:
+            yield _event(text, head)
+
+
+async def _reply(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGenerator[bytes]:
+    """Yield as events the messages of a body that has at least one reply."""
+    data = b""
+    try:
+        data = b"".join([piece async for piece in _body(source)])
+        messages = read_messages(data)
+        reason = "but no answer to the request"
+    except (ValueError, httpx2.StreamError) as error:
+        messages, reason = [], f"which is no MCP message: {error}"
+    if not any(isinstance(message, JSONRPCResponse | JSONRPCError) for message in messages):
+        kind = source.headers.get("content-type", "").partition(";")[0] or "no content type"
+        words = redacted(words_of_body(data), secrets) or "nothing"
+        reason = f"It answered {source.status_code} with {kind}, {reason} It said: {words}"
+        messages.append(_failure(PARSE_ERROR, reason))
+    for message in messages:
+        yield _event(_text(message))
+
+
+async def _error(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGenerator[bytes]:
+    """Yield the JSON-RPC error of a response that is one, or one that explains its status."""
+    data, error = b"", None
+    with suppress(httpx2.StreamError, ValueError):
+        data = b"".join([piece async for piece in _body(source)])
+        found = [item.error for item in read_messages(data) if isinstance(item, JSONRPCError)]
+        error = found[0] if found else None
+    words = redacted(words_of_body(data), secrets)
+    status, message = source.status_code, refusal(source.status_code, source.headers, words)
+    code = INTERNAL_ERROR if error is None else error.code
+    if error is not None and status in _PLAIN_STATUSES:
+        message = error.message
+    is_unknown = status == codes.NOT_FOUND and code != METHOD_NOT_FOUND
+    is_unknown |= status == codes.BAD_REQUEST and "session" in words.lower()
+    if is_unknown and "mcp-session-id" in source.request.headers:
+        code = CONNECTION_CLOSED  # the server has forgotten the session
+    yield _text(_failure(code, message, None if error is None else error.data))
+
+
+def _failure(code: int, message: str, data: object = None) -> JSONRPCError:
+    error = ErrorData(code=code, message=message, data=data)
+    return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+
+
+def _text(message: JSONRPCMessage) -> bytes:
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def _event(data: bytes, head: str = "") -> bytes:
+    return b"%bdata: %b\n\n" % (head.encode(), data)

@@ -4,6 +4,8 @@ import msgspec
 
 MAX_MESSAGE_BYTES = 8 << 20
 """Size of one message; a longer one ends the connection, or over HTTP the call."""
+MAX_BATCH = 1000
+"""Number of messages that are sent at once."""
 MAX_TOOLS = 500
 """Number of tools of one server; further ones are left out."""
 MAX_LISTING_BYTES = 1 << 20

@@ -26,6 +26,8 @@ MAX_DESCRIPTION_CHARS = 16_384
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS = 8
+_ROOT_CHOICES = frozenset({"allOf", "anyOf", "oneOf", "enum", "not"})
+_DEFINITION_SLASHES = 2  # as in #/$defs/Name
 _TYPES = {
     "string": "str",
     "integer": "int",
@@ -67,8 +69,7 @@ def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = Fal
         if reason is None and name in tools:
             reason = "Another tool of this server has the same name, as far as it can be kept."
         if reason is not None:
-            shown = name[:MAX_NAME_CHARS]
-            invalid.append(InvalidTool(name=shown, file=f"mcp.json: {server}", reason=reason))
+            invalid.append(refused_tool(server, name, reason))
             continue
         tools[name] = _tool(name, server, tool, trusted=trusted)
         remote_names[name] = tool.name
@@ -77,6 +78,12 @@ def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = Fal
     return NamedTools(
         tools={name: tools[name] for name in ordered}, remote_names=remote_names, invalid=invalid
     )
+
+
+def refused_tool(server: str, name: str, reason: str) -> InvalidTool:
+    """Return the entry of a tool that can't be offered."""
+    shown = name[:MAX_NAME_CHARS]
+    return InvalidTool(name=shown, file=f"mcp.json: {server}", reason=reason)
 
 
 def server_of(tool_name: str) -> str | None:
@@ -109,13 +116,14 @@ def _shortened(server: str, remote_name: str) -> str | None:
 
 def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
     schema = {"type": "object", **tool.input_schema}
+    flat = _without_choices(schema)
     return Tool(
         spec=ToolSpec(
             name=name,
             description=tool.description[:MAX_DESCRIPTION_CHARS],
-            parameters=schema,
+            parameters=flat,
         ),
-        parameters=dict(_parameters(schema.get("properties"))),
+        parameters=dict(_parameters(flat.get("properties"))),
         groups=(server,),
         destructive=not trusted or (tool.destructive and not tool.read_only),
         server=server,
@@ -124,11 +132,56 @@ def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
     )
 
 
+def _without_choices(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without choices at its root, for which vendors refuse the whole request.
+
+    A property may then be as in any of the choices, and is required if all of them require it.
+    """
+    if not _ROOT_CHOICES & schema.keys():
+        return schema
+    flat = {key: value for key, value in schema.items() if key not in _ROOT_CHOICES}
+    properties = {name: [part] for name, part in _mapping(flat.get("properties")).items()}
+    required = _names(flat)
+    for key in ("allOf", "anyOf", "oneOf"):
+        parts = schema.get(key)
+        branches = [_resolved(part, schema) for part in parts] if isinstance(parts, list) else []
+        for branch in branches:
+            for name, described in _mapping(branch.get("properties")).items():
+                known = properties.setdefault(name, [])
+                if described not in known:
+                    known.append(described)
+        if branches:
+            join = set.union if key == "allOf" else set.intersection
+            required |= join(*map(_names, branches))
+    flat["properties"] = {
+        name: parts[0] if len(parts) == 1 else {"anyOf": parts}
+        for name, parts in properties.items()
+    }
+    return {**flat, "required": sorted(required)}
+
+
+def _resolved(part: object, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a branch, or the definition that it refers to."""
+    reference = _mapping(part).get("$ref")
+    if isinstance(reference, str) and reference.count("/") == _DEFINITION_SLASHES:
+        _, definitions, name = reference.split("/")
+        return _mapping(_mapping(schema.get(definitions)).get(name))
+    return _mapping(part)
+
+
+def _names(schema: Mapping[str, Any]) -> set[str]:
+    required = schema.get("required")
+    names = required if isinstance(required, list) else []
+    return {name for name in names if isinstance(name, str)}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _parameters(properties: object) -> Iterator[tuple[str, dict[str, str]]]:
-    if not isinstance(properties, Mapping):
-        return
-    for name, schema in properties.items():
-        described = schema if isinstance(schema, Mapping) else {}
+    for name, schema in _mapping(properties).items():
+        described = _mapping(schema)
         text = described.get("description")
         yield (
             str(name),

@@ -27,9 +27,10 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a server, and whether the list was cut."""
+    """The tools of a server, names and reasons of refused ones, and whether the list was cut."""
 
     tools: Sequence[RemoteTool] = ()
+    refused: Sequence[tuple[str, str]] = ()
     cut: bool = False
 
 

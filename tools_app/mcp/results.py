@@ -1,28 +1,39 @@
-"""Converts results of MCP tools to text and files for a model. Pure.
+"""Converts results of MCP tools to text and files for a model, block by block. Pure.
 
-Importing this module imports the SDK's types.
+Whatever the server sent, its tool has run: what can't be understood is shown as JSON, because a
+model that reads of an invalid result calls the tool again.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import mcp_types as types
-import msgspec
-
-from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
+from sessions_app.attachments.base64_text import (
+    InvalidBase64,
+    begin_of_base64,
+    decode_base64,
+)
+from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.mcp.remote import RemoteResult
-from tools_app.output_limit import cut
+from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolFile
 
+_MAX_BLOCK_BYTES = 16_384
+_NO_OUTPUT = "The tool ran and returned nothing."
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_FRAME = frozenset({"content", "isError", "is_error", "structuredContent", "resultType", "_meta"})
 
-def has_bytes(result: types.CallToolResult) -> bool:
-    """Return whether a result has binary content to decode."""
+
+def has_bytes(result: Mapping[str, Any]) -> bool:
+    """Return whether a result may have binary content to decode."""
     return any(
-        isinstance(block, types.ImageContent | types.EmbeddedResource) for block in result.content
+        isinstance(block, Mapping) and block.get("type") in {"image", "resource"}
+        for block in _blocks(result)
     )
 
 
-def result_of(result: types.CallToolResult, tool_name: str) -> RemoteResult:
+def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
     """Return the result: text blocks unchanged, files by their names, other blocks described.
 
     Structured content is used only without text; servers with both send the same twice.
@@ -32,41 +43,92 @@ def result_of(result: types.CallToolResult, tool_name: str) -> RemoteResult:
         tool_name: The tool, which names the files that the server gives no name.
     """
     files: list[ToolFile] = []
-    parts = list(_parts(result.content, tool_name, files))
-    if result.structured_content is not None and not _has_text(result.content):
-        parts.append(msgspec.json.encode(result.structured_content).decode())
-    return RemoteResult(text=cut("\n".join(parts)), is_error=result.is_error, files=files)
+    blocks = _blocks(result)
+    parts = [_part(block, tool_name, files) for block in blocks]
+    if not any(_text_in(block) is not None for block in blocks):
+        structured = result.get("structuredContent")
+        rest = {key: value for key, value in result.items() if key not in _FRAME}
+        if structured is not None:
+            parts.append(json_text(structured))
+        elif rest and not parts:
+            parts.append(json_text(rest))
+    is_error = result.get("isError", result.get("is_error"))
+    return RemoteResult(
+        text=cut("\n".join(parts) if parts else _NO_OUTPUT),
+        is_error=is_error is True or is_error == "true",
+        files=files,
+    )
 
 
-def _has_text(content: Sequence[types.ContentBlock]) -> bool:
-    return any(isinstance(block, types.TextContent) for block in content)
+def json_text(value: object, *, limit: int = MAX_OUTPUT_BYTES) -> str:
+    """Return a JSON value as text without spaces; what is far beyond the limit is not encoded."""
+    text, size = [], 0
+    try:
+        for piece in _ENCODER.iterencode(value):
+            text.append(piece)
+            size += len(piece)
+            if size > limit:
+                break
+    except RecursionError:
+        text.append("[it is nested too deeply]")
+    return cut(join_surrogates("".join(text)), limit=limit)
 
 
-def _parts(
-    content: Sequence[types.ContentBlock], tool_name: str, files: list[ToolFile]
-) -> Iterator[str]:
-    for block in content:
-        match block:
-            case types.TextContent(text=text):
-                yield text
-            case types.ImageContent(mime_type=kind, data=data):
-                yield _taken(data, kind, "", tool_name, files)
-            case types.AudioContent(mime_type=kind, data=data):
-                yield _described(kind, data)
-            case types.ResourceLink(uri=uri, name=name, mime_type=kind):
-                yield f"[{', '.join(filter(None, ('resource', name, uri, kind)))}]"
-            case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
-                yield f"[resource, {uri}]\n{text}"
-            case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
-                kind = resource.mime_type or "application/octet-stream"
-                name = name_in(resource.uri)
-                yield _taken(resource.blob, f"{resource.uri}, {kind}", name, tool_name, files)
+def _blocks(result: Mapping[str, Any]) -> Sequence[Any]:
+    content = result.get("content")
+    if content is None:
+        return []
+    return content if isinstance(content, list) else [content]
+
+
+def _text_in(block: object) -> str | None:
+    """Return the text of a block of text; None for any other block."""
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, Mapping) or block.get("type", "text") != "text":
+        return None
+    text = block.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _part(block: object, tool_name: str, files: list[ToolFile]) -> str:
+    text = _text_in(block)
+    if text is not None:
+        return text
+    match block:
+        case {"type": "image", "data": str(data)}:
+            return _taken(data, _kind(block, "image"), "", tool_name, files)
+        case {"type": "audio", "data": str(data)}:
+            return _described(_kind(block, "audio"), data)
+        case {"type": "resource_link", "uri": str(uri)}:
+            words = [_word(block, "name"), uri, _kind(block, "")]
+            return f"[{', '.join(['resource', *filter(None, words)])}]"
+        case {"type": "resource", "resource": {"text": str()} | {"blob": str()} as resource}:
+            return _resource(resource, tool_name, files)
+    return json_text(block, limit=_MAX_BLOCK_BYTES)
+
+
+def _resource(resource: Mapping[str, Any], tool_name: str, files: list[ToolFile]) -> str:
+    uri = _word(resource, "uri")
+    if "blob" not in resource:
+        return f"[resource, {uri}]\n{_word(resource, 'text')}"
+    kind = ", ".join(filter(None, [uri, _kind(resource, "application/octet-stream")]))
+    return _taken(_word(resource, "blob"), kind, name_in(uri), tool_name, files)
+
+
+def _word(block: object, key: str) -> str:
+    value = block.get(key) if isinstance(block, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _kind(block: object, otherwise: str) -> str:
+    return _word(block, "mimeType") or otherwise
 
 
 def _taken(base64: str, kind: str, name: str, tool_name: str, files: list[ToolFile]) -> str:
     """Add the file and return its mention; one that can't be decoded is described."""
     try:
-        data = b"".join(decode_base64(base64))
+        data = b"".join(decode_base64(base64, begin=begin_of_base64(base64)))
     except InvalidBase64:
         return f"[{kind}, not valid Base64]"
     file = ToolFile(name=name or file_name(tool_name, len(files) + 1, data), data=data)

@@ -19,10 +19,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import ModuleType
 from typing import Any, Literal
 
-from tools_app.mcp.config import HttpSpec, StdioSpec
+import msgspec
+
+from tools_app.mcp.config import SEPARATOR, HttpSpec, StdioSpec
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
-from tools_app.mcp.naming import NamedTools, name_tools
-from tools_app.mcp.redaction import redacted
+from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
+from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
 from tools_app.mcp.remote import (
     CallHeaders,
     Connection,
@@ -31,7 +33,7 @@ from tools_app.mcp.remote import (
     RemoteResult,
 )
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.toolset import InvalidTool, ToolProgress
+from tools_app.toolset import ToolProgress
 
 State = Literal["stopped", "starting", "ready", "backing_off", "failed"]
 
@@ -252,6 +254,11 @@ class ManagedServer:
                 await self._watch(connection)
             finally:
                 self._connection = None
+                if not self._must_end():
+                    # The end of what is left of it takes seconds; callers wait for its successor.
+                    self.error = self._redacted(self._lost or "The connection was lost.")
+                    self._resumes_at = _now()
+                    self._set_state("backing_off")
                 if _now() - ready_at >= self._limits.stable_after:
                     self._failures = 0
 
@@ -291,11 +298,10 @@ class ManagedServer:
     async def _list(self, connection: Connection) -> None:
         listing = await connection.list_tools()
         named = name_tools(self.name, listing.tools, trusted=self.spec.trusted)
-        if listing.cut:
-            more = InvalidTool(name=self.name, file=f"mcp.json: {self.name}", reason=_CUT)
-            named = NamedTools(
-                tools=named.tools, remote_names=named.remote_names, invalid=[*named.invalid, more]
-            )
+        faults = [(f"{self.name}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
+        faults += [(self.name, _CUT)] if listing.cut else []
+        more = [refused_tool(self.name, name, reason) for name, reason in faults]
+        named = msgspec.structs.replace(named, invalid=[*named.invalid, *more])
         self.named = named
 
     async def _pause(self) -> None:
@@ -319,7 +325,9 @@ class ManagedServer:
         self.error = self._redacted(self._lost or _cause(error))
         logger.warning("MCP server %s does not work: %s", self.name, self.error)
         if stderr.last_words:
-            self.error = redacted(f"{self.error} It said: {stderr.last_words}", ())
+            self.error = redacted(
+                f"{self.error} It said: {stderr.last_words}", (), limit=MAX_ERROR_CHARS
+            )
 
     def _must_end(self) -> bool:
         """Return whether the running server is to be ended, for good or to be restarted."""
@@ -336,7 +344,7 @@ class ManagedServer:
         self._wake.set()
 
     def _redacted(self, text: str) -> str:
-        return redacted(text, self.spec.secrets)
+        return redacted(text, self.spec.secrets, limit=MAX_ERROR_CHARS)
 
     def _set_state(self, state: State) -> None:
         self.state = state
@@ -348,8 +356,8 @@ def _cause(error: BaseException) -> str:
     """Return the cause as a sentence: SDK and transports wrap it in exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, RemoteError):
-        return error.message
+    if isinstance(message := getattr(error, "message", None), str):
+        return message  # of RemoteError, or of the SDK's MCPError
     if isinstance(error, TimeoutError):
         return "It did not answer in time."
     return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__}."

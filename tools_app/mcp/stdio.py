@@ -1,4 +1,4 @@
-"""Implements the stdio transport: JSON-RPC messages, one a line, to and from a program.
+"""Implements the stdio transport: JSON-RPC messages to and from a program, one a line.
 
 Unlike the SDK's transport it bounds the length of a line, the rate of messages and the time that a
 program may leave its stdin unread, and leaves no process behind.
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, cast
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
-from sessions_app.surrogates import mend_escapes
 from tools_app.command_reaper import reaper_command
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
+from tools_app.mcp.messages import Exchange, MessageLines
 from tools_app.mcp.rate_limit import RateLimiter
 from tools_app.mcp.stderr import ErrorOutput
 
@@ -48,6 +47,7 @@ async def stdio_transport(
     env: Mapping[str, str],
     cwd: str,
     stderr: ErrorOutput,
+    exchange: Exchange,
     on_end: Callable[[str], None],
 ) -> AsyncIterator["TransportStreams"]:
     """Run the command under a reaper; on exit it has ended, with all processes it started.
@@ -57,6 +57,7 @@ async def stdio_transport(
         env: Its whole environment.
         cwd: The directory it starts in.
         stderr: Receives its stderr.
+        exchange: Makes its replies fit.
         on_end: Called once, with the reason, when no more messages will come.
 
     Raises:
@@ -72,7 +73,7 @@ async def stdio_transport(
         cwd=cwd,
         start_new_session=True,
     )
-    program = _Program(process, stderr, on_end)
+    program = _Program(process, stderr, exchange, on_end)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(program.read_messages)
         tasks.start_soon(program.read_stderr)
@@ -91,6 +92,7 @@ class _Program:
         self,
         process: asyncio.subprocess.Process,
         stderr: ErrorOutput,
+        exchange: Exchange,
         on_end: Callable[[str], None],
     ) -> None:
         self._process = process
@@ -98,6 +100,8 @@ class _Program:
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._stderr = cast("asyncio.StreamReader", process.stderr)
         self._error_output = stderr
+        self._exchange = exchange
+        self._lines = MessageLines()
         self._on_end = on_end
         self._ended = False
         self._incoming: MemoryObjectSendStream[Incoming]
@@ -115,7 +119,8 @@ class _Program:
                     while True:
                         await self._take(await self._stdout.readuntil(b"\n"))
                         await limiter.wait()
-                except asyncio.IncompleteReadError:
+                except asyncio.IncompleteReadError as error:
+                    await self._take(error.partial)
                     self._report_end(await self._why_ended())
                 except asyncio.LimitOverrunError:
                     self._report_end(f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes.")
@@ -138,6 +143,7 @@ class _Program:
         try:
             async with self._outgoing:
                 async for message in self._outgoing:
+                    self._exchange.note(message.message)
                     line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     self._stdin.write(line.encode() + b"\n")
                     async with asyncio.timeout(_UNREAD_SECONDS):
@@ -169,14 +175,11 @@ class _Program:
     async def _take(self, line: bytes) -> None:
         if not line.strip():
             return
-        try:
-            # With a lone surrogate it would be no message, and its call would wait for ever.
-            message = jsonrpc_message_adapter.validate_json(mend_escapes(line), by_name=False)
-        except ValueError:
-            # Many programs print a banner to stdout.
-            self._error_output.feed(b"(no message) " + line[:_PIECE].rstrip() + b"\n")
-            return
-        await self._incoming.send(SessionMessage(message))
+        messages, noise = self._lines.feed(line)
+        if noise:  # many programs print a banner to stdout
+            self._error_output.feed(b"(no message) " + noise[:_PIECE].rstrip() + b"\n")
+        for message in messages:
+            await self._incoming.send(SessionMessage(self._exchange.fitted(message)))
 
     async def _why_ended(self) -> str:
         if not await self._ends_within(_FLUSH_SECONDS):

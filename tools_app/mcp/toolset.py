@@ -46,6 +46,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
             or ``disabled``.
         error: Why it does not work, without secrets; None while it does.
         tools: The known names of its tools.
+        invalid: What can't be offered of what it lists, and why.
     """
 
     name: str
@@ -53,6 +54,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     error: str | None = None
     tools: Sequence[str] = ()
+    invalid: Sequence[InvalidTool] = ()
 
 
 class McpTools:
@@ -239,6 +241,7 @@ class McpTools:
             state=server.state,
             error=server.error,
             tools=list(server.named.tools),
+            invalid=server.named.invalid,
         )
 
     def _broken(self, concerned: frozenset[str] | None) -> list[InvalidTool]:

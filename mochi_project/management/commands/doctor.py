@@ -218,6 +218,7 @@ async def _tools(services: Services) -> Finding:
 async def _servers(services: Services) -> Finding:
     servers = await services.mcp.servers()  # which starts none
     wrong = [f"{server.name}: {server.error}" for server in servers if server.error]
+    wrong += [f"{tool.name}: {tool.reason}" for server in servers for tool in server.invalid]
     if wrong and not services.settings.trust.allows(MCP):
         return _needs_trust("MCP servers")
     if wrong:

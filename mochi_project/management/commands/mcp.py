@@ -51,12 +51,13 @@ class Command(ReportCommand):
         name, tools = Column("Server", no_wrap=True), Column("Tools", overflow="fold")
         table = Table(name, "Transport", "State", tools, Column("Problem", overflow="fold"))
         for server in servers:
+            refused = [f"{tool.name}: {tool.reason}" for tool in server.invalid]
             table.add_row(
                 printable(server.name),
                 server.transport,
                 server.state,
                 "\n".join(server.tools),
-                printable(server.error or ""),
+                "\n".join(map(printable, filter(None, [server.error, *refused]))),
             )
         self.print_rich(table)
 

@@ -63,7 +63,12 @@ class Servers:
         if name != "time":
             raise ToolServerNotFound(name)
         return SimpleNamespace(
-            name="time", transport="stdio", state="ready", error=None, tools=("time__now",)
+            name="time",
+            transport="stdio",
+            state="ready",
+            error=None,
+            tools=("time__now",),
+            invalid=(),
         )
 
 
@@ -181,6 +186,7 @@ async def test_mcp_servers_are_listed(client):
                 "state": "ready",
                 "error": None,
                 "tools": ["time__now"],
+                "invalid": [],
             }
         ]
     }

@@ -47,6 +47,22 @@ class Lab:
         program = str(PROGRAMS / "raw_server.py")
         return {"command": sys.executable, "args": ["-S", program, mode, *arguments], **entry}
 
+    @classmethod
+    def scripted(cls, **replies: Any) -> dict[str, Any]:
+        """Return the entry of a server with replies of its own, by method with ``_`` for ``/``.
+
+        A text is sent as it is, with the request's id for ``$ID``; else it is the result.
+        """
+        script = {
+            method.replace("_", "/"): reply
+            if isinstance(reply, str)
+            else json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": reply}).replace(
+                '"$ID"', "$ID"
+            )
+            for method, reply in replies.items()
+        }
+        return cls.raw("scripted", json.dumps(script))
+
     @staticmethod
     def sdk(*arguments: str, **entry: Any) -> dict[str, Any]:
         """Return the entry of a server that is written with the SDK."""

@@ -2,28 +2,18 @@
 
 import asyncio
 import gzip
-import json
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 
-import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sessions_app.surrogates import mend_escapes
-from tools_app.mcp.http import _MendedStream
+from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
 
 PROGRAM = Path(__file__).parent / "programs" / "sdk_server.py"
 SECRET = "hush-hush-hush"
-
-Answer = Callable[[str, dict, dict[str, str]], Awaitable[bytes] | bytes]
 
 
 def free_port():
@@ -248,74 +238,6 @@ async def test_a_session_that_the_server_forgot_is_made_anew(lab):
         await lab.eventually(lambda: runs(lab))
 
 
-def older_server(call):
-    """Answer as a server of 2025 does, in plain JSON."""
-
-    def answer(method, message, headers):
-        if method != "POST":
-            return reply(405 if method == "GET" else 200, b"")
-        if "id" not in message:
-            return reply(202, b"")
-        more = {}
-        if message["method"] == "initialize":
-            more = {"mcp-session-id": "s"}
-            result = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "old", "version": "1"},
-            }
-        elif message["method"] == "tools/list":
-            result = {"tools": [{"name": "run", "inputSchema": {"type": "object"}}]}
-        elif message["method"] == "tools/call":
-            result = call()
-            if result is None:
-                return reply(404, b"")
-        else:
-            return reply(400, b"")
-        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
-        return reply(200, body.encode(), more)
-
-    return answer
-
-
-def reply(status, body, headers=None):
-    lines = {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        **(headers or {}),
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"HTTP/1.1 {status} Whatever\r\n{head}Connection: close\r\n\r\n".encode() + body
-
-
-@asynccontextmanager
-async def listening(answer: Answer) -> AsyncIterator[str]:
-    """Answer each request with bytes, and hang up."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            first, *rest = head.strip().split("\r\n")
-            method, path, _ = first.split()
-            headers = {
-                name.lower(): value for name, value in (line.split(": ", 1) for line in rest)
-            }
-            body = await reader.readexactly(int(headers.get("content-length", 0)))
-            answered = answer(method, json.loads(body or b"{}"), {**headers, ":path": path})
-            writer.write(answered if isinstance(answered, bytes) else await answered)
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            return
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-    finally:
-        server.close()
-
-
 async def adds(lab):
     return (await lab.call("srv__add", a=1)).success
 
@@ -330,24 +252,3 @@ async def has_tool(lab, name):
 
 async def says(path, text):
     return await asyncio.to_thread(lambda: path.exists() and path.read_text() == text)
-
-
-class Pieces(httpx2.AsyncByteStream):
-    def __init__(self, pieces):
-        self.pieces = pieces
-
-    async def __aiter__(self):
-        for piece in self.pieces:
-            yield piece
-
-
-@given(st.text(st.sampled_from('a\ud83d\ude00\\"u'), max_size=12), st.lists(st.integers(0, 90)))
-def test_halves_are_mended_wherever_the_body_is_cut(text, cuts):
-    body = json.dumps({"text": text}).encode()
-    places = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
-    pieces = [body[start:end] for start, end in pairwise(places)]
-
-    async def read():
-        return b"".join([piece async for piece in _MendedStream(Pieces(pieces))])
-
-    assert asyncio.run(read()) == mend_escapes(body)

@@ -36,14 +36,6 @@ async def test_lies_about_names_are_told_apart_or_refused(lab):
     assert len(listing.invalid) == 5
 
 
-async def test_a_list_with_a_schema_that_is_none_says_where(lab):
-    await lab.configure(srv=lab.raw("schemas"))
-
-    assert not (await lab.listed("srv")).tools
-
-    assert "tools.0.inputSchema.type" in ((await lab.server("srv")).error or "")
-
-
 async def test_a_list_of_tools_without_an_end_is_cut(lab):
     await lab.configure(srv=lab.raw("endless"))
 
@@ -103,23 +95,26 @@ async def test_a_message_beyond_all_bounds_costs_the_connection_and_the_server_c
     await lab.eventually(lambda: lab.tools._servers["srv"].state == "ready")
 
 
+async def test_a_server_whose_lost_connection_closes_slowly_is_not_ready(lab):
+    lab.start(pause_wait=20.0, start_wait=20.0)
+    await lab.configure(srv=lab.raw("lingers"))
+    await lab.listed("srv")
+
+    lost = await lab.call("srv__run")
+    state = await lab.state("srv")
+    again = await lab.call("srv__run")
+
+    assert "closed its output" in (lost.error_message or "")
+    assert state == "backing_off"
+    assert again.error_code == "TOOL_EXECUTION_FAILED"  # of the next process
+
+
 async def test_an_endless_line_is_not_read_for_ever(lab):
     await lab.configure(srv=lab.raw("endless-line"))
 
     assert not (await lab.listed("srv")).tools
 
     assert "bytes" in ((await lab.server("srv")).error or "")
-
-
-async def test_a_result_that_is_none_fails_the_call(lab):
-    await lab.configure(srv=lab.raw("no-result"))
-    await lab.listed("srv")
-
-    result = await lab.call("srv__run")
-
-    assert result.error_code == "TOOL_EXECUTION_FAILED"
-    assert "not a valid tool result" in (result.error_message or "")
-    assert await lab.state("srv") == "ready"
 
 
 async def test_answers_to_what_was_not_asked_are_passed_over(lab):

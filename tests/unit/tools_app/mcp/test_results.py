@@ -2,19 +2,19 @@
 
 import base64
 
-import mcp_types as types
+import pytest
 
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
-from tools_app.mcp.results import result_of
+from tools_app.mcp.results import json_text, result_of
 from tools_app.output_limit import MAX_OUTPUT_BYTES
 
 
 def result(*content, **more):
-    return result_of(types.CallToolResult(content=list(content), **more), "see")
+    return result_of({"content": list(content), **more}, "see")
 
 
 def text(value):
-    return types.TextContent(text=value)
+    return {"type": "text", "text": value}
 
 
 def test_texts_are_joined():
@@ -22,18 +22,18 @@ def test_texts_are_joined():
 
 
 def image(data, kind="image/png"):
-    return types.ImageContent(data=base64.b64encode(data).decode(), mime_type=kind)
+    return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": kind}
 
 
 def blob(data, uri):
     encoded = base64.encodebytes(data).decode()  # in lines, as some servers write it
-    return types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, blob=encoded))
+    return {"type": "resource", "resource": {"uri": uri, "blob": encoded}}
 
 
 def test_what_is_neither_text_nor_file_is_described():
-    audio = types.AudioContent(data="AAAA", mime_type="audio/wav")
-    link = types.ResourceLink(uri="file:///a", name="a", mime_type="text/plain")
-    page = types.EmbeddedResource(resource=types.TextResourceContents(uri="x:1", text="hello"))
+    audio = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
+    page = {"type": "resource", "resource": {"uri": "x:1", "text": "hello"}}
 
     shown = result(audio, link, page)
 
@@ -69,26 +69,73 @@ def test_images_and_files_are_taken_out_and_named_where_they_were():
 
 
 def test_what_is_no_base64_is_said_to_be_none():
-    odd = types.ImageContent(data="iVBOR!!", mime_type="image/png")
-    cut_off = types.ImageContent(data="iVBOR", mime_type="image/png")
-    other = types.ImageContent(data="é", mime_type="image/png")
+    texts = ("iVBOR!!", "iVBOR", "é")
 
-    shown = result(odd, cut_off, other)
+    shown = result(*({"type": "image", "data": data, "mimeType": "image/png"} for data in texts))
 
     assert shown.text.split("\n") == ["[image/png, not valid Base64]"] * 3
     assert shown.files == []
 
 
 def test_structured_content_is_shown_where_there_is_no_text():
-    assert result(structured_content={"a": [1, "ä"]}).text == '{"a":[1,"ä"]}'
-    assert result(text("a is 1"), structured_content={"a": 1}).text == "a is 1"
+    assert result(structuredContent={"a": [1, "ä"]}).text == '{"a":[1,"ä"]}'
+    assert result(text("a is 1"), structuredContent={"a": 1}).text == "a is 1"
 
 
 def test_an_error_is_one():
-    assert result(text("no"), is_error=True).is_error
+    assert result(text("no"), isError=True).is_error
 
 
 def test_a_long_text_is_cut_with_a_marker_and_no_character_is_broken():
     shown = result(text("ä" * MAX_OUTPUT_BYTES)).text
 
     assert shown.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 bytes")
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ({}, "The tool ran and returned nothing."),
+        ({"content": []}, "The tool ran and returned nothing."),
+        ({"content": None, "isError": None}, "The tool ran and returned nothing."),
+        ({"content": "plain"}, "plain"),
+        ({"content": {"type": "text", "text": "one"}}, "one"),
+        ({"content": ["a", {"text": "b"}]}, "a\nb"),
+        ({"content": [{"type": "text", "text": 5}]}, '{"type":"text","text":5}'),
+        ({"content": [{"type": "video", "url": "x"}]}, '{"type":"video","url":"x"}'),
+        ({"content": [7, None]}, "7\nnull"),
+        ({"content": [{"type": "resource_link", "uri": "a:b"}]}, "[resource, a:b]"),
+        ({"content": [{"type": "resource", "resource": {"text": "t"}}]}, "[resource, ]\nt"),
+        ({"content": [{"type": "resource"}]}, '{"type":"resource"}'),
+        ({"content": [{"type": "image", "data": None}]}, '{"type":"image","data":null}'),
+        ({"structuredContent": [1]}, "[1]"),
+        ({"structuredContent": {}}, "{}"),
+        ({"toolResult": {"a": 1}}, '{"toolResult":{"a":1}}'),
+    ],
+)
+def test_whatever_came_is_shown(sent, shown):
+    assert result_of(sent, "see").text == shown
+
+
+def test_only_true_is_an_error():
+    assert [result_of({"isError": value}, "t").is_error for value in (True, "true")] == [True] * 2
+    assert not any(result_of({"isError": value}, "t").is_error for value in (None, 0, "no", {}))
+
+
+def test_a_data_url_is_an_image():
+    encoded = base64.b64encode(png()).decode()
+    block = {"type": "image", "data": f"data:image/png;base64,{encoded}"}
+
+    assert [file.data for file in result(block).files] == [png()]
+
+
+def test_an_unknown_block_is_shown_in_part():
+    shown = result({"type": "video", "data": "x" * 1_000_000}, text("after")).text
+
+    assert len(shown) < 20_000
+    assert "[cut:" in shown
+    assert shown.endswith("\nafter")
+
+
+def test_of_millions_of_values_only_the_beginning_is_encoded():
+    assert len(json_text([[1]] * 10**6)) < MAX_OUTPUT_BYTES + 100

@@ -10,6 +10,7 @@ MODE, *ARGUMENTS = sys.argv[1:]
 WRITING = threading.Lock()
 FLOODING = threading.Event()
 LEARNT = []
+SCRIPT = json.loads(ARGUMENTS[0]) if MODE == "scripted" else {}
 
 
 def send(message):
@@ -38,13 +39,6 @@ def tools():
     if MODE == "names":
         names = ["../x", "plain", "a.b", "a_b", "plain", "bell\a", "n" * 10_000, "m" * 100, ""]
         return {"tools": [tool(name) for name in names]}
-    if MODE == "schemas":
-        return {
-            "tools": [
-                {"name": "list", "inputSchema": {"type": "array"}},
-                {"name": "odd", "inputSchema": {"properties": [1], "type": "object"}},
-            ]
-        }
     if MODE == "endless":
         return {"tools": [tool(f"t{time.monotonic_ns()}")] * 7, "nextCursor": "more"}
     if MODE == "regex":
@@ -67,6 +61,9 @@ def call(request):
         return None
     if MODE == "crash":
         os._exit(9)
+    if MODE == "lingers":
+        os.close(1)
+        time.sleep(3600)
     if MODE == "big":
         return text("x" * 1_000_000)
     if MODE == "too-big":
@@ -74,8 +71,6 @@ def call(request):
     if MODE == "halves":
         halves = "\ud83d\ude00 \ud83d"
         return text(f"whole \U0001f600 {halves}", structuredContent={f"k{halves}": [halves]})
-    if MODE == "no-result":
-        return {"content": "a text", "isError": "perhaps"}
     if MODE == "regex":
         return text("", structuredContent={"x": "a" * 60 + "!"})
     if MODE == "deaf":
@@ -129,6 +124,11 @@ def main():
         if request["method"] == "server/discover":
             error = {"code": -32601, "message": "Method not found"}
             send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+            continue
+        if MODE == "scripted" and request["method"] in SCRIPT:
+            reply = json.dumps(request["id"]).join(SCRIPT[request["method"]].split("$ID"))
+            sys.stdout.buffer.write(reply.encode() + b"\n")
+            sys.stdout.buffer.flush()
             continue
         result = answer(request)
         if result is not None:

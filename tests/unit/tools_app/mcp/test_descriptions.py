@@ -1,0 +1,162 @@
+"""Descriptions of tools in the forms in which servers send them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import methods
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+
+from tools_app.mcp.descriptions import (
+    CUT,
+    REFUSED,
+    fit_call,
+    fit_discovery,
+    fit_initialization,
+    fit_tools,
+)
+from tools_app.mcp.limits import MAX_LISTING_BYTES
+
+NONE = {"type": "object", "properties": {}}
+TEXT = {"type": "string"}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "properties", "required", "items", "anyOf", "a", "$schema"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=10,
+)
+
+
+def read(schema):
+    tool = {"name": "t", "inputSchema": schema}
+    fitted = fit_tools({"tools": [tool]})
+    assert not fitted["_meta"][REFUSED]
+    return fitted["tools"][0]["inputSchema"]
+
+
+def refusal(tool):
+    fitted = fit_tools({"tools": [tool]})
+    assert not fitted["tools"]
+    return fitted["_meta"][REFUSED][0][1]
+
+
+@pytest.mark.parametrize("schema", [None, {}, [], True, False, ""])
+def test_no_schema_means_no_arguments(schema):
+    assert read(schema) == NONE
+    assert fit_tools({"tools": [{"name": "t"}]})["tools"][0]["inputSchema"] == NONE
+
+
+@pytest.mark.parametrize(
+    ("schema", "understood"),
+    [
+        ({"type": "object", "properties": []}, NONE),
+        ({"type": None, "properties": None}, NONE),
+        ({"type": ["object", "null"]}, {"type": "object"}),
+        ({"properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}),
+        ({"properties": {"a": "string", "b": []}}, {**NONE, "properties": {"a": TEXT, "b": {}}}),
+        (
+            {"properties": {"a": TEXT, "required": ["a"]}},
+            {**NONE, "properties": {"a": TEXT}, "required": ["a"]},
+        ),
+        (
+            {"properties": {"a": {**TEXT, "required": True}}, "required": False},
+            {**NONE, "properties": {"a": {**TEXT}}, "required": ["a"]},
+        ),
+        ({**NONE, "required": "a"}, {**NONE, "required": ["a"]}),
+        ({**NONE, "required": None, "$schema": 7}, NONE),
+        (
+            {"properties": {"a": {"type": "object", "properties": []}}},
+            {"type": "object", "properties": {"a": NONE}},
+        ),
+        ({"anyOf": [{"required": ["a"]}]}, {"type": "object", "anyOf": [{"required": ["a"]}]}),
+    ],
+)
+def test_what_is_meant_is_understood(schema, understood):
+    fitted = read(schema)
+
+    assert {**fitted, "properties": fitted.get("properties")} == {
+        **understood,
+        "properties": understood.get("properties"),
+    }
+
+
+def test_a_well_formed_schema_is_not_changed():
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "string"}}, "b": True},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+
+    assert read(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        (7, "no name"),
+        ({"inputSchema": NONE}, "no name"),
+        ({"name": 5, "inputSchema": NONE}, "no name"),
+        ({"name": "t", "inputSchema": "text"}, "no object"),
+        ({"name": "t", "inputSchema": {"type": "array"}}, "describes no object"),
+        ({"name": "t", "inputSchema": {"properties": [1]}}, "'properties'"),
+        ({"name": "t", "inputSchema": {"properties": {"a": 5}}}, "'a'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_itself(tool, reason):
+    assert reason in refusal(tool)
+
+
+def test_odd_texts_hints_and_schemas_of_results_are_left_out():
+    tool = {
+        "name": "t",
+        "description": ["no"],
+        "annotations": {"readOnlyHint": "yes", "destructiveHint": False},
+        "outputSchema": "none",
+        "icons": 5,
+    }
+
+    assert fit_tools({"tools": [tool]})["tools"] == [
+        {"name": "t", "inputSchema": NONE, "annotations": {"destructiveHint": False}}
+    ]
+
+
+def test_tools_by_name_are_a_list():
+    assert fit_tools({"tools": {"a": {"description": "A"}}})["tools"][0]["name"] == "a"
+
+
+def test_a_page_beyond_the_limit_is_cut():
+    big = {"name": "t", "inputSchema": {**NONE, "description": "x" * (MAX_LISTING_BYTES // 2)}}
+
+    fitted = fit_tools({"tools": [big] * 3})
+
+    assert len(fitted["tools"]) == 1
+    assert fitted["_meta"][CUT]
+
+
+def accepted(method, result):
+    for version in KNOWN_PROTOCOL_VERSIONS:
+        if (method, version) in methods.SERVER_RESULTS:
+            methods.validate_server_result(method, version, result)
+    return True
+
+
+@given(st.lists(JSON, max_size=3), JSON)
+def test_the_sdk_accepts_what_fits(schemas, more):
+    tools = [{"name": "t", "inputSchema": schema} for schema in schemas]
+    result = {"tools": [*tools, more, {"name": "x", "annotations": more}], "nextCursor": more}
+
+    assert accepted("tools/list", fit_tools(result))
+    assert accepted("tools/call", fit_call({"content": more}))
+
+
+@given(st.dictionaries(st.sampled_from(["protocolVersion", "capabilities", "serverInfo"]), JSON))
+def test_any_answer_to_initialize_fits(result):
+    assert accepted("initialize", fit_initialization(result))
+    assert accepted("server/discover", fit_discovery({**result, "supportedVersions": [1, "x"]}))

@@ -1,0 +1,162 @@
+"""JSON-RPC messages in the forms in which servers send them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from tools_app.mcp.limits import MAX_BATCH
+from tools_app.mcp.messages import BARE, Exchange, MessageLines, read_messages
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def reply(**more):
+    return {"jsonrpc": "2.0", "id": 1, **more}
+
+
+def read(value):
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    (message,) = read_messages(data)
+    return message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'\xef\xbb\xbf{"jsonrpc": "2.0", "id": 1, "result": {"a": "b"}}',
+        b'{"id": 1, "result": {"a": "b"}}',
+        b'{"jsonrpc": 2.0, "id": 1, "result": {"a": "b"}, "error": null}',
+        b'{"jsonrpc": "2.0", "id": 1.0, "result": {"a": "b"}}',
+        b'{"jsonrpc": "2.0", "id": 1, "a": "b"}',
+        b'[{"jsonrpc": "2.0", "id": 1, "result": {"a": "b"}}]',
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"a": "b"}} ok',
+    ],
+)
+def test_a_result_is_one_in_any_form(data):
+    message = read(data)
+
+    assert isinstance(message, JSONRPCResponse)
+    assert (message.id, message.result) == (1, {"a": "b"})
+
+
+@pytest.mark.parametrize("value", [None, "text", [1], 5])
+def test_a_result_that_is_no_object_is_kept(value):
+    assert read(reply(result=value)).result == {BARE: value}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ("broken", -32603, "broken"),
+        ({"code": "-32042", "message": "sign in"}, -32042, "sign in"),
+        ({"code": None, "message": {"why": 1}}, -32603, '{"why":1}'),
+        ({"reason": "x"}, -32603, '{"reason":"x"}'),
+        ({"code": "9" * 5000, "message": "m"}, -32603, "m"),
+    ],
+)
+def test_an_error_is_one_in_any_form(error, code, message):
+    read_error = read(reply(error=error))
+
+    assert isinstance(read_error, JSONRPCError)
+    assert (read_error.error.code, read_error.error.message) == (code, message)
+
+
+def test_bytes_that_are_no_utf_8_and_tabs_in_texts_are_read():
+    assert read(b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xe4\t"}}').result == {"a": "\ufffd\t"}
+
+
+def test_requests_and_notifications_with_odd_parameters_are_read():
+    assert isinstance(
+        read({"jsonrpc": "2.0", "id": 1, "method": "m", "params": []}), JSONRPCRequest
+    )
+    notification = read({"jsonrpc": "2.0", "id": True, "method": "m", "params": None})
+    assert isinstance(notification, JSONRPCNotification)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"Welcome!",
+        b"[INFO] started",
+        b"{}",
+        b"null",
+        b'{"level": "info", "id": 1, "result": "done"}',
+        b'{"level": "info", "id": 1, "method": "GET"}',
+        b"[" * 100_000,
+        json.dumps([reply(result={})] * (MAX_BATCH + 1)).encode(),
+    ],
+)
+def test_what_is_no_message_is_refused(data):
+    with pytest.raises(ValueError, match=r"message"):
+        read_messages(data)
+
+
+def feed(text):
+    lines = MessageLines()
+    messages, noise = [], b""
+    for line in text.splitlines(keepends=True):
+        read_now, passed = lines.feed(line)
+        messages += read_now
+        noise += passed
+    return messages, noise
+
+
+@given(JSON, st.sampled_from([None, 0, 2, "\t"]))
+def test_a_message_may_be_printed_in_many_lines(value, indent):
+    text = json.dumps(reply(result={"v": value}), indent=indent).encode() + b"\n"
+
+    messages, noise = feed(b"[INFO] ready {\n" + text + text)
+
+    assert [message.result for message in messages] == [{"v": value}] * 2
+    assert noise == b"[INFO] ready {\n"
+
+
+def test_a_line_end_within_a_text_is_read():
+    messages, _ = feed(b'{"jsonrpc":"2.0","id":1,"result":{"a":"one\n{two"}}\n')
+
+    assert [message.result for message in messages] == [{"a": "one\n{two"}]
+
+
+def test_a_reply_of_broken_json_fails_its_request():
+    (message,), _ = feed(b'{"jsonrpc":"2.0","id":7,"result":{"a":oops}}\n')
+
+    assert isinstance(message, JSONRPCError)
+    assert message.id == 7
+    assert "oops" in message.error.message
+
+
+def test_a_reply_that_is_never_completed_fails_when_the_next_message_comes():
+    whole = json.dumps(reply(result={})).encode()
+
+    broken, message = feed(b'{"jsonrpc":"2.0","id":7,"result":{\n' + whole + b"\n")[0]
+
+    assert (broken.id, message.id) == (7, 1)
+
+
+def test_a_reply_without_an_id_answers_the_only_open_request():
+    exchange = Exchange({"tools/call": lambda result: {"fit": result}})
+    exchange.note(JSONRPCRequest(jsonrpc="2.0", id=4, method="tools/call"))
+
+    message = exchange.fitted(read({"jsonrpc": "2.0", "result": {"a": 1}}))
+
+    assert (message.id, message.result) == ("4", {"fit": {"a": 1}})
+
+
+def test_a_cancelled_request_is_forgotten():
+    exchange = Exchange({"tools/call": lambda result: {"fit": result}})
+    exchange.note(JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call"))
+    exchange.note(
+        JSONRPCNotification(
+            jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1}
+        )
+    )
+
+    assert exchange.fitted(read(reply(result={}))).result == {}
