@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sessions_app.attachments.media_type import TEXT
+from sessions_app.attachments.media_type import TEXT, decode_text
 from sessions_app.attachments.names import mention
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.export import fenced
@@ -60,7 +60,7 @@ class AttachedFiles:
         if len(data) != attachment.size:  # damaged since it was kept: none is sent in half
             return mention(attachment, left_out=True)
         if attachment.media_type == TEXT:
-            return named_block(attachment.name, data.decode("utf-8", "replace"))
+            return named_block(attachment.name, decode_text(data))
         files[attachment.id] = data
         return ""
 

@@ -1,11 +1,15 @@
 """Detects a file's type by its content, never by its name or a client's declaration.
 
+Decodes texts by the same rules.
+
 Sources: PNG (W3C, 5.2 and 11.2.1), GIF89a (section 18), JPEG (ITU-T T.81, annex B), WebP
 (RFC 9649), ISO base media files (ISO/IEC 14496-12, 4.3), PDF (ISO 32000-1, 7.5.2).
 """
 
 import codecs
+import re
 import struct
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import msgspec
@@ -24,6 +28,9 @@ HEAD_BYTES = 32
 
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"})
 _PIECE_BYTES = 1 << 16
+_WINDOWS = "cp1252"
+_ASCII = bytes(range(128))
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _MOST_SEGMENTS = (
     4096  # of a JPEG before its frame, so that a file of markers alone is not read to the end
 )
@@ -63,23 +70,49 @@ def image_type(head: bytes) -> str | None:
 def media_type(file: BinaryIO) -> str | None:
     """Return the media type of a file; None if it is neither an image, nor a PDF, nor text. Blocks.
 
-    Text is UTF-8 without NUL; HTML and SVG count as plain text.
+    Text has no NUL, and HTML and SVG are text. It is UTF-8, UTF-16 with a byte order mark, or
+    Windows-1252 without control characters and with at least as many ASCII characters as others.
     """
     file.seek(0)
-    found = image_type(file.read(HEAD_BYTES))
+    head = file.read(HEAD_BYTES)
+    found = image_type(head)
     if found is not None:
         return found
+    return TEXT if any(_decodes(file, encoding) for encoding in _encodings(head)) else None
+
+
+def decode_text(data: bytes) -> str:
+    """Return the content of a text file, in any encoding that ``media_type`` recognizes."""
+    for encoding in _encodings(data):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("utf-8", "replace")
+
+
+def _encodings(head: bytes) -> Sequence[str]:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ("utf-16",)
+    return ("utf-8-sig", _WINDOWS)
+
+
+def _decodes(file: BinaryIO, encoding: str) -> bool:
     file.seek(0)
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    decoder = codecs.getincrementaldecoder(encoding)()
+    others = size = 0
     try:
         while piece := file.read(_PIECE_BYTES):
-            if b"\0" in piece:
-                return None
-            decoder.decode(piece)
+            if "\0" in decoder.decode(piece):
+                return False
+            others += len(piece.translate(None, _ASCII))
+            size += len(piece)
+            if encoding == _WINDOWS and _CONTROL.search(piece):
+                return False
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        return None
-    return TEXT
+        return False
+    return encoding != _WINDOWS or 2 * others <= size
 
 
 def image_size(file: BinaryIO, kind: str) -> ImageSize | None:

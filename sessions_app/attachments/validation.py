@@ -61,7 +61,7 @@ def checked_file(file: BinaryIO, attachment_id: str, size: int) -> StoredFile:
     if kind is None:
         raise ValidationFailed(
             "The attachment is neither an image (PNG, JPEG, GIF, WebP, HEIC), nor a PDF, nor a "
-            "text in UTF-8, whatever it is called.",
+            "text in UTF-8, UTF-16 or Windows-1252, whatever it is called.",
             field="attachment",
         )
     try:

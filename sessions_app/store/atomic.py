@@ -4,6 +4,7 @@ Shared by all file storage, on Linux and macOS. Paths are strings in here: pathl
 1,730 calls that a turn made in threads.
 """
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -137,9 +138,10 @@ def typed_errors() -> Iterator[None]:
 
 
 def read_regular(path: StrPath, *, limit: int) -> bytes:
-    """Return the content of a regular file of at most ``limit`` bytes.
+    """Return the content of a regular file of at most ``limit`` bytes, without a UTF-8 mark.
 
-    Never follows a symbolic link at ``path`` and never blocks (on a FIFO, for example).
+    Editors on Windows begin files with that mark (EF BB BF), which JSON decoders refuse. Never
+    follows a symbolic link at ``path`` and never blocks (on a FIFO, for example).
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -155,7 +157,7 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
         raise UnreadableFileError(path, _why_not(error)) from error
     if len(data) > limit:
         raise UnreadableFileError(path, f"larger than {limit} bytes")
-    return data
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def holds(path: StrPath, data: bytes) -> bool:

@@ -138,7 +138,10 @@ class FolderLoader:
 
     def _load_files(self, imports: FolderImports, collection: "_Collection") -> None:
         imports.import_without_init()
-        for path in sorted(self._folder.glob("*.py")):
+        # Copies have names like "good (1).py", which sort before "good.py": the original is first.
+        for path in sorted(
+            self._folder.glob("*.py"), key=lambda each: (not each.stem.isidentifier(), each)
+        ):
             if path.name.startswith("."):
                 continue
             with imports.busy_with(path.stem):

@@ -15,6 +15,7 @@ from sessions_app.attachments.media_type import (
     TEXT,
     WEBP,
     ImageSize,
+    decode_text,
     image_size,
     media_type,
 )
@@ -45,12 +46,27 @@ def size_of(data: bytes) -> ImageSize | None:
         (b"<!doctype html><script>alert(1)</script>", TEXT),
         (b"\x7fELF" + bytes(60), None),
         (b"PK\x03\x04" + b"\xff" * 60, None),
-        (b"caf\xe9", None),
-        ("ü".encode()[:1], None),
+        ("Größe: 3\r\n".encode("cp1252"), TEXT),
+        ("Grüße, 世界\n".encode("utf-16"), TEXT),
+        ("\ufeffGrüße".encode("utf-16-be"), TEXT),
+        ("a\0b".encode("utf-16"), None),
+        ("世".encode()[:1], None),
+        (b"caf\xe9 \x81", None),
+        (b"caf\xe9 \x02", None),
     ],
 )
 def test_a_file_is_what_its_bytes_say(data: bytes, kind: str | None) -> None:
     assert media_type(BytesIO(data)) == kind
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0\ufeff")))
+def test_what_is_text_can_be_read(text: str) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        data = text.encode(encoding, "ignore")
+        if encoding != "cp1252":
+            assert media_type(BytesIO(data)) == TEXT
+            assert decode_text(data) == text
+    assert decode_text("naïve café".encode("cp1252")) == "naïve café"
 
 
 @given(sides, sides)

@@ -239,3 +239,9 @@ def _record_steps(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     note(os, "replace", "replace", of=1)
     note(atomic, "sync_directory", "sync")
     return steps
+
+
+def test_the_mark_of_windows_editors_is_not_content(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"\xef\xbb\xbf{}")
+    assert read_regular(path, limit=10) == b"{}"

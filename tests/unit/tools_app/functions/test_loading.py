@@ -343,3 +343,14 @@ def test_a_tool_that_can_t_be_described_is_invalid_in_the_report(write_tools: Wr
     assert list(report.tools) == ["g"]
     assert report.groups == {"m": ["g"]}
     assert "'s' has the type socket" in report.invalid[0].reason
+
+
+@pytest.mark.parametrize("copy", ["good (1)", "good copy", "Copy of good", "good-copy", "good - x"])
+def test_a_copy_of_a_file_never_wins_over_the_original(copy: str, write_tools: WriteTools) -> None:
+    edited = ADD.replace("+", "-")
+    loaded = load(write_tools(**{copy: edited, "good": ADD}))
+
+    assert loaded.functions["add"](1, 2) == "3"
+    assert reasons(loaded) == {
+        "add": "good.py has a tool of this name already: rename one of the two."
+    }

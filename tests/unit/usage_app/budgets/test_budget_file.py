@@ -83,3 +83,10 @@ def test_what_is_no_file_is_a_mistake_and_nothing_is_none(tmp_path):
     path.mkdir()
     with pytest.raises(InvalidBudgetsError, match="can't be read"):
         read_budgets(path)
+
+
+def test_a_file_that_an_editor_on_windows_saved_is_read(tmp_path):
+    path = tmp_path / "budgets.json"
+    path.write_text(json.dumps([GOOD]), encoding="utf-8-sig")
+
+    assert read_budgets(path) == [Budget(period="day", requests=1)]
