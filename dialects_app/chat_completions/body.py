@@ -13,7 +13,7 @@ from msgspec import Meta
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
-Tokens = Annotated[int, Meta(ge=1)]
+Tokens = Annotated[int, Meta(ge=-1)]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Stop = Annotated[str, Meta(min_length=1)]
 
@@ -119,9 +119,10 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):
-    """The effort of reasoning, in the form of OpenRouter."""
+    """The effort of reasoning, or only whether to reason, in the form of OpenRouter."""
 
     effort: Effort | None = None
+    enabled: bool | None = None
 
 
 class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +139,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
         response_format: The form of the answer; not together with tools.
         temperature: From 0 to 2.
         top_p: From 0 to 1.
-        max_tokens: The longest answer, in tokens.
+        max_tokens: The longest answer, in tokens; -1 for no limit.
         max_completion_tokens: The same under its newer name, which takes precedence.
         stop: Texts that end the answer.
         seed: Makes answers reproducible, if the provider supports it.

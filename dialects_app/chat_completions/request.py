@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
-from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.chat_completions.body import CompletionIn, ReasoningIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
@@ -202,8 +202,9 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
 
 
 def _think(body: CompletionIn) -> Think | None:
-    effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
-    return None if effort is None else THINK_OF_EFFORT[effort]
+    reasoning = body.reasoning or ReasoningIn()
+    effort = body.reasoning_effort or reasoning.effort
+    return reasoning.enabled if effort is None else THINK_OF_EFFORT[effort]
 
 
 def _options(body: CompletionIn) -> Mapping[str, Any]:
@@ -211,8 +212,10 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
     options: dict[str, Any] = {
         name: value for name in _SAMPLING if (value := getattr(body, name)) is not None
     }
-    longest = body.max_completion_tokens or body.max_tokens
-    if longest is not None:
+    longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
+    if longest == 0:
+        raise _refusal("max_tokens", "An answer of 0 tokens is none: leave it out, or say -1.")
+    if longest is not None and longest > 0:
         options |= dict.fromkeys(TOKEN_LIMITS, longest)
     if body.stop:
         options["stop"] = [body.stop] if isinstance(body.stop, str) else list(body.stop)

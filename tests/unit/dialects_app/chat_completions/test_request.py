@@ -4,6 +4,7 @@ import pytest
 
 from chat.errors import TurnError
 from dialects_app.chat_completions.request import name_field, session_of_chat
+from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import is_session_id
 from tests.unit.dialects_app.chat_completions.bodies import HELLO, asked, function, refused
 
@@ -101,6 +102,13 @@ def test_the_newer_name_of_the_longest_answer_counts_and_stop_may_be_a_list():
     assert options["stop"] == ["a", "b"]
 
 
+def test_an_answer_may_have_no_limit_but_not_be_empty():
+    assert asked(max_tokens=-1).chat.turn.options == {}
+    assert asked(max_tokens=5, max_completion_tokens=-1).chat.turn.options == {}
+    with pytest.raises(ValidationFailed, match="-1"):
+        asked(max_tokens=0)
+
+
 @pytest.mark.parametrize(
     ("fields", "think"),
     [
@@ -113,6 +121,9 @@ def test_the_newer_name_of_the_longest_answer_counts_and_stop_may_be_a_list():
         ({"reasoning_effort": "xhigh"}, "high"),
         ({"reasoning": {"effort": "low"}}, "low"),
         ({"reasoning": {"summary": "auto"}}, None),
+        ({"reasoning": {"enabled": True}}, True),
+        ({"reasoning": {"enabled": False}}, False),
+        ({"reasoning": {"enabled": True, "effort": "low"}}, "low"),
         ({"reasoning": None}, None),
     ],
 )
