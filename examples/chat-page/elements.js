@@ -40,3 +40,26 @@ export function link(address, ...children) {
 export function button(text, onclick, properties = {}) {
   return element("button", { type: "button", onclick, ...properties }, text);
 }
+
+const UNSEEN = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+const JSON_STRINGS = /("(?:[^"\\]|\\.)*")/;
+
+/** Return a text with JSON's escapes for what is not seen, or turns what is: people decide by it. */
+export function visible(text) {
+  return text.replace(UNSEEN, (found) =>
+    found.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""),
+  );
+}
+
+/** Return a name that changes the direction of nothing beside it. */
+export function isolated(name) {
+  return element("bdi", {}, visible(name));
+}
+
+/** Return arguments as JSON, each string of which keeps its direction to itself. */
+export function argumentsText(given) {
+  const text = visible(typeof given === "string" ? given : JSON.stringify(given, null, 2));
+  if (!RIGHT_TO_LEFT.test(text)) return text;
+  return text.split(JSON_STRINGS).map((part, index) => (index % 2 ? element("bdi", {}, part) : part));
+}

@@ -1,7 +1,7 @@
 // Draws messages: those of a session as they are saved, and those of a turn while it runs.
 
 import { attachmentUrl } from "./client.js";
-import { button, element } from "./elements.js";
+import { add, argumentsText, button, element, isolated, visible } from "./elements.js";
 import { markdown } from "./markdown.js";
 
 const WHO = { user: "You", assistant: "Model", tool: "Tool", system: "System prompt" };
@@ -103,7 +103,7 @@ export class LiveTurn {
   }
 
   on_agent_tool_call(data) {
-    this.card(data).step(`calls ${data.tool_name}`, `${shown(data.arguments)}\n`, true);
+    this.card(data).step(`calls ${visible(data.tool_name)}`, argumentsText(data.arguments), true);
   }
 
   on_agent_tool_result(data) {
@@ -166,12 +166,12 @@ export class LiveTurn {
 export class CallCard {
   constructor(name, given) {
     this.state = element("span", { class: "note" }, "running");
-    this.given = element("pre", { tabindex: "0" });
+    this.given = element("pre", { tabindex: "0", dir: "ltr" });
     this.steps = element("div", { class: "steps" });
     this.element = element(
       "details",
       { class: "call", open: true },
-      element("summary", {}, element("code", {}, name), " ", this.state),
+      element("summary", {}, element("code", {}, isolated(name)), " ", this.state),
       this.given,
       this.steps,
     );
@@ -179,7 +179,8 @@ export class CallCard {
   }
 
   setArguments(given) {
-    this.given.textContent = typeof given === "string" ? given : shown(given);
+    this.given.replaceChildren();
+    add(this.given, argumentsText(given));
   }
 
   /** Add what an agent did; pieces of the same kind are one text. */
@@ -189,7 +190,7 @@ export class CallCard {
       this.last = element("pre", { tabindex: "0" });
       this.steps.append(element("p", { class: "note" }, kind), this.last);
     }
-    this.last.append(text);
+    add(this.last, text);
   }
 
   /** Ask a person whether it may run. */
@@ -207,9 +208,11 @@ export class CallCard {
     };
     const question = element(
       "div",
-      { class: "question", role: "group", "aria-label": `Approval of ${tool}`, "data-call": confirmation.inner_tool_call_id ?? "" },
-      element("p", {}, agent ? `The agent ${agent} wants to run ${tool}:` : `May ${tool} run?`),
-      agent ? element("pre", { tabindex: "0" }, shown(given)) : null,
+      { class: "question", role: "group", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
+      agent
+        ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), ":")
+        : element("p", {}, "May ", isolated(tool), " run?"),
+      agent ? element("pre", { tabindex: "0", dir: "ltr" }, argumentsText(given)) : null,
       reason === "tool_changed" ? element("p", { class: "failed" }, "This tool has changed since it was enabled.") : null,
       button("Approve", decide(true)),
       button("Deny", decide(false)),
@@ -262,8 +265,4 @@ function attachmentsPart(attachments) {
     }
   }
   return [list];
-}
-
-function shown(given) {
-  return JSON.stringify(given, null, 2);
 }

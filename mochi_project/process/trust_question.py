@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mochi_project.configuration.loading import start_here
 from mochi_project.configuration.variables import parse_file
-from mochi_project.screen_text import printable
+from mochi_project.screen_text import printable, unseen_escaped
 from mochi_project.trust.contents import ENV, MCP, PART_NAMES, FolderLayout, Part
 from mochi_project.trust.decision import (
     TrustDecision,
@@ -92,7 +92,7 @@ def _described(name: str, part: Part, layout: FolderLayout) -> str:
     if not part.whole:
         more = ["more than can be looked at"]
     text = listing([*words[:_SHOWN_FILES], *more]) if words or more else "empty"
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return unseen_escaped(text)
 
 
 def _variables(content: bytes) -> list[str]:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from chat.approvals.service import ConfirmationService
 from chat.errors import ConfirmationError
 from chat.stream.events import AgentToolResult, Event, ToolConfirmationRequired, ToolResultReceived
-from mochi_project.terminal.calls import shown_call
+from mochi_project.terminal.calls import shown_call, shown_text
 from mochi_project.terminal.console import Console, can_ask
 
 CHOICES = "y: run it, n: don't, a: run it, and this tool from now on without asking"
@@ -44,7 +44,9 @@ class Approvals:
             self._console.info(f"[{call}: {'approved' if answer else 'denied'}]")
             return answer
         if changed:
-            self._console.info(f"[{asked.tool_name} is not what it was when it was enabled]")
+            self._console.info(
+                f"[{shown_text(asked.tool_name)} is not what it was when it was enabled]"
+            )
         choice = await self._ask(f"Run {call}? [y/N/a] ")
         if choice == "a":
             self._always.add(tool)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from chat.stream.events import AgentToolCall, ToolCallStarted, ToolConfirmationRequired
+from mochi_project.screen_text import unseen_escaped
 
 Call = ToolCallStarted | AgentToolCall | ToolConfirmationRequired
 
@@ -24,9 +25,5 @@ def shown_value(value: Any) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text on one line, with escapes for what is not printable."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"
+    """Return a text on one line, with escapes for what is not seen."""
+    return unseen_escaped(text)

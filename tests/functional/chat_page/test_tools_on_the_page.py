@@ -190,3 +190,32 @@ async def test_headings_are_drawn_without_the_marks_that_close_them(page: Page) 
     assert await page.do(drawn, texts=texts) == [
         *(["H3", "a"], ["H4", "a # b#\t##"], ["H5", ""], ["H3", "a #"], ["H6", "a"]),
     ]
+
+
+async def test_nothing_in_an_approval_is_hidden_or_turned_around(page: Page) -> None:
+    hidden = "\u202e\u200b\u2060\ufe0f\u3164\u115f\U000e0041\U000e0101"
+    call = {"tool_call": [{"name": "echo", "args": {"text": f"rm {hidden} עברית"}}]}
+    message = block(call, {"text_message": {"text": "Done."}}, per_request=True)
+    await page.do(f"{USE} await say(text)", policy="always_confirm", text=message)
+    shown = await page.do(
+        "await until(() => all('.question').length === 1); return all('.call pre')[0].textContent"
+    )
+    escapes = hidden.encode("utf-16-be").hex()
+    escapes = "".join(f"\\u{escapes[at : at + 4]}" for at in range(0, len(escapes), 4))
+    assert f'"rm {escapes} עברית"' in shown
+    isolated = "return all('.call pre bdi').map((each) => each.textContent)"
+    assert f'"rm {escapes} עברית"' in await page.do(isolated)
+    assert await page.do("return all('.question bdi').map((each) => each.textContent)") == ["echo"]
+
+
+async def test_an_approval_of_a_misleading_agent_or_tool_shows_its_real_name(page: Page) -> None:
+    drawn = """
+        const { CallCard } = await import('/message_view.js');
+        const card = new CallCard('x', {});
+        const asked = { confirmation_id: 'c', tool_name: name, agent_name: name, arguments: {} };
+        card.ask(asked, () => {});
+        return card.element.querySelector('.question p').textContent;
+    """
+    name = "read\u202eetirw"
+    escaped = "read\\u202eetirw"
+    assert await page.do(drawn, name=name) == f"The agent {escaped} wants to run {escaped}:"

@@ -35,7 +35,11 @@ def test_an_agents_call_names_the_agent() -> None:
         ("\x1b[2K\r", r'"\u001b[2K\r"'),
         ("\x7f\x9b", r'"\u007f\u009b"'),
         ("\u202eevil", r'"\u202eevil"'),
-        ("schön", '"schön"'),
+        ("a\ufe0fb\U000e0101", r'"a\ufe0fb\udb40\udd01"'),
+        ("\u3164\u115f\u034f\u2800", r'"\u3164\u115f\u034f\u2800"'),
+        ("\u200b\u2060\u00ad\U000e0041", r'"\u200b\u2060\u00ad\udb40\udc41"'),
+        ("\u00a0\u3000", r'"\u00a0\u3000"'),
+        ("schön 東京 עברית", '"schön 東京 עברית"'),
     ],
 )
 def test_nothing_in_a_call_can_steer_or_mislead_the_terminal(text: str, shown: str) -> None:
