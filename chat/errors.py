@@ -12,6 +12,7 @@ The tree::
         * TurnLimitReached      TURN_LIMIT_REACHED
         * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
+        * HistoryChanged        MESSAGE_CHANGED (retryable)
         * MissingToolResult     MISSING_TOOL_RESULT
         + TurnInterrupted       TURN_INTERRUPTED (retryable)
           * TurnLost              TURN_INTERRUPTED (retryable)
@@ -243,6 +244,16 @@ class KeyOfOtherVersion(TurnError):
         )
 
 
+class HistoryChanged(TurnError):
+    """The session has messages that a request does not expect; it is read again and asked anew."""
+
+    code = "MESSAGE_CHANGED"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("The conversation has changed meanwhile. Send the request again.")
+
+
 class ConfirmationError(MochiError):
     """Something about a question whether a tool call may run."""
 
@@ -260,13 +271,13 @@ class ConfirmationNotFound(ConfirmationError):
 
 
 class ConfirmationAlreadyDecided(ConfirmationError):
-    """It was answered already; the first answer stands."""
+    """It was answered already; only a denial of a call that did not run replaces an approval."""
 
     code = "CONFIRMATION_ALREADY_DECIDED"
 
     def __init__(self, confirmation_id: str) -> None:
         super().__init__(
-            "This confirmation was decided already. The first answer stands.",
+            "This confirmation was decided already. That decision stands.",
             confirmation_id=confirmation_id,
         )
 

@@ -205,6 +205,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         first = self.messages[0] if self.messages else None
         return first if isinstance(first, SystemMessage) else None
 
+    @property
+    def last_message_id(self) -> str:
+        """The id of the last message; empty without messages."""
+        return self.messages[-1].message_id if self.messages else ""
+
 
 def agent_named(model: str) -> str | None:
     """Return the agent that a model name refers to, or None."""

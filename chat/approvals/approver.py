@@ -40,12 +40,10 @@ class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
     index: int
 
 
-class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
+class DecidedCall(NumberedCall, frozen=True, kw_only=True):
     """Represents a call that was approved, refused, or needs no approval.
 
     Attributes:
-        call: The call as the model wrote it.
-        index: Its number within the turn.
         arguments: Those that it runs with: the model's, or the person's edit of them.
         approved: Whether a person was asked and agreed; False also without a question.
         was_edited: Whether the person changed the arguments.
@@ -53,8 +51,6 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
         refusal: The result that the model gets instead, if it must not run.
     """
 
-    call: ToolCall
-    index: int
     arguments: Mapping[str, Any]
     approved: bool = False
     was_edited: bool = False
@@ -151,21 +147,30 @@ class Approver:
         return agent
 
     async def decide(
-        self, calls: Sequence[NumberedCall], *, message_id: str, emit: Emit
+        self,
+        calls: Sequence[NumberedCall],
+        *,
+        message_id: str,
+        emit: Emit,
+        resumed: bool = False,
     ) -> list[DecidedCall]:
         """Return the calls in their order, once all are decided.
 
-        A person is asked about all of them at once; in the mode ``deny`` nobody is asked.
+        A person is asked about all of them at once; in the mode ``deny`` nobody is asked. Calls
+        that an earlier turn asked about need an approval even if the policies have changed.
 
         Args:
             calls: The calls of one assistant message.
             message_id: That message.
             emit: Called with the events that request approvals.
+            resumed: Whether an earlier turn left the calls open.
 
         Raises:
             NobodyToApprove: An approval is needed, and the mode is ``suspend``.
         """
         asked = [item for item in calls if self._available.must_ask(item.call.name)]
+        if resumed and len(asked) < len(calls):
+            asked = await asyncio.to_thread(self._asked_before, calls, message_id)
         if not asked:
             return [_free(item) for item in calls]
         self._asked = True
@@ -218,6 +223,18 @@ class Approver:
         ]
         if ids:
             self._confirmation_store.withdraw(self._session_id, ids)
+
+    def _asked_before(self, calls: Sequence[NumberedCall], message_id: str) -> list[NumberedCall]:
+        """Return the calls that need an approval, now or when they were made."""
+        return [
+            item
+            for item in calls
+            if self._available.must_ask(item.call.name)
+            or (
+                self._available.allows(item.call.name)
+                and self._confirmation_store.has_asked(self._session_id, message_id, item.call.id)
+            )
+        ]
 
     def _ask_all(
         self, asked: Sequence[NumberedCall], message_id: str
@@ -300,14 +317,20 @@ class Approver:
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
-        """Use up the approvals, each of which is valid once; None replaces those used before."""
-        return {
-            index: decision
-            if not decision.approved
-            or self._confirmation_store.consume(self._session_id, decision.confirmation_id)
-            else None
-            for index, decision in decisions.items()
-        }
+        """Use up the approvals, each of which is valid once; None replaces those used before.
+
+        One that was denied meanwhile is replaced by the denial.
+        """
+        used: dict[int, ApprovalDecision | None] = {}
+        for index, decision in decisions.items():
+            standing: ApprovalDecision | None = decision
+            name = decision.confirmation_id
+            if decision.approved and not self._confirmation_store.consume(self._session_id, name):
+                standing = self._confirmation_store.decision(self._session_id, name)
+                if standing is not None and standing.approved:
+                    standing = None
+            used[index] = standing
+        return used
 
 
 def _question(confirmation: Confirmation) -> ToolConfirmationRequired:

@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from chat.approvals.arguments import check_arguments
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 
@@ -81,6 +84,21 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
 
 
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that a client sends about a question.
+
+    Attributes:
+        confirmation_id: The question.
+        approved: Whether the call may run.
+        arguments: The arguments to run it with; None for the model's; ``UNSET`` in protocols that
+            can't change them, for those of an earlier approval, else the model's.
+    """
+
+    confirmation_id: str
+    approved: bool
+    arguments: Mapping[str, Any] | UnsetType | None = UNSET
+
+
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The valid answer to a question.
 
@@ -107,6 +125,29 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the call may run, once."""
         return self.reason == "approved"
 
+    @property
+    def is_late(self) -> bool:
+        """Return whether nobody answered in time."""
+        return self.reason == "timeout"
+
+    def says(self, decision: Decision, question: Confirmation) -> bool:
+        """Return whether it is what a decision says: the same arguments, or any denial."""
+        if not (self.approved and decision.approved):
+            return self.approved is decision.approved
+        if decision.arguments is UNSET:
+            return True
+        arguments = question.arguments if decision.arguments is None else decision.arguments
+        return self.arguments_hash == hash_call(question.tool_name, arguments)
+
+    def require(self, *, is_same: bool) -> None:
+        """Raise unless its question can be answered, and it is the same as the given answer."""
+        if self.reason == "withdrawn":
+            raise ConfirmationNotFound(self.confirmation_id)
+        if not is_same and self.reason == "timeout":
+            raise ConfirmationExpired(self.confirmation_id)
+        if not is_same:
+            raise ConfirmationAlreadyDecided(self.confirmation_id)
+
     def is_answer_to(self, question: Confirmation) -> bool:
         """Return whether the record is a valid answer to the question."""
         return (
@@ -115,6 +156,42 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
             and _are_moments(self.decided_at)
             and _hash_or_none(question.tool_name, self.arguments) == self.arguments_hash
         )
+
+
+def approval(
+    question: Confirmation, arguments: Mapping[str, Any] | None, *, decided_at: str
+) -> ApprovalDecision:
+    """Return the answer that a call may run, with the model's arguments if there are no others.
+
+    Raises:
+        ValidationFailed: The arguments can't be written as JSON, or don't fit the tool.
+    """
+    wanted = question.arguments if arguments is None else arguments
+    wanted_hash = hash_call(question.tool_name, wanted)
+    edited = wanted_hash != question.arguments_hash
+    if edited and question.parameters is not None:
+        check_arguments(wanted, question.parameters)
+    return ApprovalDecision(
+        confirmation_id=question.confirmation_id,
+        reason="approved",
+        arguments=wanted,
+        arguments_hash=wanted_hash,
+        decided_at=decided_at,
+        edited=edited,
+        version=VERSION,
+    )
+
+
+def refusal(question: Confirmation, reason: Reason, *, decided_at: str) -> ApprovalDecision:
+    """Return the answer that a call must not run."""
+    return ApprovalDecision(
+        confirmation_id=question.confirmation_id,
+        reason=reason,
+        arguments=question.arguments,
+        arguments_hash=question.arguments_hash,
+        decided_at=decided_at,
+        version=VERSION,
+    )
 
 
 class _Record(msgspec.Struct):

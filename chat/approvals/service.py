@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chat.approvals.confirmation import ApprovalDecision, Confirmation
+from chat.approvals.confirmation import ApprovalDecision, Confirmation, Decision
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
@@ -55,7 +55,9 @@ class ConfirmationService:
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
-        """Answer a question, once, and wake the turn that waits for it.
+        """Answer a question and wake the turn that waits for it.
+
+        The first answer is valid, except that a denial replaces an approval that was not used.
 
         Args:
             session_id: The session that asked.
@@ -72,15 +74,24 @@ class ConfirmationService:
         confirmation, decision = await asyncio.to_thread(
             self._decide, session_id, confirmation_id, approved, arguments
         )
-        if not self._notice(confirmation.turn_id):
-            await asyncio.to_thread(self._signal, confirmation)
+        await self._wake(confirmation)
         return confirmation, decision
 
-    async def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
-        """Return the answer to a question of a session; None if one of the two does not exist."""
-        return await asyncio.to_thread(
-            self._confirmation_store.decision, session_id, confirmation_id
+    async def accept(self, session_id: str, decision: Decision) -> None:
+        """Record a decision while its turn waits, which is woken; to repeat it succeeds.
+
+        Decisions for a turn that begins come with its request (``TurnRequest.decisions``).
+
+        Raises as ``decide``.
+        """
+        confirmation = await asyncio.to_thread(
+            self._confirmation_store.accept, session_id, decision
         )
+        await self._wake(confirmation)
+
+    async def _wake(self, confirmation: Confirmation) -> None:
+        if not self._notice(confirmation.turn_id):
+            await asyncio.to_thread(self._signal, confirmation)
 
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)

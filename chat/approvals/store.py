@@ -6,6 +6,9 @@ A question is up to three records, seen by every process::
     decided    the answer; created exclusively, so exactly one of many answers is valid
     used       the approved call was passed to its tool; created exclusively as well
 
+A denial replaces an approval that was not used. It creates ``used`` first, so that either the tool
+runs or the denial is valid, and never both.
+
 The call does not run without an answer, after a late one, if the question was withdrawn, or if a
 record is unreadable. Records are written atomically, and are durable when a method returns, so a
 process may die at any point: without ``decided`` there was no answer, without ``used`` no tool has
@@ -18,19 +21,22 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from chat.approvals.arguments import check_arguments
 from chat.approvals.confirmation import (
     VERSION,
     ApprovalDecision,
     AskedBecause,
     Confirmation,
+    Decision,
     Reason,
+    approval,
     hash_call,
     is_of_newer_server,
+    refusal,
 )
 from chat.approvals.expiry import Expiry, utc_clock
-from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.errors import ConfirmationExpired, ConfirmationNotFound
 from chat.storage.records import StampedRecords
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
@@ -61,6 +67,9 @@ class ConfirmationStore:
             turn to be resumed.
         now: Returns the time, with time zone.
         notice: Called for each question that is asked, and for each that is answered.
+
+    Attributes:
+        expiry: Tells how long questions are open.
     """
 
     def __init__(
@@ -73,7 +82,7 @@ class ConfirmationStore:
     ) -> None:
         self._records = records
         self.timeout_seconds = timeout_seconds
-        self._expiry = Expiry(timeout_seconds, now)
+        self.expiry = Expiry(timeout_seconds, now)
         self._notice = notice
 
     def ask(
@@ -101,7 +110,7 @@ class ConfirmationStore:
         """
         if not is_session_id(session_id):
             raise SessionNotFound(session_id)
-        created_at, expires_at = self._expiry.period()
+        created_at, expires_at = self.expiry.period()
         question = Confirmation(
             confirmation_id=f"conf_{secrets.token_hex(16)}",
             session_id=session_id,
@@ -135,7 +144,7 @@ class ConfirmationStore:
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
-        """Answer a question; exactly one of several answers succeeds.
+        """Answer a question; the first answer succeeds, and a denial as long as no tool ran.
 
         Args:
             session_id: The session that asked.
@@ -149,29 +158,34 @@ class ConfirmationStore:
         Raises:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
             ConfirmationExpired: It has expired, which counts as a no.
-            ConfirmationAlreadyDecided: It has an answer.
+            ConfirmationAlreadyDecided: It has an answer that this one can't replace.
             ValidationFailed: The arguments can't be written as JSON, or are edited and do not fit
                 the tool; the question stays open.
             StorageFull: No space is left; the question stays open.
         """
-        question = self._question(session_id, confirmation_id)
-        if question is None:
-            raise ConfirmationNotFound(confirmation_id)
-        if not self._expiry.is_open(question):
-            answer = self._refusal(question, "timeout")
-        elif approved is True:
-            answer = self._approval(question, arguments)
-        else:
-            answer = self._refusal(question, "denied")
-        standing = self._claim(question, answer)
-        if standing.reason == "withdrawn":
-            raise ConfirmationNotFound(confirmation_id)
-        if standing.reason == "timeout":
+        question, answer = self._answer(session_id, confirmation_id, approved is True, arguments)
+        before = self.decision_of(question)
+        is_late = before is None and not self.expiry.is_open(question)
+        standing = self._record(question, answer)
+        if is_late or (before is not None and before.reason == "timeout"):
             raise ConfirmationExpired(confirmation_id)
-        if standing is not answer:
-            raise ConfirmationAlreadyDecided(confirmation_id)
+        standing.require(is_same=standing is answer)
         # Read again: a turn that asked again meanwhile either saw the answer or is the one to wake.
         return self._question(session_id, confirmation_id) or question, answer
+
+    def accept(self, session_id: str, decision: Decision, *, dry: bool = False) -> Confirmation:
+        """Record a decision; to repeat the recorded one succeeds, and a denial is never late.
+
+        Raises as ``decide``; with ``dry`` it does only that, and records nothing.
+        """
+        arguments = None if decision.arguments is UNSET else decision.arguments
+        question, answer = self._answer(
+            session_id, decision.confirmation_id, decision.approved, arguments
+        )
+        standing = (self.decision_of(question) or answer) if dry else self._record(question, answer)
+        replaces = dry and standing.approved and not decision.approved
+        standing.require(is_same=replaces or standing.says(decision, question))
+        return question
 
     def expire(self, question: Confirmation) -> ApprovalDecision:
         """Answer an expired question with no; return the valid answer, maybe an earlier one."""
@@ -209,23 +223,31 @@ class ConfirmationStore:
     ) -> ApprovalDecision | None:
         """Return the answer for an open call, for a turn that resumes; None to ask again.
 
-        A no is valid as long as it is stored, a yes for ``timeout_seconds`` and only if it was not
-        used. Expired questions are asked again.
+        A no is valid as long as it is stored, even if the tool has changed; a yes for
+        ``timeout_seconds``, and only if it was not used. Expired questions are asked again.
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
         for confirmation_id, kinds in self._records.kinds(session_id).items():
             question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
-            if USED in kinds or question is None:
+            if question is None:
                 continue
-            if not question.is_about(message_id, call.id, wanted, tool_digest):
+            if not question.is_about(message_id, call.id, wanted, question.tool_digest):
                 continue
             decision = self.decision_of(question)
             if decision is not None and decision.reason == "denied":
                 return decision
-            if decision is not None and decision.approved and self._expiry.is_usable(decision):
+            if USED in kinds or question.tool_digest not in (None, tool_digest):
+                continue
+            if decision is not None and decision.approved and self.expiry.is_usable(decision):
                 approvals.append(decision)
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
+
+    def has_asked(self, session_id: str, message_id: str, call_id: str) -> bool:
+        """Return whether a person was asked about a call; what can't be read may be about it."""
+        asked = (self._question(session_id, name) for name in self._records.kinds(session_id))
+        call = (message_id, call_id)
+        return any(each is None or (each.message_id, each.tool_call_id) == call for each in asked)
 
     def consume(self, session_id: str, confirmation_id: str) -> bool:
         """Use up an approval and return True; its tool may run only then.
@@ -278,14 +300,6 @@ class ConfirmationStore:
         """
         return self._records.stamps()
 
-    def now(self) -> datetime:
-        """Return the time by which questions expire."""
-        return self._expiry.now()
-
-    def period(self, question: Confirmation) -> tuple[datetime, datetime]:
-        """Return the start and the end of the time in which a pending question is open."""
-        return self._expiry.period_of(question)
-
     def discard_session(self, session_id: str) -> None:
         """Remove all records of a session."""
         self._records.discard(session_id)
@@ -295,7 +309,7 @@ class ConfirmationStore:
 
         Open questions and usable approvals are kept regardless of their age.
         """
-        newest = self._expiry.newest_to_sweep(older_than_seconds)
+        newest = self.expiry.newest_to_sweep(older_than_seconds)
         return self._records.sweep(newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
@@ -322,7 +336,7 @@ class ConfirmationStore:
         for confirmation_id, kinds in self._records.kinds(session_id).items():
             if kinds == {ASKED}:
                 question = self._question(session_id, confirmation_id)
-                if question is not None and self._expiry.is_open(question):
+                if question is not None and self.expiry.is_open(question):
                     yield question
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
@@ -335,6 +349,32 @@ class ConfirmationStore:
         named_so = (question.session_id, question.confirmation_id) == (session_id, confirmation_id)
         return question if named_so and question.is_sound else None
 
+    def _answer(
+        self,
+        session_id: str,
+        confirmation_id: str,
+        approved: bool,
+        arguments: Mapping[str, Any] | None,
+    ) -> tuple[Confirmation, ApprovalDecision]:
+        """Return a question, and what a person answers: only an approval can come too late."""
+        question = self._question(session_id, confirmation_id)
+        if question is None:
+            raise ConfirmationNotFound(confirmation_id)
+        if approved and self.expiry.is_open(question):
+            return question, approval(question, arguments, decided_at=self.expiry.stamp())
+        return question, self._refusal(question, "timeout" if approved else "denied")
+
+    def _record(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
+        """Record an answer; return the valid one: a denial replaces what let no tool run."""
+        standing = self._claim(question, answer)
+        if answer.reason != "denied" or standing.reason in {"denied", "withdrawn"}:
+            return standing
+        if standing.approved and not self._use_up(question):
+            return standing
+        self._put(question, DECIDED, answer)
+        self._notice(question, True)
+        return answer
+
     def _claim(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
         """Record an answer; return the valid one: ``answer`` itself if it was the first."""
         if self._put(question, DECIDED, answer, exclusive=True):
@@ -345,33 +385,8 @@ class ConfirmationStore:
     def _use_up(self, question: Confirmation) -> bool:
         return self._put(question, USED, {"version": VERSION}, exclusive=True)
 
-    def _approval(
-        self, question: Confirmation, arguments: Mapping[str, Any] | None
-    ) -> ApprovalDecision:
-        wanted = question.arguments if arguments is None else arguments
-        wanted_hash = hash_call(question.tool_name, wanted)
-        edited = wanted_hash != question.arguments_hash
-        if edited and question.parameters is not None:
-            check_arguments(wanted, question.parameters)
-        return ApprovalDecision(
-            confirmation_id=question.confirmation_id,
-            reason="approved",
-            arguments=wanted,
-            arguments_hash=wanted_hash,
-            decided_at=self._expiry.stamp(),
-            edited=edited,
-            version=VERSION,
-        )
-
     def _refusal(self, question: Confirmation, reason: Reason) -> ApprovalDecision:
-        return ApprovalDecision(
-            confirmation_id=question.confirmation_id,
-            reason=reason,
-            arguments=question.arguments,
-            arguments_hash=question.arguments_hash,
-            decided_at=self._expiry.stamp(),
-            version=VERSION,
-        )
+        return refusal(question, reason, decided_at=self.expiry.stamp())
 
     def _put(
         self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False

@@ -43,16 +43,15 @@ class WaitingSessions:
 
     def all(self) -> Mapping[str, Questions]:
         """Return the questions that can be answered now, by session."""
-        stamps, now = self._confirmation_store.stamps(), self._confirmation_store.now()
+        expiry = self._confirmation_store.expiry
+        stamps, now = self._confirmation_store.stamps(), expiry.now()
         before, current = self._known, dict[str, _Known]()
         found: dict[str, Questions] = {}
         for session_id, stamp in stamps.items():
             known = before.get(session_id)
             if known is None or known.stamp != stamp:
                 asked = self._confirmation_store.pending(session_id)
-                known = _Known(
-                    stamp, asked, [self._confirmation_store.period(each) for each in asked]
-                )
+                known = _Known(stamp, asked, [expiry.period_of(each) for each in asked])
             current[session_id] = known
             for begins, ends in known.periods:
                 if begins <= now < ends:

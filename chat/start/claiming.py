@@ -1,7 +1,8 @@
 """Claims sessions for turns: claim, user's message and journal are written under one lock.
 
 The message is saved before the model is asked (docs/decisions/0010), and all lookups are done
-before the claim (docs/decisions/0049).
+before the claim (docs/decisions/0049). Decisions of the request are recorded with it
+(docs/decisions/0112).
 """
 
 import asyncio
@@ -13,7 +14,9 @@ from functools import partial
 import msgspec
 
 from chat.approvals.store import ConfirmationStore
+from chat.approvals.waiting import still_asked
 from chat.context.history import Continuation
+from chat.errors import ConfirmationNotFound
 from chat.remote.recovery import TurnRecovery
 from chat.start.attempt import Attempt
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
@@ -240,6 +243,8 @@ class TurnClaimer:
                 recover=self._recovery.recover,
                 new=new,
             )
+            for decision in opened.job.decisions:
+                self._confirmation_store.accept(session_id, decision)
             self._withdraw_questions(session_id, opened.job.continuation)
             if opened.earlier_turns and opened.earlier_turns[-1] != self._ended.get(session_id):
                 self._recovery.end_earlier(session, opened.earlier_turns)
@@ -272,6 +277,10 @@ class TurnClaimer:
         if turns and turns[-1] >= turn_id:
             raise _Overtaken(turns[-1])
         job = prepare(turn_id, session)
+        for decision in job.decisions:  # they are recorded together, or not at all
+            question = self._confirmation_store.accept(session.session_id, decision, dry=True)
+            if not still_asked(session, question):
+                raise ConfirmationNotFound(decision.confirmation_id)
         announce(turn_id)
         changed = open_session(job.session, job, now=utc_now())
         attempt.note(session, changed, rewinds=job.rewinds)

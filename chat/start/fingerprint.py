@@ -70,7 +70,8 @@ def _said(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         value = {"role": getattr(value, "role", None), **msgspec.structs.asdict(value)}
     if isinstance(value, Mapping):
-        return {name: _said(item) for name, item in value.items() if name not in _MADE_FOR_IT}
+        said = {name: item for name, item in value.items() if item is not msgspec.UNSET}
+        return {name: _said(item) for name, item in said.items() if name not in _MADE_FOR_IT}
     if isinstance(value, list | tuple):
         return [_said(item) for item in value]
     return value

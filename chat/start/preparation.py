@@ -13,7 +13,7 @@ from chat.context.history import Continuation, continue_from, continue_with
 from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
-from chat.errors import NothingToContinue
+from chat.errors import HistoryChanged, NothingToContinue
 from chat.start.accepted_files import require_takes
 from chat.start.offered_tools import first_call, offered_tools
 from chat.start.turn_request import TurnRequest
@@ -232,8 +232,8 @@ class ChatPreparation:
         continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
-        wanted = (session.metadata.model, self._selection(session, continuation))
-        if facts is None or (facts.session.metadata.model, facts.selection) != wanted:
+        needs = (session.metadata.model, self._selection(session, continuation))
+        if facts is None or (facts.session.metadata.model, facts.selection) != needs:
             raise SettingsChanged(session)
         return self._job(facts, turn_id, session, continuation)
 
@@ -269,6 +269,7 @@ class ChatPreparation:
             plan=plan,
             attached=preparer.attached(facts.info),
             rewinds=request.rewind is not None,
+            decisions=request.decisions,
         )
 
     def _continuation(self, session: Session) -> Continuation | None:
@@ -290,11 +291,7 @@ class ChatPreparation:
         )
 
     def _said(self, continuation: Continuation, info: ModelInfo | None) -> Sequence[Message]:
-        """Return the new messages at the start of the turn.
-
-        Raises:
-            ValidationFailed: The model is known not to accept an image or a file of these.
-        """
+        """Return the new messages; ``ValidationFailed`` if the model can't take a file of these."""
         said: Sequence[Message] = continuation.said
         if continuation.append and self.request.message is not None:
             said = [user_message(self.request.message, self.request.attachments)]
@@ -310,8 +307,11 @@ class ChatPreparation:
         """Return the session as the turn continues it: with its settings, and rewound.
 
         Raises:
+            HistoryChanged: It has messages that the request does not expect.
             MessageChanged: The message that it is rewound to is not there any more.
         """
+        if self.request.expects not in (None, session.last_message_id):
+            raise HistoryChanged
         session, to = self._with_settings(session), self.request.rewind
         return session if to is None else rewind(session, to, now=utc_now())
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from chat.approvals.approver import ApprovalMode
+from chat.approvals.confirmation import Decision
 from chat.turn.observer import Dialect
 from models_app.language_model import Think
 from sessions_app.edits import Rewind
@@ -41,6 +42,11 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
             ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
         rewind: The user message to answer again; later messages are removed when the turn begins,
             and restored if it ends without an answer.
+        decisions: Decisions about open calls, which are recorded when the turn begins; a turn that
+            can't begin records none of them.
+        expects: The id of the last message that the client, or what made this request of its input,
+            has seen; the turn is refused if the session ends with another (``HistoryChanged``).
+            None accepts any; empty stands for a session without messages.
         dialect: The protocol of the request, for observers only.
     """
 
@@ -58,4 +64,6 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     rewind: Rewind | None = None
+    decisions: Sequence[Decision] = ()
+    expects: str | None = None
     dialect: Dialect = "native"

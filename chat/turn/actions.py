@@ -13,7 +13,6 @@ from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
     Cancelled,
-    ClientToolCall,
     Done,
     Event,
     Failed,
@@ -27,10 +26,10 @@ from chat.turn.delegation import CallingTurn, Running, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
-from chat.turn.outcome import Outcome, completed, failed, known_usage, tokens_of
+from chat.turn.outcome import Outcome, completed, failed, known_usage, window_used
 from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, TurnMachine
-from chat.turn.tool_calls import ToolCallRunner
+from chat.turn.tool_calls import CallOutcome, ToolCallRunner, left_to_client, refusals
 from chat.turn.usage import usage_of_turn
 from sessions_app.calls import named_call
 from sessions_app.errors import MochiError
@@ -144,16 +143,26 @@ class TurnActions:
         if self._job.follows_settings:  # they may have changed while the model answered
             self.approver.follow(self.session_writer.session.metadata.tool_settings)
         try:
-            self._decided_calls = await self.approver.decide(
-                self._open_calls, message_id=self._asking_id, emit=self._stream.emit
+            decided = await self.approver.decide(
+                self._open_calls,
+                message_id=self._asking_id,
+                emit=self._stream.emit,
+                resumed=not self._answers,
             )
         except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
+        # Refusals are saved before a tool runs: a round that is stopped would leave them open.
+        self._decided_calls = [item for item in decided if item.refusal is None]
+        self._open_calls = self._decided_calls
+        if outcomes := refusals(decided):
+            await self.session_writer.append(*(outcome.message for outcome in outcomes))
+        for outcome in outcomes:
+            self._report(outcome)
         return Input.CALLS_DECIDED
 
     async def run_tools(self) -> Input:
-        """Run the calls that were approved, refuse the others, and save every result."""
+        """Run the calls that may run, and save every result."""
         calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
         running = self._tools.run(
             calls,
@@ -168,15 +177,18 @@ class TurnActions:
                     if self._is_stopped():
                         raise asyncio.CancelledError
                     await self.session_writer.append(outcome.message)
-                    if outcome.is_shown:
-                        self._stream.emit([outcome.event])
-                    else:
-                        self._stream.note(outcome.event)
-                    self.outcome.tool_calls.append(outcome.call)
+                    self._report(outcome)
         except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
         return Input.LEFT_TO_CLIENT if self._client_calls else Input.TOOLS_RETURNED
+
+    def _report(self, outcome: CallOutcome) -> None:
+        if outcome.is_shown:
+            self._stream.emit([outcome.event])
+        else:
+            self._stream.note(outcome.event)
+        self.outcome.tool_calls.append(outcome.call)
 
     async def report_continuation(self) -> None:
         """Send the event that announces the next request to the model."""
@@ -258,11 +270,7 @@ class TurnActions:
     async def finish(self, message: AssistantMessage | None) -> None:
         """Save the last message and release the session for the next turn."""
         window = self._caller.window
-        self.outcome.context_window = {
-            "current_window": window.window,
-            "usage_tokens": tokens_of(message) if message else 0,
-            "reason": window.reason,
-        }
+        self.outcome.context_window = window_used(window, message)
         self.outcome.message = message
         unanswered = message is None and not self._has_saved
         refused = message is None and not self.commit_point.is_committed
@@ -276,7 +284,7 @@ class TurnActions:
             raise TurnCrashed
         self.commit_point.commit()
         await self.close(
-            *map(_left_to_client, self._client_calls),
+            *map(left_to_client, self._client_calls),
             completed(
                 message,
                 turn_id=self._job.turn_id,
@@ -337,7 +345,7 @@ class TurnActions:
         """Record the pending approvals, and end the stream."""
         self._stream.note(self.outcome.suspension())
         await self.session_writer.finish(None, self._caller.window)
-        await self.close(*map(_left_to_client, self._client_calls))
+        await self.close(*map(left_to_client, self._client_calls))
 
     def count(self) -> TurnUsage | None:
         """Return the usage of the turn so far, and store it in the outcome."""
@@ -389,12 +397,3 @@ PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
     Action.REPORT_SUSPENDED: TurnActions.report_suspended,
     Action.REPORT_LOSS: TurnActions.report_loss,
 }
-
-
-def _left_to_client(item: NumberedCall) -> ClientToolCall:
-    return ClientToolCall(
-        tool_name=item.call.name,
-        arguments=item.call.arguments,
-        call_index=item.index,
-        tool_call_id=item.call.id,
-    )

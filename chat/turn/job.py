@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from chat.approvals.confirmation import Decision
 from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
@@ -50,6 +51,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         attached: Reads images and files for the model; None without any.
         is_saved: Whether the session is kept after the turn.
         rewinds: Whether messages of the session were removed for it.
+        decisions: What its request decides about calls that are open.
     """
 
     turn_id: str
@@ -75,6 +77,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     attached: AttachedFiles | None = None
     is_saved: bool = True
     rewinds: bool = False
+    decisions: Sequence[Decision] = ()
 
     @property
     def first_event(self) -> TurnStarted:

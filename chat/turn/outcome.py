@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
+from chat.context.window import WindowChoice
 from chat.stream.events import Failed, FinishedCall, MessageComplete, TurnUsage
 from chat.stream.notes import Suspended
 from chat.turn.state_machine import State
@@ -58,6 +59,15 @@ class Outcome:
 def tokens_of(message: AssistantMessage) -> int:
     """Return the tokens of request and answer together, as the provider counted them."""
     return (message.prompt_eval_count or 0) + (message.eval_count or 0)
+
+
+def window_used(window: WindowChoice, message: AssistantMessage | None) -> dict[str, Any]:
+    """Return the ``context_window`` of a turn that ends with a message, if with one."""
+    return {
+        "current_window": window.window,
+        "usage_tokens": tokens_of(message) if message else 0,
+        "reason": window.reason,
+    }
 
 
 def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:

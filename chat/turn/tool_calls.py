@@ -13,6 +13,7 @@ from chat.approvals.confirmation import Confirmation
 from chat.stream.events import (
     SUMMARY_LENGTH,
     AttachedFile,
+    ClientToolCall,
     FinishedCall,
     StatusChanged,
     ToolCallStarted,
@@ -121,7 +122,7 @@ class ToolCallRunner:
         side by side. Stopping the iteration stops the tools; queued calls then never start.
 
         Args:
-            calls: The calls, each with the decision on it.
+            calls: The calls that may run, each with the decision on it.
             turn: The calling turn.
             message_id: The message with the calls.
             note: Journals, for recovery, the start of a call whose start has no event: clients see
@@ -131,7 +132,7 @@ class ToolCallRunner:
         Raises:
             NobodyToApprove: At the end, if calls of agents wait for an approval.
         """
-        self.running = [item.call for item in calls if item.refusal is None]
+        self.running = [item.call for item in calls]
         self._announce(calls, turn.emit, note)
         is_destructive = self._available.is_destructive
         durable = any(is_destructive(call.name) for call in self.running)
@@ -149,8 +150,7 @@ class ToolCallRunner:
                     self.running.remove(item.call)
                     continue
                 yield _outcome(item, result, milliseconds, is_shown=not has_own_event)
-                if item.refusal is None:  # not before it is saved: else it would run once more
-                    self.running.remove(item.call)
+                self.running.remove(item.call)  # not before it is saved, or it would run once more
         finally:
             quiet.cancel()
             await _stop(tasks)
@@ -180,8 +180,6 @@ class ToolCallRunner:
     def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
         shown = []
         for item in calls:
-            if item.refusal is not None:
-                continue
             if item.approved or self._available.delegates(item.call.name):
                 note(_started(item))
             else:
@@ -197,8 +195,6 @@ class ToolCallRunner:
         Returns:
             The result, its duration in milliseconds, and whether an agent sent its own event.
         """
-        if item.refusal is not None:
-            return item.refusal, 0.0, False
         async with self.queues.turn(self._available.queue(item.call.name)):
             turn.require_hold()
             return await self._call(item, turn, message_id)
@@ -243,6 +239,25 @@ class ToolCallRunner:
                 is_agent = False
             observed.result = result
         return result, round((time.perf_counter() - started) * 1000, 3), is_agent
+
+
+def refusals(calls: Sequence[DecidedCall]) -> list[CallOutcome]:
+    """Return the outcomes of the calls that must not run."""
+    return [
+        _outcome(item, item.refusal, 0.0, is_shown=True)
+        for item in calls
+        if item.refusal is not None
+    ]
+
+
+def left_to_client(item: NumberedCall) -> ClientToolCall:
+    """Return the event of a call that the client runs."""
+    return ClientToolCall(
+        tool_name=item.call.name,
+        arguments=item.call.arguments,
+        call_index=item.index,
+        tool_call_id=item.call.id,
+    )
 
 
 async def _settled(task: "asyncio.Task[Any]") -> None:

@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from chat.approvals.confirmation import Decision
+from dialects_app.ag_ui.content import refuse
+
 _RunId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -43,9 +46,18 @@ class ResumeIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.payload.get("approved") is True
 
     @property
-    def edited_arguments(self) -> Any:
-        """Return the edited arguments, if there are any."""
-        return self.payload.get("editedArgs") if self.approves else None
+    def decision(self) -> Decision:
+        """Return the decision.
+
+        Raises:
+            ValidationFailed: The edited arguments are no object.
+        """
+        arguments = self.payload.get("editedArgs") if self.approves else None
+        if arguments is not None and not isinstance(arguments, Mapping):
+            refuse("resume", "'editedArgs' is an object.")
+        return Decision(
+            confirmation_id=self.interrupt_id, approved=self.approves, arguments=arguments
+        )
 
 
 class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from chat.approvals.confirmation import Confirmation
-from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, NoActiveTurn
+from chat.approvals.confirmation import Confirmation, Decision
+from chat.errors import HistoryChanged, NoActiveTurn
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
@@ -104,7 +104,7 @@ class Runs:
         """
         try:
             return await self._start(body, client)
-        except (SessionExists, ChatDiffers):
+        except (SessionExists, HistoryChanged, ChatDiffers):
             # Another request of the thread has made it meanwhile, or a turn of it has just ended.
             return await self._start(body, client)
 
@@ -188,14 +188,15 @@ class Runs:
             await self._require_idle(place)
             raise
         turn = await self._turn(body, turn, said, history)
-        await self._answer(body.resume, said, place)
+        turn = replace(turn, decisions=await self._decisions(body.resume, said, place))
         if place.session is None:
             request = ChatRequest(
                 turn=turn, session_id=place.session_id, new=self._new(place, props)
             )
         else:
             changes = _changes(place.session, props)
-            request = ChatRequest(turn=replace(turn, settings=changes), session_id=place.session_id)
+            turn = replace(turn, settings=changes, expects=place.session.last_message_id)
+            request = ChatRequest(turn=turn, session_id=place.session_id)
         try:
             opened = await self._chat.open(request, client=client)
         except MochiError as error:
@@ -233,18 +234,18 @@ class Runs:
             client_id=place.client_id,
         )
 
-    async def _answer(
+    async def _decisions(
         self, answers: Sequence[ResumeIn] | None, said: ClientInput, place: ClientSession
-    ) -> None:
-        """Decide the pending approvals of a thread.
+    ) -> Sequence[Decision]:
+        """Return the decisions about the pending approvals of a thread.
 
         Raises:
-            MochiError: An approval is not pending any more, or some are missing.
+            MochiError: Some are missing, or can't be given now.
         """
         if place.session is None:
             if answers:
                 refuse("resume", "The thread is new: it waits for no answer.")
-            return
+            return ()
         session_id = place.session_id
         pending = await self._space.confirmations.pending(session_id)
         given = {each.interrupt_id: each for each in answers or ()}
@@ -252,17 +253,14 @@ class Runs:
         if left_out:
             refuse("resume", f"The thread waits for answers to {', '.join(left_out)}.")
         if not given:
-            return
+            return ()
         await self._require_idle(place)
         history = place.session.messages
         if not await beside(_parts_of(history), lambda: open_calls(history)):
             refuse("resume", "No call of the thread waits for an answer.")
         if said.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
-        asked = {each.confirmation_id for each in pending}
-        # Those that may be refused come first: then nothing is decided.
-        for answer in sorted(given.values(), key=lambda each: each.interrupt_id in asked):
-            await self._decide(session_id, answer)
+        return [each.decision for each in given.values()]
 
     async def _require_idle(self, place: ClientSession) -> None:
         """Raise ``SessionBusy`` if a turn of the thread is running."""
@@ -271,25 +269,6 @@ class Runs:
         running = await self._space.turns.active(place.session_id)
         if running is not None:
             raise SessionBusy(place.session_id, running.turn_id)
-
-    async def _decide(self, session_id: str, answer: ResumeIn) -> None:
-        """Decide an approval. Approving too late, or after a denial, is refused."""
-        confirmations = self._space.confirmations
-        arguments = answer.edited_arguments
-        if arguments is not None and not isinstance(arguments, Mapping):
-            refuse("resume", "'editedArgs' is an object.")
-        try:
-            await confirmations.decide(
-                session_id, answer.interrupt_id, approved=answer.approves, arguments=arguments
-            )
-        except ConfirmationExpired:
-            if answer.status != "cancelled":
-                raise
-        except ConfirmationAlreadyDecided:
-            # By a request whose turn could not start: the call waits still, so it was not used.
-            before = await confirmations.decision(session_id, answer.interrupt_id)
-            if before is None or before.approved is not answer.approves:
-                raise
 
 
 def _read(

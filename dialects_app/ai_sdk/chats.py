@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from chat.approvals.confirmation import Confirmation
-from chat.errors import ConfirmationAlreadyDecided, NoActiveTurn
+from chat.approvals.confirmation import Confirmation, Decision
+from chat.errors import HistoryChanged, NoActiveTurn
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
@@ -110,7 +110,7 @@ class UIChats:
             request = await self._request(body, said, attachments, place)
             try:
                 turn = await self._chat.open(request, key, client=client, asked=asked)
-            except SessionExists:  # another request has made it meanwhile
+            except (SessionExists, HistoryChanged):  # by another request, meanwhile
                 continue
             return _starting(turn)
 
@@ -192,7 +192,8 @@ class UIChats:
         place: ClientSession,
     ) -> ChatRequest:
         session = place.session
-        turn = TurnRequest(detached=True, think=body.think, dialect="ai_sdk")
+        expects = None if session is None else session.last_message_id
+        turn = TurnRequest(detached=True, think=body.think, expects=expects, dialect="ai_sdk")
         said_now = said.message(now=utc_now(), attachments=attachments)
         if session is None:
             if body.known_ids():
@@ -229,16 +230,14 @@ class UIChats:
         message_id = body.message_id or body.last().id
         # Before the answers are given: the turn may be over soon after.
         listener = await _asking(space, session_id, decisions.keys())
+        if listener is None:
+            return await self._resume(session_id, message_id, decisions)
         try:
-            for confirmation_id, approved in decisions.items():
-                with suppress(ConfirmationAlreadyDecided):  # the same request came twice
-                    await confirmations.decide(session_id, confirmation_id, approved=approved)
-            if listener is None:
-                return await self._resume(session_id, message_id)
+            for decision in _decided(decisions):
+                await confirmations.accept(session_id, decision)
             answered = await confirmations.answered(session_id)
         except BaseException:
-            if listener is not None:
-                listener.close()
+            listener.close()
             raise
         projector = UIMessageProjector(
             session_id,
@@ -253,19 +252,27 @@ class UIChats:
         )
         return Following(listener, projector)
 
-    async def _resume(self, session_id: str, message_id: str | None) -> Starting:
+    async def _resume(
+        self, session_id: str, message_id: str | None, decisions: Mapping[str, bool]
+    ) -> Starting:
         """Resume calls whose turn has ended together with its process."""
-
-        def waiting() -> set[str]:
-            return {call.id for call in open_calls(self._sessions.get(session_id).messages)}
-
-        known = await asyncio.to_thread(waiting)
+        session = await asyncio.to_thread(self._sessions.get, session_id)
+        known = {call.id for call in open_calls(session.messages)}
         if not known:
             raise ChatDiffers("These questions were answered, and the answer goes on no more.")
-        request = TurnRequest(detached=True, dialect="ai_sdk")
+        request = TurnRequest(
+            detached=True,
+            decisions=_decided(decisions),
+            expects=session.last_message_id,
+            dialect="ai_sdk",
+        )
         turn = await self._chat.open(ChatRequest(turn=request, session_id=session_id))
         projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
         return Starting(turn, projector)
+
+
+def _decided(decisions: Mapping[str, bool]) -> Sequence[Decision]:
+    return [Decision(confirmation_id=name, approved=yes) for name, yes in decisions.items()]
 
 
 async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> Listener | None:

@@ -1,10 +1,10 @@
-"""Applies the approvals in a request to the approval requests of the previous response."""
+"""Reads the approvals in a request, for the approval requests of the previous response."""
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from chat.errors import ConfirmationAlreadyDecided
+from chat.approvals.confirmation import Decision
 from chat.service import SessionSpace
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued
@@ -39,12 +39,20 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(message, ToolMessage) and message.tool_call_id in waiting
         ]
 
-    async def give(self) -> Mapping[str, ResumedCall]:
-        """Apply the decisions; return the calls to resume.
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """The decisions, for the turn that resumes the calls."""
+        return [
+            Decision(confirmation_id=each.confirmation_id, approved=each.approve)
+            for each in self.approvals
+        ]
+
+    async def calls(self) -> Mapping[str, ResumedCall]:
+        """Return the calls to resume, with the questions about them.
 
         Raises:
             SessionBusy: A turn is running in the session.
-            ConfirmationError: An approval request can't be decided, or not any more; then none is.
+            ValidationFailed: No call waits for an approval.
         """
         session = self.continued.session
         session_id = session.session_id
@@ -53,28 +61,19 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             raise SessionBusy(session_id, running.turn_id)
         if not open_calls(session.messages):
             refuse(self.approvals[0].path, "No call of the conversation waits for an approval.")
-        pending = await self.space.confirmations.pending(session_id)
-        open_ids = {asked.confirmation_id for asked in pending}
-        for answer in sorted(self.approvals, key=lambda each: each.confirmation_id in open_ids):
-            await self._give(answer)
         questions = {
             asked.tool_call_id: asked.confirmation_id
-            for asked in pending
+            for asked in await self.space.confirmations.pending(session_id)
             if asked.agent_name is None
         }
         return resumed_calls(self.continued, questions)
 
-    async def _give(self, answer: ApprovalAnswer) -> None:
-        try:
-            await self.space.confirmations.decide(
-                answer.session_id, answer.confirmation_id, approved=answer.approve
-            )
-        except ConfirmationAlreadyDecided:
-            # By a request whose turn could not start: the call waits still, so it was not used.
-            return
-        except MochiError as error:
-            error.details.setdefault("field", answer.path)
-            raise
+    def name_field(self, error: MochiError) -> None:
+        """Name the approval that an error is about."""
+        about = error.details.get("confirmation_id")
+        for each in self.approvals:
+            if each.confirmation_id == about:
+                error.details.setdefault("field", each.path)
 
 
 def resumed_calls(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from chat.errors import ConfirmationError, HistoryChanged
 from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
@@ -134,14 +135,15 @@ class ResponseMaker:
         if before is not None:
             return await self._again(body, asked, before)
         wanted = await self._wanted(body, asked)
-        try:
-            return await self._begin(body, asked, wanted, sent, key=key, client=client)
-        except SessionBusy:
-            # Another response to the same previous one has begun meanwhile: this one branches off.
-            wanted = await self._wanted(body, asked)
-            if wanted[0].new is None:
-                raise
-        return await self._begin(body, asked, wanted, sent, key=key, client=client)
+        while True:
+            try:
+                return await self._begin(body, asked, wanted, sent, key=key, client=client)
+            except (SessionBusy, HistoryChanged) as error:
+                # Another response to the same previous one has begun meanwhile, and may have ended:
+                # this one branches off.
+                wanted = await self._wanted(body, asked)
+                if isinstance(error, SessionBusy) and wanted[0].new is None:
+                    raise
 
     async def _begin(
         self,
@@ -157,16 +159,21 @@ class ResponseMaker:
         request, continued, answers = wanted
         record = _record(body, asked, continued)
         if answers is not None:
-            record = msgspec.structs.replace(record, resumed=await answers.give())
+            record = msgspec.structs.replace(record, resumed=await answers.calls())
         is_kept = not request.ephemeral or request.keep
         store = ResponseStore(self._chat.space_for(request).records)
-        opened = await self._chat.open(
-            request,
-            key,
-            client=client,
-            asked=sent,
-            announce=partial(_keep, store if is_kept else None, record),
-        )
+        try:
+            opened = await self._chat.open(
+                request,
+                key,
+                client=client,
+                asked=sent,
+                announce=partial(_keep, store if is_kept else None, record),
+            )
+        except ConfirmationError as error:
+            if answers is not None:
+                answers.name_field(error)
+            raise
         if key is not None:
             kept = await asyncio.to_thread(store.known_record, opened.session_id, opened.turn_id)
             record = kept or record
@@ -269,6 +276,7 @@ class ResponseMaker:
         return replace(
             asked.turn,
             messages=messages,
+            decisions=() if answers is None else answers.decisions,
             selected_tools=await self._selected(asked.tools.server, self._model(body, continued)),
         )
 
@@ -317,7 +325,7 @@ class ResponseMaker:
             ChatRequest(turn=turn, ephemeral=True)
         )
         return ChatRequest(
-            turn=replace(turn, settings=settings),
+            turn=replace(turn, settings=settings, expects=session.last_message_id),
             session_id=session.session_id,
             ephemeral=is_ephemeral,
             keep=keep,

@@ -105,7 +105,7 @@ _MESSAGES: dict[str, str] = {
     "TOOL_NOT_FOUND": "There is no tool named 'add_numbers'.",
     "TOOL_CONFIRMATION_TIMEOUT": "The answer came too late: the call was denied.",
     "CONFIRMATION_NOT_FOUND": "The session asks no such question.",
-    "CONFIRMATION_ALREADY_DECIDED": "It was answered already; the first answer stands.",
+    "CONFIRMATION_ALREADY_DECIDED": "It was decided already; that decision stands.",
     "SUMMARY_NOT_FOUND": "The session has no summary yet.",
     "NO_ACTIVE_TURN": "The session has no running turn.",
     "BUDGET_EXCEEDED": "The budget of $5.00 a day for openai:* is used up: $5.02.",

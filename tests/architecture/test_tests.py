@@ -37,6 +37,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     },
     "chat/approvals": {"confirmation_races", "lost_questions", "records_on_disk"},
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
+    "chat/start": {"decisions"},
     "chat/storage/files": {"broken_journals"},
     "chat/storage/redis": {"journals_in_trouble"},
     "chat/summaries": {"giving_way", "meanwhile"},

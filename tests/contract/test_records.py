@@ -118,7 +118,9 @@ def test_an_approval_is_answered_once_and_used_once(records: Records) -> None:
     assert store.pending(SESSION) == [question]
     store.decide(SESSION, question.confirmation_id, approved=True)
     with pytest.raises(ConfirmationAlreadyDecided):
-        store.decide(SESSION, question.confirmation_id, approved=False)
+        store.decide(SESSION, question.confirmation_id, approved=True, arguments={"x": 1})
     used = [store.consume(SESSION, question.confirmation_id) for _ in range(2)]
     assert used == [True, False]
+    with pytest.raises(ConfirmationAlreadyDecided):
+        store.decide(SESSION, question.confirmation_id, approved=False)
     assert store.pending(SESSION) == []

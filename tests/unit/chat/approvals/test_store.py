@@ -122,6 +122,7 @@ def test_arguments_of_any_text_and_size_come_back_as_they_were(ask, store):
 def test_the_first_answer_stands_and_a_replay_is_told_so(ask, store):
     question = ask()
     approve(store, question)
+    store.consume(SESSION, question.confirmation_id)
     for again in (approve, deny):
         with pytest.raises(ConfirmationAlreadyDecided):
             again(store, question)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.service import ChatRequest
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.turn_request import TurnRequest
@@ -60,6 +61,8 @@ OTHER_VALUES = {
     "answer_schema": {"type": "object"},
     "settings": {"model": "other"},
     "rewind": Rewind(message_id="a", content="Hello?"),
+    "decisions": [Decision(confirmation_id="conf_a", approved=False)],
+    "expects": "b",
     "dialect": "responses",
 }
 

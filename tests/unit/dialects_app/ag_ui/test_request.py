@@ -218,9 +218,8 @@ def test_a_role_that_nobody_knows_is_refused():
     ],
 )
 def test_nothing_but_true_approves(status, payload, approves):
-    answer = ResumeIn(interrupt_id="conf_a", status=status, payload=payload)
-    assert answer.approves is approves
-    assert answer.edited_arguments is None
+    decision = ResumeIn(interrupt_id="conf_a", status=status, payload=payload).decision
+    assert (decision.approved, decision.arguments) == (approves, None)
 
 
 def body(**fields):

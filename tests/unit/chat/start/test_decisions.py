@@ -1,0 +1,229 @@
+"""Decisions that come with a request, and what it expects of its session: all under the claim."""
+
+import asyncio
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat.approvals.approver import Approver, NobodyToApprove, NumberedCall
+from chat.approvals.confirmation import Decision
+from chat.approvals.store import ConfirmationStore
+from chat.errors import (
+    ConfirmationAlreadyDecided,
+    ConfirmationExpired,
+    ConfirmationNotFound,
+    HistoryChanged,
+)
+from chat.start.turn_request import TurnRequest
+from models_app.language_model import CallDelta, Finished
+from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
+from sessions_app.session import ToolSettings
+from tests.unit.chat.approvals.questions import TIMEOUT, Clock, records_in
+from tools_app.available_tools import AvailableTools
+from tools_app.toolset import Tool, ToolListing, ToolResult
+
+HELLO = TurnRequest(message="Hello!", approvals="suspend")
+SESSION = "a1b2c3d4e5"
+CALL = ToolCall(id="c1", name="delete", arguments={"path": "a"})
+
+
+class Shelf:
+    """A tool that removes files, and what it removed."""
+
+    def __init__(self):
+        self.ran = []
+
+    async def listing(self, selection=None):
+        spec = ToolSpec(name="delete", description="D.", parameters={"type": "object"})
+        return ToolListing(tools={"delete": Tool(spec=spec, destructive=True)})
+
+    async def call_tool(self, invocation):
+        self.ran.append(dict(invocation.arguments))
+        return ToolResult(success=True, result="deleted")
+
+
+@pytest.fixture
+def shelf():
+    return Shelf()
+
+
+@pytest.fixture
+def house(make_house, shelf):
+    return make_house(shelf)
+
+
+async def load(house, session_id):
+    return await asyncio.to_thread(house.repository.load, session_id)
+
+
+async def run(house, session_id, request):
+    turn = await house.turns.start(session_id, request)
+    async with asyncio.timeout(20):
+        return await turn.finished()
+
+
+async def suspended(house, *calls):
+    """Return a session whose turn has ended with questions, and these."""
+    house.model.say(*[[CallDelta(call)] for call in calls or [CALL]], [Finished()])
+    house.model.say_text("Done.")
+    session_id = await house.new_session(tools=["delete"], policy="always_confirm")
+    await run(house, session_id, HELLO)
+    return session_id, await house.confirmations.pending(session_id)
+
+
+def resuming(*decisions, **fields):
+    return TurnRequest(decisions=decisions, approvals="suspend", **fields)
+
+
+def yes(question, **fields):
+    return Decision(confirmation_id=question.confirmation_id, approved=True, **fields)
+
+
+def no(question):
+    return Decision(confirmation_id=question.confirmation_id, approved=False)
+
+
+async def test_decisions_of_a_request_are_what_its_turn_does(house, shelf):
+    other = ToolCall(id="c2", name="delete", arguments={"path": "b"})
+    session_id, (first, second) = await suspended(house, CALL, other)
+    await run(house, session_id, resuming(no(first), yes(second, arguments={"path": "c"})))
+    assert shelf.ran == [{"path": "c"}]
+    results = [m for m in (await load(house, session_id)).messages if isinstance(m, ToolMessage)]
+    assert [each.failed for each in results] == [True, False]
+
+
+async def test_nothing_is_decided_if_one_decision_names_no_question(house, shelf):
+    session_id, [question] = await suspended(house)
+    unknown = Decision(confirmation_id=f"conf_{'0' * 32}", approved=False)
+    before = await load(house, session_id)
+    with pytest.raises(ConfirmationNotFound):
+        await run(house, session_id, resuming(yes(question), unknown))
+    assert await house.confirmations.pending(session_id) == [question]
+    assert (await load(house, session_id)) == before
+    assert shelf.ran == []
+
+
+async def test_a_request_that_expects_another_last_message_is_refused(house, shelf):
+    session_id, [question] = await suspended(house)
+    seen = (await load(house, session_id)).messages[0].message_id
+    with pytest.raises(HistoryChanged):
+        await run(house, session_id, resuming(yes(question), expects=seen))
+    assert await house.confirmations.pending(session_id) == [question]
+    await run(house, session_id, resuming(yes(question), expects=question.message_id))
+    assert shelf.ran == [{"path": "a"}]
+
+
+async def test_what_is_expected_is_looked_at_when_the_session_is_claimed(house, monkeypatch):
+    session_id = await house.new_session()
+    seen = (await load(house, session_id)).last_message_id
+    house.model.say_text("First.")
+    await run(house, session_id, TurnRequest(message="One", expects=seen))
+    with pytest.raises(HistoryChanged):
+        await run(house, session_id, TurnRequest(message="Two", expects=seen))
+    said = (await load(house, session_id)).messages
+    assert [message.content for message in said] == ["One", "First."]
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    return ConfirmationStore(records_in(tmp_path), timeout_seconds=TIMEOUT, now=clock)
+
+
+def asked(store):
+    return store.ask(session_id=SESSION, message_id="m1", call=CALL, call_index=0, turn_id="0" * 20)
+
+
+def test_a_denial_is_never_late(store, clock):
+    question = asked(store)
+    clock.move(TIMEOUT + 1)
+    with pytest.raises(ConfirmationExpired):
+        store.accept(SESSION, yes(question))
+    store.accept(SESSION, no(question))
+    assert store.find_decided(SESSION, "m1", CALL).reason == "denied"
+
+
+def test_a_denial_of_what_ran_is_refused(store):
+    question = asked(store)
+    store.accept(SESSION, yes(question))
+    assert store.consume(SESSION, question.confirmation_id)
+    with pytest.raises(ConfirmationAlreadyDecided):
+        store.accept(SESSION, no(question))
+
+
+def test_a_protocol_that_can_not_change_arguments_agrees_to_those_that_were_approved(store):
+    question = asked(store)
+    store.decide(SESSION, question.confirmation_id, approved=True, arguments={"path": "b"})
+    store.accept(SESSION, yes(question))
+    for arguments in (None, {"path": "c"}):
+        with pytest.raises(ConfirmationAlreadyDecided):
+            store.accept(SESSION, yes(question, arguments=arguments))
+    assert store.find_decided(SESSION, "m1", CALL).arguments == {"path": "b"}
+
+
+STEPS = st.sampled_from(
+    [
+        "always_confirm",
+        "never_confirm",
+        no,
+        partial(yes, arguments=None),
+        partial(yes, arguments={"path": "b"}),
+        partial(yes, arguments={"path": "c"}),
+    ]
+)
+
+
+async def resume(store, policy):
+    """Return what a turn that resumes the call does with it; None if it asks."""
+    approver = Approver(
+        store,
+        session_id=SESSION,
+        turn_id="1" * 20,
+        available_tools=AvailableTools(
+            tools=(await Shelf().listing()).tools,
+            settings=ToolSettings(tools=["delete"], execution_policy=policy),
+        ),
+        mode="suspend",
+    )
+    calls = [NumberedCall(call=CALL, index=0)]
+    try:
+        [decided] = await approver.decide(calls, message_id="m1", emit=lambda _: None, resumed=True)
+    except NobodyToApprove:
+        return None
+    return decided
+
+
+@settings(deadline=None, max_examples=80)
+@given(steps=st.lists(STEPS, max_size=7))
+def test_whatever_is_decided_a_call_runs_only_as_the_last_decision_says(steps):
+    with tempfile.TemporaryDirectory() as folder:
+        store = ConfirmationStore(records_in(Path(folder)), timeout_seconds=TIMEOUT)
+        question, policy, last = asked(store), "always_confirm", None
+        for step in [*steps, "resume"]:
+            if step in ("always_confirm", "never_confirm"):
+                policy = step
+            elif step == "resume":
+                decided = asyncio.run(resume(store, policy))
+                if decided is None:
+                    assert last is None
+                    continue
+                assert last is not None
+                assert (decided.refusal is None) is last.approved
+                if last.approved:
+                    assert decided.arguments == (last.arguments or CALL.arguments)
+                return
+            else:
+                try:
+                    store.accept(SESSION, step(question), dry=True)
+                    store.accept(SESSION, step(question))
+                except ConfirmationAlreadyDecided:
+                    continue
+                last = step(question)
