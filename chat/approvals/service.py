@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation, Decision
@@ -9,7 +10,11 @@ from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
+from chat.work_threads import WorkThreads
 from sessions_app.store.repository import SessionRepository
+
+CHECKS_AT_ONCE = 2
+"""Edited arguments that are checked at once; some take seconds, in threads of their own."""
 
 
 class ConfirmationService:
@@ -34,6 +39,7 @@ class ConfirmationService:
         self._repository = repository
         self._signals = signals
         self._notice = notice
+        self._checks = WorkThreads(CHECKS_AT_ONCE)
 
     async def pending(self, session_id: str) -> Sequence[Confirmation]:
         """Return the session's questions that wait for an answer, oldest first.
@@ -71,9 +77,9 @@ class ConfirmationService:
             ConfirmationAlreadyDecided: It was answered before.
             ConfirmationExpired: It has expired, which counts as a no.
         """
-        confirmation, decision = await asyncio.to_thread(
-            self._decide, session_id, confirmation_id, approved, arguments
-        )
+        decide = partial(self._decide, session_id, confirmation_id, approved, arguments)
+        in_thread = asyncio.to_thread if arguments is None else self._checks.run
+        confirmation, decision = await in_thread(decide)
         await self._wake(confirmation)
         return confirmation, decision
 

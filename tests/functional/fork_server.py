@@ -51,7 +51,6 @@ MODULES = (
     "django.views.debug",
     "httptools",
     "httpx",
-    "jsonschema",
     "mochi_project.configuration.logs",
     "mochi_project.fast_django.handler",
     "mochi_project.guard.guard",

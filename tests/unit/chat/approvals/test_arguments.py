@@ -52,11 +52,9 @@ def test_what_does_not_fit_is_refused_by_its_name(arguments, field):
         {"$ref": "#/nowhere"},
         {"$ref": "#"},
         {"properties": {"path": {"pattern": "("}}},
-        {"properties": {"path": {"pattern": "(x+x+)+y"}}},
-        {"patternProperties": {"(x+x+)+y": False, "^x": {}}, "additionalProperties": False},
     ],
 )
-def test_a_schema_that_makes_no_sense_or_never_ends_refuses_nothing(schema):
+def test_a_schema_that_makes_no_sense_refuses_nothing(schema):
     check_arguments({"path": "x" * 100, "x" * 100: 1}, schema)
 
 
@@ -67,11 +65,16 @@ def test_branches_that_multiply_are_left_to_the_tool(branch):
     check_arguments({}, schema)  # 2 to the power of 60 ways to fail
 
 
-def test_properties_that_nothing_evaluates_are_left_to_the_tool():
-    deep = {"properties": {"x": {}}}
-    for _ in range(40):
-        deep = {"anyOf": [deep, deep], "unevaluatedProperties": False}
-    check_arguments({"y": 1}, deep)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"path": {"pattern": "(x+x+)+y"}}},
+        {"patternProperties": {"(x+x+)+y": False, "^x": False}, "additionalProperties": False},
+    ],
+)
+def test_patterns_are_checked_however_they_are_written(schema):
+    with pytest.raises(ValidationFailed):
+        check_arguments({"path": "x" * 10_000, "x" * 100: 1}, schema)
 
 
 def test_long_lists_of_arguments_are_checked():

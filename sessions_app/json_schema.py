@@ -1,0 +1,105 @@
+"""Checks values against JSON Schemas of others, each in a short-lived process.
+
+A schema of a few lines can take hours, gigabytes, or the whole stack, and no library lets other
+threads run while it checks. Such a process ends itself, and never opens other documents
+(docs/decisions/0117).
+"""
+
+import json
+import logging
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+logger = logging.getLogger(__name__)
+
+CPU_SECONDS = 2
+SECONDS = 5.0
+"""The time of a check: of computing, and altogether on a busy machine."""
+
+MAX_CHARS = 300
+"""The longest path, and the longest words, of a fault."""
+
+_MAX_MEMORY = 1 << 30
+_ROOT = Path(__file__).parent.parent
+_BOOTSTRAP = """\
+import sys
+sys.path.append(sys.argv.pop())
+from sessions_app.json_schema import main
+main()
+"""
+
+
+class Fault(NamedTuple):
+    """Says what of a value does not fit.
+
+    Attributes:
+        path: The place within the value, with dots: ``rows.3.name``; empty for the value itself.
+        words: What the schema wants there. They never contain the value.
+    """
+
+    path: str
+    words: str
+
+
+def find_fault(value: Any, schema: Mapping[str, Any]) -> Fault | None:
+    """Return what does not fit the schema. Blocks, at most for ``SECONDS``.
+
+    Returns None if the value fits, and also if the schema is invalid, refers to other documents
+    or takes too long: nothing is known of the value then.
+    """
+    command = [sys.executable, "-P", "-c", _BOOTSTRAP, str(_ROOT)]
+    try:
+        checked = subprocess.run(  # noqa: S603 - our own module
+            command,
+            input=json.dumps([schema, value]).encode(),
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        fault = json.loads(checked.stdout)
+    except (OSError, subprocess.SubprocessError, RecursionError, TypeError, ValueError) as error:
+        logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
+        return None
+    return fault and Fault(*fault)
+
+
+def main() -> None:
+    """Check the value of ``[schema, value]`` on standard input, and print its fault as JSON."""
+    from jsonschema_rs import validator_for  # noqa: PLC0415 - in this process alone
+
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # not everywhere can addresses be limited
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
+    os.nice(10)
+    schema, value = json.load(sys.stdin.buffer)
+    validator = validator_for(schema, offline=True, mask="it", validate_formats=False)
+    error = next(iter(validator.iter_errors(value)), None)
+    json.dump(error and _fault_of(error), sys.stdout)
+
+
+def _fault_of(error: "ValidationError") -> Fault:
+    """Name the fault of an alternative rather than all alternatives, if one went further."""
+    while branches := getattr(error.kind, "context", None):
+        inner = max(
+            (fault for branch in branches for fault in branch),
+            key=lambda fault: len(fault.instance_path),
+        )
+        if len(inner.instance_path) <= len(error.instance_path):
+            break
+        error = inner
+    path = ".".join(map(str, error.instance_path))
+    return Fault(_shortened(path), _shortened(error.message))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}..."

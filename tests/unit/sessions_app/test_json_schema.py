@@ -1,0 +1,94 @@
+"""Values against schemas of others, which may be wrong, hostile or both."""
+
+import socket
+import time
+
+import pytest
+
+from sessions_app.json_schema import SECONDS, find_fault
+
+OPTIONAL = {"anyOf": [{"type": "null"}, {"properties": {"n": {"type": "integer"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "path", "words"),
+    [
+        ({"type": "string"}, 3, "", 'it is not of type "string"'),
+        ({"required": ["path"]}, {}, "", '"path" is a required property'),
+        ({"items": {"enum": ["a", "b"]}}, ["a", "x"], "1", 'it is not one of "a" or "b"'),
+        ({"properties": {"x": OPTIONAL}}, {"x": {"n": "1"}}, "x.n", 'it is not of type "integer"'),
+        ({"uniqueItems": True}, [1, 1], "", "it has non-unique elements"),
+        ({"anyOf": [{"minimum": 3}, False]}, 1, "", "it is not valid under any of"),
+        ({"pattern": "^a+$"}, "b", "", 'it does not match "^a+$"'),
+    ],
+)
+def test_a_fault_names_its_place_and_what_is_wanted(schema, value, path, words):
+    fault = find_fault(value, schema)
+    assert fault is not None
+    assert fault.path == path
+    assert fault.words.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object"}, ["x" * 100_000]),
+        ({"enum": [["x" * 100_000]] * 10}, 1),
+        ({"const": "x" * 100_000}, "y" * 100_000),
+        ({"required": ["x" * 100_000]}, {}),
+        ({"properties": {"a": {}}, "additionalProperties": False}, dict.fromkeys("bcdefg" * 9, 1)),
+        ({"additionalProperties": {"type": "null"}}, {"x" * 100_000: 1}),
+        ({"not": {"enum": ["x" * 100_000]}}, "x" * 100_000),
+    ],
+)
+def test_words_stay_short_whatever_the_schema_and_the_value(schema, value):
+    fault = find_fault(value, schema)
+    assert fault is not None
+    assert len(fault.path) + len(fault.words) < 700
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"uniqueItems": True}, [{"n": n, "x": [n]} for n in range(50_000)]),
+        ({"type": "array", "items": {"enum": [{"n": n} for n in range(2000)]}}, [{"n": 9}] * 2000),
+        ({"required": [str(n) for n in range(50_000)]}, {str(n): 1 for n in range(50_000)}),
+        ({"oneOf": [{"const": n} for n in range(50_000)]}, 4),
+        ({"pattern": "^(a+)+$"}, "a" * 50_000),
+    ],
+)
+def test_large_values_and_large_schemas_are_checked(schema, value):
+    assert find_fault(value, schema) is None
+
+
+def nested(levels, value):
+    for _ in range(levels):
+        value = {"properties": {"x": value}}
+    return value
+
+
+def multiplying(branch):
+    levels = {f"a{level}": {branch: [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(60)}
+    return {"$ref": "#/$defs/a0", "$defs": {**levels, "a60": {"required": ["missing"]}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [multiplying("anyOf"), multiplying("allOf"), multiplying("oneOf"), nested(50_000, {})],
+    ids=["anyOf", "allOf", "oneOf", "deep"],
+)
+def test_a_schema_that_never_ends_is_given_up_in_time(schema):
+    begun = time.monotonic()
+    assert find_fault({}, schema) is None
+    assert time.monotonic() - begun < 2 * SECONDS
+
+
+def test_no_other_document_is_opened():
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        url = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"
+        assert find_fault({}, {"$ref": url}) is None
+        assert find_fault({}, {"$schema": url, "$dynamicRef": url}) is None
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+    assert find_fault({}, {"$ref": "file:///etc/hostname"}) is None
