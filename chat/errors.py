@@ -123,11 +123,14 @@ class EmptyAnswer(TurnError):
     retryable = True
 
     def __init__(self, offered: Sequence[str]) -> None:
-        tools = f"offered were {', '.join(offered)}" if offered else "none was offered"
+        why = (
+            "It may have called a tool that it was not offered (offered were "
+            f"{', '.join(offered)}): providers drop such a call. Offer the tool in the session's "
+            "tool_settings, or ask another model."
+        )
         super().__init__(
-            "The model gave an empty answer, also when it was asked again. It may have called a "
-            f"tool that it was not offered ({tools}): providers drop such a call. Offer the tool "
-            "in the session's tool_settings, or ask another model.",
+            "The model gave an empty answer, also when it was asked again. "
+            + (why if offered else "Say it in other words, or ask another model."),
             offered_tools=list(offered),
         )
 

@@ -110,7 +110,7 @@ class TurnActions:
         if answer.calls:
             answer.leave_to_client(self._job.available_tools.client_tools)
             return Input.ANSWERED if answer.is_left_to_client else Input.ASKED_FOR_TOOLS
-        return Input.ANSWERED_EMPTY if answer.is_empty else Input.ANSWERED
+        return Input.ANSWERED_EMPTY if answer.is_empty and not answer.thinking else Input.ANSWERED
 
     async def drop_calls(self) -> None:
         """Discard the calls of an answer to a request without tools."""

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
 EMPTY = "The model gave an empty answer; it is asked again."
+ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
 
 
 class AnswerSink:
@@ -125,10 +126,13 @@ class ModelCaller:
         request = await self._request(answer, planning=planning)
         await self._stream_answer(answer, request)
         await self._go_on_in_larger_windows(answer, request)
-        if answer.is_empty:
+        if answer.is_empty and (request.tools or not answer.thinking):
             self._commit_point.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
             await self._stream_answer(answer, asked_again(request, self.window.window))
             self._note_growth(answer)
+        if answer.is_empty and answer.thinking:
+            status = StatusChanged(state="warning", message=ONLY_REASONING)
+            self._commit_point.send_or_hold([status])
 
     async def _go_on_in_larger_windows(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Continue an answer that reached the end of the window, in a larger one if possible.

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from models_app.error_words import readable
 from models_app.errors import (
+    ContentRefused,
     ContextOverflow,
     FilesNotSupported,
     ModelError,
@@ -31,8 +31,11 @@ MAX_WORDS = 2000
 _MAX_NESTING = 8
 _RETRYABLE_STATUS = frozenset({408, 425, 499, 502, 503, 504})
 _is_seconds = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII).fullmatch
-# A 500 is usually about the request (an option's type, a format), unless the runner died.
-_RUNNER_DIED = re.compile(r"unexpected EOF|runner|connection (?:reset|refused)", re.IGNORECASE)
+# A 500 is usually about the request (an option's type, a format), unless the runner died, or the
+# model wrote a call that its own parser refuses: it may write another one.
+_RUNNER_DIED = re.compile(
+    r"unexpected EOF|runner|connection (?:reset|refused)|error parsing tool call", re.IGNORECASE
+)
 _TOO_LONG = re.compile(
     r"exceeds? the (?:available )?(?:context (?:size|length)|maximum context)", re.IGNORECASE
 )
@@ -58,12 +61,14 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
         is_envelope: Whether the answer was ``{"error": ...}``, as Ollama's own errors are.
         kind: The ``type`` of a nested error, e.g. ``exceed_context_size_error``.
         n_prompt_tokens: Tokens of the request that did not fit, if stated.
+        signin_url: Where to sign in to models of the cloud, if stated.
     """
 
     text: str
     is_envelope: bool = False
     kind: str | None = None
     n_prompt_tokens: int | None = None
+    signin_url: str | None = None
 
 
 def parse_error(answer: bytes | str) -> ErrorAnswer:
@@ -111,7 +116,9 @@ def error_from_answer(
     retryable = status in _RETRYABLE_STATUS or (
         status == 500 and bool(_RUNNER_DIED.search(words.text))
     )
-    return OllamaError(_with_hint(status, text), retryable=retryable, **facts)
+    if words.signin_url is not None:
+        facts["signin_url"] = words.signin_url
+    return OllamaError(_with_hint(status, text, words), retryable=retryable, **facts)
 
 
 def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
@@ -165,6 +172,21 @@ def invalid_answer(reason: str) -> OllamaError:
     return OllamaError(f"Ollama's answer made no sense: {reason}", retryable=False)
 
 
+def only_loaded() -> OllamaError:
+    """Return the error for an answer that says no more than that the model is loaded."""
+    return OllamaError(
+        "Ollama only loaded the model, and gave no answer. Ask again.", retryable=True
+    )
+
+
+def content_refused(words: str) -> ContentRefused:
+    """Return the error for an answer that a filter ended."""
+    return ContentRefused(
+        f"Ollama's server refused the content ({words}). Say it in other words, or ask another "
+        "model."
+    )
+
+
 def line_too_long(limit: int) -> OllamaError:
     """Return the error for a line over the limit."""
     return invalid_answer(f"a line is longer than {limit // 2**20} MiB.")
@@ -175,8 +197,11 @@ def reply_too_long(limit: int) -> OllamaError:
     return invalid_answer(f"the reply is longer than {limit // 2**20} MiB.")
 
 
-def _with_hint(status: int, text: str) -> str:
-    if status == 403:
+def _with_hint(status: int, text: str, words: ErrorAnswer) -> str:
+    if status == 401 and (words.signin_url or text.rstrip(".").lower() == "unauthorized"):
+        where = f", or open {words.signin_url}" if words.signin_url else ""
+        return f"{text}. This model runs in Ollama's cloud: run `ollama signin`{where}."
+    if status == 403 and "cloud" not in text:
         return f"{text}. Ollama refuses this host or origin: check OLLAMA_ORIGINS and OLLAMA_HOST."
     if status == 401:
         return f"{text}. Ollama's address asks for credentials: check MOCHI_OLLAMA_HOST."
@@ -192,7 +217,11 @@ def _parse_text(text: str, depth: int) -> ErrorAnswer:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return ErrorAnswer(text[:MAX_WORDS])
         return _parse_value(value, depth)
-    return ErrorAnswer(readable(text)[:MAX_WORDS])
+    if text.startswith("<"):
+        from models_app.error_words import readable  # noqa: PLC0415 - rare, and starts are counted
+
+        text = readable(text)
+    return ErrorAnswer(text[:MAX_WORDS])
 
 
 def _parse_value(value: Any, depth: int) -> ErrorAnswer:
@@ -204,7 +233,9 @@ def _parse_value(value: Any, depth: int) -> ErrorAnswer:
         return ErrorAnswer("" if value is None else str(value)[:MAX_WORDS])
     if "error" in value:
         words = _parse_value(value["error"], depth + 1)
-        return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens)
+        url = value.get("signin_url")
+        url = url if isinstance(url, str) else words.signin_url
+        return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens, url)
     message, kind, tokens = (value.get(key) for key in ("message", "type", "n_prompt_tokens"))
     return ErrorAnswer(
         str(message if message is not None else value)[:MAX_WORDS],

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from models_app.call_arguments import arguments_of
+from models_app.call_arguments import NO_NAME, arguments_of
 from models_app.errors import ModelError
 from models_app.language_model import (
     CallDelta,
@@ -209,7 +209,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_plain)
 
 class _WireFunction(msgspec.Struct, gc=False):
     name: str = ""
-    arguments: dict[str, Any] | None = None
+    arguments: Any = None
 
 
 class _WireCall(msgspec.Struct, gc=False):
@@ -232,6 +232,7 @@ class _Chunk(msgspec.Struct, gc=False):
     eval_count: int | None = None
 
 
+_OLLAMAS_REASONS = frozenset(["stop", "length", "load", "unload"])
 _decoder = decoder_of(_Chunk)
 _decode_lines = _decoder.decode_lines
 # Bytes that are no UTF-8 raise UnicodeDecodeError, which is no DecodeError.
@@ -239,7 +240,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def _read_line(line: bytes) -> _Chunk:
-    """Decode a line; also one with half a surrogate pair, which msgspec refuses.
+    """Decode a line; also one that msgspec refuses: half a surrogate pair, values of other types.
 
     Raises:
         UNREADABLE: It is not a line of Ollama's.
@@ -247,11 +248,11 @@ def _read_line(line: bytes) -> _Chunk:
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError:
-        if b"\\ud" not in line.lower():
-            raise
+        from models_app.ollama.odd_lines import mend_line  # noqa: PLC0415 - rare
+
         try:
-            return convert_to(json.loads(line), _Chunk)
-        except ValueError:  # it is broken elsewhere, too
+            return convert_to(mend_line(line), _Chunk)
+        except (ValueError, RecursionError):  # it is broken elsewhere, too
             pass
         raise
 
@@ -264,7 +265,17 @@ class ReplyParser:
         failure: The error to raise once the deltas of the same call were handed on.
     """
 
-    __slots__ = ("_call_ids", "_is_split", "_lines", "_model", "_received", "failure", "finished")
+    __slots__ = (
+        "_call_ids",
+        "_has_output",
+        "_is_split",
+        "_lines",
+        "_model",
+        "_received",
+        "_stray",
+        "failure",
+        "finished",
+    )
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -272,6 +283,8 @@ class ReplyParser:
         self._call_ids: set[str] = set()
         self._is_split = False  # the last line that came: the rest of it is to come
         self._received = 0
+        self._has_output = False
+        self._stray = b""  # a line that says neither a message nor an error in Ollama's form
         self.finished = False
         self.failure: ModelError | None = None
 
@@ -297,7 +310,7 @@ class ReplyParser:
             chunks = _decode_lines(lines)
         except UNREADABLE:
             return self._read_one_by_one(lines)
-        return self._deltas(chunks)
+        return self._deltas(chunks, lines)
 
     def end(self) -> list[Delta]:
         """Handle the end of the stream; set ``failure`` unless the final line was seen."""
@@ -305,14 +318,17 @@ class ReplyParser:
         deltas: list[Delta] = []
         if rest and not self.finished:
             try:
-                deltas = self._deltas([_read_line(rest)])
+                deltas = self._deltas([_read_line(rest)], rest)
             except UNREADABLE:
                 self._fail(errors.interrupted("the connection closed within a line."))
-        if not self.finished:
+        if not self.finished and self._stray:
+            words = errors.parse_error(self._stray)
+            self._fail(errors.error_from_answer(None, words, model=self._model))
+        elif not self.finished:
             self._fail(errors.interrupted("it ended without its final line."))
         return deltas
 
-    def _deltas(self, chunks: Iterable[_Chunk]) -> list[Delta]:
+    def _deltas(self, chunks: Iterable[_Chunk], lines: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         for chunk in chunks:
             message = chunk.message
@@ -323,17 +339,33 @@ class ReplyParser:
                     deltas.append(TextDelta(message.content))
                 if message.tool_calls:
                     deltas.extend([CallDelta(self._call(call)) for call in message.tool_calls])
+            elif not chunk.done:
+                self._stray = lines.strip().rpartition(b"\n")[2]
             if chunk.error is not None:
                 words = errors.parse_error_value(chunk.error)
                 self._fail(errors.error_from_answer(None, words, model=self._model))
                 break
             if chunk.done:
-                self.finished = True
-                deltas.append(
-                    Finished(chunk.done_reason, chunk.prompt_eval_count, chunk.eval_count)
-                )
+                self._finish(chunk, deltas)
                 break
+        self._has_output = self._has_output or bool(deltas)
         return deltas
+
+    def _finish(self, chunk: _Chunk, deltas: list[Delta]) -> None:
+        reason = chunk.done_reason
+        if reason in ("load", "unload") and not (deltas or self._has_output):
+            self._fail(errors.only_loaded())
+            return
+        if reason is not None and reason not in _OLLAMAS_REASONS:
+            from models_app.finish_reasons import finish_reason  # noqa: PLC0415 - rare
+
+            kind = finish_reason(reason)
+            if kind == "content_filter":
+                self._fail(errors.content_refused(reason))
+                return
+            reason = "length" if kind == "length" else reason
+        self.finished = True
+        deltas.append(Finished(reason, chunk.prompt_eval_count, chunk.eval_count))
 
     def _read_one_by_one(self, lines: bytes) -> list[Delta]:
         """Parse lines of which one is invalid: those before it still count."""
@@ -343,7 +375,7 @@ class ReplyParser:
                 self._fail(errors.line_too_long(MAX_LINE_BYTES))
             elif line.strip():
                 try:
-                    deltas += self._deltas([_read_line(line)])
+                    deltas += self._deltas([_read_line(line)], line)
                 except UNREADABLE as error:
                     self._fail(errors.invalid_answer(f"a line can't be read ({error})."))
             if self.finished or self.failure is not None:
@@ -356,8 +388,8 @@ class ReplyParser:
         while not call_id or call_id in self._call_ids:
             call_id = f"call_{secrets.token_hex(4)}"
         self._call_ids.add(call_id)
-        arguments = arguments_of(wire.function.arguments or {})
-        return ToolCall(id=call_id, name=wire.function.name, arguments=arguments)
+        name = wire.function.name or NO_NAME
+        return ToolCall(id=call_id, name=name, arguments=arguments_of(wire.function.arguments))
 
     def _fail(self, error: ModelError) -> None:
         if self.failure is None:

@@ -6,19 +6,21 @@ What can be understood is kept; an error, a page or words in the place of an ans
 """
 
 import json
-import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from models_app.call_arguments import NO_NAME
 from models_app.error_words import readable
 from models_app.finish_reasons import UNSTATED, finish_reason
+from models_app.odd_values import compact_json, number_of, text_of
 from models_app.vendors.call_pieces import CallPiece, CallPieces
 from models_app.vendors.errors import MAX_WORDS, error_message
 from models_app.vendors.event_streams import DONE
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-_INNER = ("text", "content", "thinking", "reasoning", "summary")
+_KNOWN = {"choices", "usage", "id", "object", "error"}
+_SAYS_ERROR = re.compile(r"error|fail|exception", re.IGNORECASE)
 _ABOUT_ERRORS = ("message", "detail", "msg", "error_message")
 
 
@@ -57,11 +59,11 @@ class ChatChunks:
             # What breaks off is for the SDK to refuse.
             yield from (data,) if data.lstrip()[:1] == "{" else self._fail(data)
             return
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or _is_only_error(value, data):
             yield from self._fail(data)
         elif error := _error_in(value):
             self._has_failed = True
-            yield _json({"error": error})
+            yield compact_json({"error": error})
         else:
             yield from self._chunks(value)
 
@@ -72,14 +74,14 @@ class ChatChunks:
             yield self._chunk({"tool_calls": [{"index": number, "function": function}]})
         self._calls = CallPieces()
         if self._usage and self._has_finished:
-            yield _json({**self._head, "choices": [], "usage": self._usage})
+            yield compact_json({**self._head, "choices": [], "usage": self._usage})
             self._usage = {}
 
     def _fail(self, words: str) -> Iterable[str]:
         """Return the error of words in the place of an answer; nothing after the answer."""
         if not (self._has_finished or self._has_failed):
             self._has_failed = True
-            yield _json({"error": {"message": readable(words.strip())[:MAX_WORDS]}})
+            yield compact_json({"error": {"message": readable(words.strip())[:MAX_WORDS]}})
 
     def _chunks(self, value: Mapping[str, Any]) -> Iterable[str]:
         for name in ("id", "model", "provider"):
@@ -105,7 +107,7 @@ class ChatChunks:
             self._has_finished = True
             if self._is_openrouter:
                 choice |= {"finish_reason": finish_reason(finish), "native_finish_reason": finish}
-        return _json({**self._head, "choices": [choice]})
+        return compact_json({**self._head, "choices": [choice]})
 
     def _deltas(self, choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         delta = choice.get("delta")
@@ -116,7 +118,7 @@ class ChatChunks:
         yield from self._reasoning(delta)
         for kind, text in _texts(delta.get("content")):
             yield {kind: text}
-        if refusal := _text(delta.get("refusal")):
+        if refusal := text_of(delta.get("refusal")):
             yield {"refusal": refusal}
         pieces = delta.get("tool_calls") or []
         for item in pieces if isinstance(pieces, list) else [pieces]:
@@ -133,11 +135,11 @@ class ChatChunks:
                 return
             details = None
         for name in _REASONING:
-            if text := _text(delta.get(name)):
+            if text := text_of(delta.get(name)):
                 known = name if name in _REASONING[:2] else _REASONING[0]
                 yield {known: text}
                 return
-        if text := _text(details):
+        if text := text_of(details):
             yield {_REASONING[0]: text}
 
     def _call(self, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,17 +147,22 @@ class ChatChunks:
         told = function if isinstance(function, dict) else item
         arguments = told.get("arguments")
         if not isinstance(arguments, str):
-            arguments = "" if arguments is None else _json(arguments)
+            arguments = "" if arguments is None else compact_json(arguments)
         piece = CallPiece(
             index=_index(item.get("index")),
-            id=_text(item.get("id")),
-            name=_text(told.get("name")),
+            id=text_of(item.get("id")),
+            name=text_of(told.get("name")),
             arguments=arguments,
         )
         placed = self._calls.place(piece)
         if isinstance(item.get("extra_content"), dict):  # signatures of Google's models
             placed["extra_content"] = item["extra_content"]
         return {"tool_calls": [placed]}
+
+
+def _is_only_error(value: Mapping[str, Any], data: str) -> bool:
+    """Return whether an object has none of the fields of an answer, and tells of an error."""
+    return not value.keys() & _KNOWN and _SAYS_ERROR.search(data) is not None
 
 
 def _error_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -166,7 +173,10 @@ def _error_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
     if error or (not is_answer and any(value.get(name) for name in _ABOUT_ERRORS)):
         words = error_message(value) or error_message({"message": value.get("msg")})
         code = value.get("code")
-        return {"message": (words or _json(value))[:MAX_WORDS], **({"code": code} if code else {})}
+        return {
+            "message": (words or compact_json(value))[:MAX_WORDS],
+            **({"code": code} if code else {}),
+        }
     return None
 
 
@@ -174,25 +184,12 @@ def _texts(content: Any) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a delta's content, in order, each with the name of its field."""
     for part in content if isinstance(content, list) else [content]:
         is_thought = isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
-        if text := _text(part):
+        if text := text_of(part):
             yield ("reasoning_content" if is_thought else "content"), text
 
 
-def _text(value: Any) -> str:
-    """Return a value as text: of numbers and the like their JSON, of objects what they hold."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, list):
-        return "".join(map(_text, value))
-    if isinstance(value, dict):
-        held = next((value[name] for name in _INNER if value.get(name)), None)
-        is_hidden = "text" in value or "thinking" in value or "data" in value or "type" in value
-        return _text(held) if held is not None else "" if is_hidden else _json(value)
-    return _json(value)
-
-
 def _word(value: Any) -> str | None:
-    text = "" if isinstance(value, bool) else _text(value)
+    text = "" if isinstance(value, bool) else text_of(value)
     return None if text.lower() in ("", "null", "none") else text
 
 
@@ -225,18 +222,6 @@ def _keep_largest(kept: dict[str, Any], told: Any) -> None:
             _keep_largest(kept[name], value)
         elif isinstance(value, bool):
             kept[name] = value
-        elif (number := _number(value)) is not None:
+        elif (number := number_of(value)) is not None:
             before = kept.get(name)
             kept[name] = number if not isinstance(before, int | float) else max(before, number)
-
-
-def _number(value: Any) -> int | float | None:
-    if isinstance(value, str) and value.isdecimal():
-        return int(value[:18])
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return int(value) if value == int(value) else value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -68,7 +68,7 @@ async def test_a_model_that_is_asked_once_more_gets_the_same_files(make_house):
     kept = {CAT.id: b"a picture", NOTES.id: b"Buy milk.\n"}
     house = make_house(read_attachment=kept.__getitem__)
     house.model.info = house.model.seeing_info
-    house.model.say(*EMPTY)
+    house.model.say([Finished(done_reason="stop")])
     house.model.say_text("A cat.")
     session_id = await house.new_session()
 
@@ -93,9 +93,38 @@ async def test_nothing_is_read_for_messages_without_attachments(make_house):
     assert request.files == {}
 
 
+async def test_reasoning_without_an_answer_is_kept_and_said_so(house):
+    house.model.say(*EMPTY)
+    session_id = await house.new_session()
+
+    events, outcome = await run(house, session_id)
+
+    assert names(events)[-3:] == ["status", "message_complete", "done"]
+    status = events[-3][1]
+    assert (status["state"], "Only reasoning" in status["message"]) == ("warning", True)
+    assert len(house.model.requests) == 1
+    assert outcome.message.thinking == "I call delete_all."
+    _, answer = await house.messages(session_id)
+    assert (answer.content, answer.thinking) == ("", "I call delete_all.")
+
+
+async def test_reasoning_without_an_answer_is_asked_once_more_for_a_call(make_house):
+    house = make_house(Calculator())
+    house.model.say(*EMPTY)
+    house.model.say(*EMPTY)
+    session_id = await house.new_session(tools=["add"])
+
+    events, outcome = await run(house, session_id)
+
+    assert names(events)[-1] == "done"
+    assert "error" not in names(events)
+    assert len(house.model.requests) == 2
+    assert outcome.message.thinking.startswith("I call delete_all.")
+
+
 async def test_an_answer_that_stays_empty_is_an_error_in_its_place(house):
-    house.model.say(*EMPTY)
-    house.model.say(*EMPTY)
+    house.model.say([Finished(done_reason="stop", eval_count=9)])
+    house.model.say([Finished(done_reason="stop", eval_count=9)])
     session_id = await house.new_session()
 
     events, _ = await run(house, session_id)
@@ -103,7 +132,7 @@ async def test_an_answer_that_stays_empty_is_an_error_in_its_place(house):
     assert names(events)[-2:] == ["error", "done"]
     error = events[-2][1]
     assert error["code"] == "EMPTY_ANSWER"
-    assert "none was offered" in error["message"]
+    assert "tool" not in error["message"]
     assert error["details"]["retryable"]
     assert len(house.model.requests) == 2
     assert len(await house.messages(session_id)) == 1

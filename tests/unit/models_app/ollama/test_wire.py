@@ -234,7 +234,8 @@ def test_every_piece_of_text_arrives_once_and_in_order(lines, last):
     )
     made = [d.call for d in deltas if isinstance(d, CallDelta)]
     asked = [call for line in lines for call in line["message"].get("tool_calls", ())]
-    assert [call.name for call in made] == [call["function"]["name"] for call in asked]
+    names = [call["function"]["name"] or "no_name_given" for call in asked]
+    assert [call.name for call in made] == names
     assert [call.arguments for call in made] == [call["function"]["arguments"] for call in asked]
     assert len({call.id for call in made}) == len(made)
     assert all(call.id for call in made)
@@ -279,9 +280,6 @@ def test_a_line_just_within_the_limit_is_read():
         b"[]",
         b'"text"',
         b'{"message": "text"}',
-        b'{"message": {"content": 1}}',
-        b'{"message": {"tool_calls": [{}]}}',
-        b'{"message": {"tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]}}',
         b'{"done": "yes"}',
         b"\xff\xfe",
         b'{"message": {"content": "\xff"}}',
@@ -292,3 +290,64 @@ def test_a_line_of_another_shape_makes_no_sense(line):
     deltas, failure = parse(line + b"\n")
     assert deltas == []
     assert isinstance(failure, OllamaError)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ({"message": {"content": 5}}, [TextDelta("5")]),
+        ({"message": {"content": [{"type": "text", "text": "Hi"}]}}, [TextDelta("Hi")]),
+        ({"message": {"thinking": ["Hm"]}}, [ThinkingDelta("Hm")]),
+        (
+            {"message": {"content": "Hi", "tool_calls": None}, "eval_count": "many"},
+            [TextDelta("Hi")],
+        ),
+        ({"message": "Hi", "model": "m"}, [TextDelta("Hi")]),
+        ({"message": {"content": "Hi"}, "error": None, "done": None}, [TextDelta("Hi")]),
+    ],
+)
+def test_a_line_of_odd_types_is_read_as_far_as_it_can_be(line, expected):
+    last = {"done": True, "eval_count": 3.0, "prompt_eval_count": "7", "done_reason": "MAX_TOKENS"}
+    lines = json.dumps(line).encode() + b"\n" + json.dumps(last).encode() + b"\n"
+    assert parse(lines) == ([*expected, Finished("length", 7, 3)], None)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "arguments"),
+    [
+        ({"function": {"name": "a", "arguments": '{"b": 1}'}}, "a", {"b": 1}),
+        ({"function": {"name": "a", "arguments": '{"b": '}}, "a", {"INVALID_JSON": '{"b": '}),
+        ({"function": {"name": "a", "arguments": None}}, "a", {}),
+        ({"function": {"name": None, "arguments": {"b": 1}}}, "no_name_given", {"b": 1}),
+        ({"id": 7, "function": {"name": "a", "arguments": {}}}, "a", {}),
+        ({"name": "a", "arguments": {"b": 1}}, "a", {"b": 1}),
+    ],
+)
+def test_a_call_of_odd_types_is_a_call(call, name, arguments):
+    line = json.dumps({"message": {"content": "", "tool_calls": [call]}, "done": True})
+    (made, _), failure = parse(line.encode() + b"\n")
+    assert failure is None
+    assert (made.call.name, made.call.arguments) == (name, arguments)
+    assert isinstance(made.call.id, str)
+
+
+def test_a_byte_order_mark_and_the_prefix_of_events_are_skipped():
+    line = b'\xef\xbb\xbf{"message": {"content": "Hi"}}\n\ndata: {"done": true}\n'
+    assert parse(line) == ([TextDelta("Hi"), Finished()], None)
+
+
+@pytest.mark.parametrize(
+    "line", [{"the runner has stopped": 500}, {"detail": "the runner has stopped"}]
+)
+def test_a_line_that_is_an_error_in_another_form_keeps_its_words(line):
+    deltas, failure = parse(json.dumps(line).encode() + b"\n")
+    assert deltas == []
+    assert "the runner has stopped" in failure.message
+
+
+def test_a_model_that_was_only_loaded_is_asked_again():
+    line = b'{"message": {"content": ""}, "done": true, "done_reason": "load"}\n'
+    deltas, failure = parse(line)
+    assert deltas == []
+    assert "only loaded" in failure.message
+    assert failure.retryable
