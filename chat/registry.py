@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from chat.work_threads import InThread
+from sessions_app.deadline import END_SECONDS, Deadline
 from sessions_app.errors import MochiError
 from sessions_app.messages import unmark_cancelled
 from sessions_app.session import Session
@@ -82,8 +84,10 @@ class TurnRegistry:
         forget: Callable[[str], None] | None = None,
         observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
+        deadline: Deadline | None = None,
     ) -> None:
         self._observer = observer
+        self._deadline = deadline or Deadline()
         self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits
@@ -264,23 +268,27 @@ class TurnRegistry:
         return False
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Refuse new turns, let live ones end within the grace time, then save and end them."""
+        """Refuse turns that have no claim yet, let others end in the grace time, then end them."""
         self._closing = True
-        if self._starting:
-            await asyncio.wait(set(self._starting))
-        tasks = {turn.task for turn in self._live.values()}
-        if tasks and grace_seconds > 0:
-            await asyncio.wait(tasks, timeout=grace_seconds)
-        for turn in list(self._live.values()):
-            turn.engine.stop(Input.SHUTDOWN, ShuttingDown())
-        pending = [task for task in tasks if not task.done()]
-        if pending:
-            await asyncio.wait(pending)
-        if self._settling:
-            await asyncio.wait(set(self._settling))
+        self._claimer.close()
+        await self._all_ended(self._deadline.within(grace_seconds))
+        await self._all_ended(END_SECONDS, stop=True)
+        if self.active_count:
+            logger.error("%d turns can't be ended; the next start ends them", self.active_count)
         if self._removal is not None:
             await self._removal.finished()
         self._inbox.close()
+
+    async def _all_ended(self, seconds: float, *, stop: bool = False) -> None:
+        """Wait at most so long until no turn runs or starts; ``stop`` ends them."""
+        end = time.monotonic() + seconds
+        live = self._live.values()
+        while tasks := {*self._starting, *self._settling, *(turn.task for turn in live)}:
+            for turn in live if stop else ():
+                turn.engine.stop(Input.SHUTDOWN, ShuttingDown())
+            if (left := end - time.monotonic()) <= 0:
+                return
+            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     async def _start(
         self,

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
 
 Result = TypeVar("Result")
@@ -87,12 +88,15 @@ class WorkThreads:
         self._hand_out(_Work(loop, done, contextvars.copy_context(), work))
         return done
 
-    def close(self) -> None:
-        """Let the threads end after the work that waits; the next work starts new ones."""
+    def close(self, deadline: Deadline) -> None:
+        """Let the threads end after the work that waits; the next work starts new ones.
+
+        A thread that is stuck in its work is left to the end of the process.
+        """
         for _ in self._threads:
             self._hand_out(None)
         for thread in self._threads:
-            thread.join()
+            thread.join(deadline.within(threading.TIMEOUT_MAX, CLOSE_SECONDS))
         self._threads = []
 
     def _start(self) -> None:

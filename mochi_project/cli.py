@@ -143,7 +143,7 @@ def _serve() -> int:
                     settings.workers,
                     sockets,
                     on_listening=on_listening,
-                    kill_after=settings.shutdown_grace_seconds + 10,
+                    grace_seconds=settings.shutdown_grace_seconds,
                     on_death=on_death,
                 ).run()
         faulthandler.enable()

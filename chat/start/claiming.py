@@ -8,15 +8,16 @@ before the claim (docs/decisions/0049). Decisions of the request are recorded wi
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
 from chat.context.history import Continuation
-from chat.errors import ConfirmationNotFound
+from chat.errors import ConfirmationNotFound, ShuttingDown
 from chat.remote.recovery import TurnRecovery
 from chat.start.attempt import Attempt
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
@@ -32,6 +33,8 @@ from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import Change, SessionRepository
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 MOST_LOOK_UPS = 5
 """The maximum lookups for a turn whose session keeps changing; then the session counts as busy."""
@@ -113,6 +116,17 @@ class TurnClaimer:
         self._saves = saves
         self._in_thread = in_thread
         self._ended: dict[str, str] = {}
+        self._looking_up: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def close(self) -> None:
+        """Refuse turns that have not claimed their sessions yet, however long their lookups take.
+
+        A claim that was begun is finished, as it may be on disk.
+        """
+        self._closed = True
+        for task in self._looking_up:
+            task.cancel()
 
     def note_ended(self, session_id: str, turn_id: str) -> None:
         """Remember a turn whose journal has its end, so that the next turn need not check that."""
@@ -128,9 +142,7 @@ class TurnClaimer:
         announce: Callable[[str], None] = _ignore,
         new: Session | None = None,
     ) -> ClaimedTurn:
-        """Look up what the turn needs, then claim the session for it.
-
-        Both are repeated if the session's settings changed in between.
+        """Look up what the turn needs, then claim the session; both again if its settings changed.
 
         Args:
             session_id: The session.
@@ -141,13 +153,14 @@ class TurnClaimer:
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: From the repository.
-            MochiError: From the preparation.
+            MochiError: From the preparation; ``ShuttingDown`` after ``close``.
         """
         session = new or self._repository.recall(session_id)
         if session is None or (new is None and preparation.must_ask(session)):
-            session = await self._in_thread(partial(self._load_idle, session_id))
+            load = partial(self._load_idle, session_id)
+            session = await self._until_closed(self._in_thread(load))
         for _ in range(MOST_LOOK_UPS):
-            prepare = await preparation.look_up(session)
+            prepare = await self._until_closed(preparation.look_up(session))
             try:
                 opened = await self._in_thread(
                     partial(self._claim, session_id, prepare, announce, new)
@@ -170,6 +183,25 @@ class TurnClaimer:
         )
         stream = self._stream_of(session_id, job.turn_id, opened.writer)
         return ClaimedTurn(owner=opened.owner, job=job, stream=stream, session_writer=writer)
+
+    async def _until_closed(self, look_up: Awaitable[Result]) -> Result:
+        """Await a lookup, which ``close`` cancels.
+
+        Raises:
+            ShuttingDown: It did.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - in a coroutine
+        self._looking_up.add(task)
+        try:
+            return await look_up
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            task.uncancel()
+            raise ShuttingDown from None
+        finally:
+            self._looking_up.discard(task)
 
     def _stream_of(self, session_id: str, turn_id: str, writer: JournalWriter) -> TurnStream:
         return TurnStream(

@@ -20,6 +20,7 @@ from typing import Protocol
 from mochi_project.background.lock import WORKER_LOCK_FILE, WorkerLock, WorkerState
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import MochiSettings
+from sessions_app.deadline import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +46,19 @@ class WorkerSupervisor:
         chores: Called in the supervisor's thread, with ``worker_is_new=True`` when a worker has
             started, and with False regularly while it runs.
         chores_seconds: The interval of these calls.
+        deadline: The deadline of this process, and so of the worker's task.
     """
 
     def __init__(
-        self, settings: MochiSettings, chores: Chores, *, chores_seconds: float = CHORES_SECONDS
+        self,
+        settings: MochiSettings,
+        chores: Chores,
+        *,
+        chores_seconds: float = CHORES_SECONDS,
+        deadline: Deadline | None = None,
     ) -> None:
         self._settings = settings
+        self._deadline = deadline or Deadline()
         self._chores = chores
         self._chores_seconds = chores_seconds
         self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)
@@ -64,10 +72,14 @@ class WorkerSupervisor:
         """Start the supervisor's thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop supervising; end our worker and wait for it, for a running task a limited time."""
+    def begin_stop(self) -> None:
+        """Stop supervising and tell our worker to end, which has a limited time for its task."""
         self._stopped.set()
         self._ring.close()
+
+    def stop(self) -> None:
+        """Stop supervising, and wait until our worker has ended."""
+        self.begin_stop()
         if self._thread.ident is not None:
             self._thread.join()
         self._bell.close()
@@ -130,7 +142,7 @@ class WorkerSupervisor:
                     is_new = not self._do_chores(worker_is_new=is_new) and is_new
         finally:
             selector.unregister(worker.lifeline)
-            worker.end(self._settings.shutdown_grace_seconds)
+            worker.end(self._settings.shutdown_grace_seconds, self._deadline)
 
     def _do_chores(self, *, worker_is_new: bool) -> bool:
         """Run the chores; return whether they succeeded."""
@@ -174,11 +186,11 @@ class _Worker:
             self.lifeline.close()
             raise
 
-    def end(self, seconds: float) -> None:
-        """End the process tree; kill it if it still runs after this time."""
+    def end(self, seconds: float, deadline: Deadline) -> None:
+        """End the process tree; kill it if it still runs after this time, or at the deadline."""
         if not self._is_gone(0):
             self._process.send_signal(signal.SIGTERM)
-            self._is_gone(seconds)
+            self._is_gone(deadline.within(seconds))
         # The process is not reaped yet, so its group id can't have been reused.
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: zombies only
             os.killpg(self._process.pid, signal.SIGKILL)

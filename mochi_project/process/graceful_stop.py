@@ -4,7 +4,8 @@ On a stop signal uvicorn closes its listeners and waits for open streams before 
 lifespan's shutdown; a stream waiting for a model would delay it. So the signal is handled here
 first: new turns are refused, running ones get a grace time, and the rest are saved and their
 streams ended; then the signal is passed on. A client that has not read the end of its stream a
-second later is disconnected, because uvicorn would wait for it, by default forever.
+second later is disconnected, and a request that still runs is cancelled, because uvicorn would wait
+for them, by default forever.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
+
+from sessions_app.deadline import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +32,22 @@ class GracefulStop:
     Args:
         drain: Ends the turns, given their grace time in seconds; may be called again with 0 while
             it is running.
+        deadline: The deadline of the process, which is set by the first signal.
         grace_seconds: The grace time of the first signal; a second signal allows none.
     """
 
-    def __init__(self, drain: Callable[[float], Awaitable[None]], grace_seconds: float) -> None:
+    def __init__(
+        self,
+        drain: Callable[[float], Awaitable[None]],
+        deadline: Deadline,
+        grace_seconds: float,
+    ) -> None:
         self._drain = drain
+        self._deadline = deadline
         self._grace_seconds = grace_seconds
         self._previous: dict[int, Handler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._received = 0
-        self._handed_on = False
+        self._handed_on = asyncio.Event()
 
     def install(self) -> None:
         """Replace the handlers of stop signals, if this thread may do so.
@@ -70,23 +79,18 @@ class GracefulStop:
         task.add_done_callback(self._tasks.discard)
 
     async def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._received += 1
-        if self._received == 1:
-            await self._drain_safely(self._grace_seconds)
-            await self._hand_on(number, frame)
-        elif not self._handed_on:
-            await self._drain_safely(0)  # the first signal's task then passes it on
-        else:
-            await self._hand_on(number, frame)
-
-    async def _drain_safely(self, grace_seconds: float) -> None:
-        try:
-            await self._drain(grace_seconds)
-        except Exception:
-            logger.exception("running turns could not be ended")
+        if not self._handed_on.is_set():
+            self._deadline.set(0 if self._deadline.is_set else self._grace_seconds)
+            try:
+                await self._drain(self._deadline.within(self._grace_seconds))
+            except Exception:
+                logger.exception("running turns could not be ended")
+            if self._handed_on.is_set():  # by another signal
+                return
+        await self._hand_on(number, frame)
 
     async def _hand_on(self, number: int, frame: FrameType | None) -> None:
-        self._handed_on = True
+        self._handed_on.set()
         handler = self._previous.get(number)
         if handler is not None:
             handler(number, frame)
@@ -95,7 +99,9 @@ class GracefulStop:
 
 
 def drop_connections(server: Any) -> None:
-    """Close every connection of a uvicorn server, discarding unsent data."""
+    """Close every connection of a uvicorn server, discarding unsent data, and end its requests."""
     state = getattr(server, "server_state", None)  # None for another server
     for connection in list(state.connections) if state else ():
         connection.transport.abort()
+    for request in list(state.tasks) if state else ():
+        request.cancel()

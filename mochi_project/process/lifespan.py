@@ -115,7 +115,8 @@ class MochiApplication:
         """
         await self._start()
         services = get_services()
-        graceful_stop = GracefulStop(services.end_turns, services.settings.shutdown_grace_seconds)
+        grace_seconds = services.settings.shutdown_grace_seconds
+        graceful_stop = GracefulStop(self._drain, services.deadline, grace_seconds)
         graceful_stop.install()
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         chores = [
@@ -193,10 +194,17 @@ class MochiApplication:
         except Exception:  # the server answers without it
             logger.exception("the background worker could not be started, or models not looked up")
 
+    async def _drain(self, grace_seconds: float) -> None:
+        """End the turns and, at the same time, the task of the background worker."""
+        if self._supervisor is not None:
+            self._supervisor.begin_stop()
+        await get_services().end_turns(grace_seconds)
+
     async def _stop(self) -> None:
         """Close what ``_start`` opened, in reverse order; the rest, too, if something fails."""
         self._stopping = True
         if self._warm_up:  # else it could open a client after everything is closed
+            self._warm_up.cancel()
             await asyncio.wait([self._warm_up])
         supervisor, self._supervisor = self._supervisor, None
         try:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from mochi_project.wiring.services import Services
 
 APPLICATION = "mochi_project.asgi:application"
-# Turns have ended before uvicorn waits for their streams (docs/durability.md). This is the limit
-# for clients that do not read; it must exceed the time to send the last events.
-STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
 SWITCH_SECONDS = 0.001
 """The GIL switch interval in seconds. Python's 5 ms would delay every stream while a thread reads
@@ -94,7 +91,6 @@ def server_config(settings: MochiSettings) -> ServerConfig:
         server_header=False,
         proxy_headers=False,  # the guard decides which to trust (mochi_project/guard/proxies.py)
         backlog=BACKLOG,
-        timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
         write_timeout=settings.write_timeout_seconds,
     )
 

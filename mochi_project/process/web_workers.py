@@ -23,15 +23,18 @@ from types import FrameType
 
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.graceful_stop import STOP_SIGNALS
 from mochi_project.process.model_check import WEB_PROCESS_VARIABLE
 from mochi_project.process.server import WebServer, server_config
+from sessions_app.deadline import KILL_SECONDS, Deadline
 
 logger = logging.getLogger(__name__)
 
 LISTENING = b"."
 SHORTEST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+KILL_AGAIN_SECONDS = 0.05
 HEALTHY_SECONDS = 60.0
 """The lifetime after which a worker's start counts as successful, which resets the pauses."""
 
@@ -87,10 +90,12 @@ class RestartPauses:
 class WebProcessPool:
     """Keeps ``count`` web processes running until a signal stops them.
 
-    A process that ends unexpectedly is replaced after a pause (``RestartPauses``). After a signal
-    they get ``kill_after`` seconds to end. A second signal makes them not wait for running turns, a
-    third one kills them. ``on_death`` is called with the id of each process that did not end
-    cleanly, and must return immediately.
+    A process that ends unexpectedly is replaced after a pause (``RestartPauses``), also if its
+    replacement can't start; only when the server starts is that an error. After a signal
+    their turns get ``grace_seconds``, and those that have not ended ``KILL_SECONDS`` later are
+    killed. A second signal makes them not wait for running turns, a third one kills them.
+    ``on_death`` is called with the id of each process that did not end cleanly, and must return
+    immediately.
     """
 
     def __init__(
@@ -99,13 +104,13 @@ class WebProcessPool:
         sockets: Sequence[socket.socket],
         *,
         on_listening: Callable[[], None],
-        kill_after: float,
+        grace_seconds: float,
         on_death: Callable[[int], None] = _do_nothing,
     ) -> None:
         self._count = count
         self._sockets = sockets
         self._on_listening = on_listening
-        self._kill_after = kill_after
+        self._grace_seconds = grace_seconds
         self._on_death = on_death
         self._workers: list[_WebProcess] = []
         self._numbers = itertools.count()
@@ -116,16 +121,18 @@ class WebProcessPool:
         """Run until SIGINT or SIGTERM; call ``on_listening`` once, when every worker listens.
 
         Returns:
-            The exit code: 1 if a worker could not start, which is not retried.
+            The exit code: 1 if a worker could not start at the server's start, or had to be killed.
         """
         with self._selector, _stop_signals() as signals:
             self._selector.register(signals, selectors.EVENT_READ)
             try:
                 for _ in range(self._count):
                     self._start(RestartPauses())
-                return self._supervise()
-            finally:
+                code = self._supervise()
+            except BaseException:
                 self._stop()
+                raise
+            return max(code, self._stop())
 
     def _start(self, pauses: RestartPauses) -> None:
         worker = _WebProcess(self._sockets, pauses, number=next(self._numbers))
@@ -139,7 +146,7 @@ class WebProcessPool:
             if signalled:
                 return 0
             for worker in ended:
-                if not worker.listens and worker.process.returncode >= 0:  # it was not killed
+                if not (announced or worker.listens or worker.process.returncode < 0):
                     logger.error("a web worker could not start; stopping")
                     return 1
                 self._plan_restart(worker)
@@ -155,7 +162,8 @@ class WebProcessPool:
         now = time.monotonic()
         pause = worker.pauses.after(now - worker.started)
         logger.error(
-            "a web worker ended unexpectedly (%s); restarting in %g s",
+            "a web worker %s (%s); restarting in %g s",
+            "ended unexpectedly" if worker.listens else "could not start",
             _how_it_ended(worker.process.returncode),
             pause,
         )
@@ -195,19 +203,29 @@ class WebProcessPool:
                 ended.append(worker)
         return signalled, ended
 
-    def _stop(self) -> None:
+    def _stop(self) -> int:
+        """Stop all workers; return the exit code: 1 if one had to be killed."""
         for opened in self._sockets:
             opened.close()
         self._tell(signal.SIGTERM)
-        deadline = time.monotonic() + self._kill_after
+        deadline = Deadline()
+        deadline.set(self._grace_seconds)
         signals = 1
+        killed: set[int] = set()
         while self._workers:
-            signalled, _ = self._wait(max(0.0, deadline - time.monotonic()))
+            left = deadline.within(self._grace_seconds + KILL_SECONDS, KILL_SECONDS)
+            signalled, _ = self._wait(left or KILL_AGAIN_SECONDS)
             signals += signalled
-            if time.monotonic() >= deadline or signals > 2:
+            running = {worker.process.pid for worker in self._workers}
+            if running and (left <= 0 or signals > 2):
+                if running - killed:
+                    logger.error("killing web workers that did not stop: %s", sorted(running))
+                    killed |= running
                 self._tell(signal.SIGKILL)
-            elif signalled:  # not SIGTERM again: equal pending signals are delivered once
-                self._tell(signal.SIGINT)
+            elif signalled:
+                deadline.set(0)
+                self._tell(signal.SIGINT)  # equal pending signals are delivered once
+        return 1 if killed else 0
 
     def _tell(self, number: signal.Signals) -> None:
         for worker in self._workers:
@@ -267,7 +285,10 @@ def main() -> None:
     for opened in inherited:
         opened.set_inheritable(False)
     faulthandler.enable()  # otherwise a crash would not be logged
-    work(inherited[0], inherited[1:])
+    try:
+        work(inherited[0], inherited[1:])
+    except ConfigurationError as error:  # the settings have changed since the server's start
+        sys.exit(f"mochi-server: {error}")
     # The application has closed everything. Finalizing the interpreter in several workers takes
     # much of a second of CPU, most of the time to stop.
     logging.shutdown()

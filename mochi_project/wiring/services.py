@@ -28,7 +28,6 @@ from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
-from chat.work_threads import WorkThreads
 from dialects_app.openai.attaching import RequestFiles
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
@@ -60,12 +59,13 @@ from mochi_project.wiring.storage import (
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
-from mochi_project.wiring.turn_support import build_turn_support
+from mochi_project.wiring.turn_support import TurnSupport, build_turn_support
 from mochi_project.wiring.turns import TurnBuilder
 from mochi_project.wiring.usage import Usage
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
@@ -103,6 +103,7 @@ class Services:
     attachments: AttachmentService
     stores: Stores
     observers: Observers
+    deadline: Deadline
     _tools: ToolServices
     _closing: Callable[[], Awaitable[None]]
     large_responses: LargeResponses = field(default_factory=LargeResponses)
@@ -190,7 +191,7 @@ class Services:
 
     def build_supervisor(self) -> WorkerSupervisor:
         """Build the supervisor of the background worker; starts nothing."""
-        return build_supervisor(self.settings, self.stores.cluster, self.summaries)
+        return build_supervisor(self.settings, self.stores.cluster, self.summaries, self.deadline)
 
     async def end_turns(self, grace_seconds: float) -> None:
         """Refuse new turns, give running ones the grace time to end, then save and end the rest."""
@@ -216,8 +217,9 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     observers, cluster = build_observers(settings), build_cluster(settings)
     support = build_turn_support(settings, observers.turns, cluster)
+    deadline = support.deadline
     attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster, attachments, observers.tool_headers)
+    tools = build_tools(settings, cluster, attachments, observers.tool_headers, deadline)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, observers, folders.models, cluster)
     storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
@@ -257,17 +259,18 @@ def build_services(settings: MochiSettings) -> Services:
         agent_chats=agents.chats,
         stores=Stores(cluster, summaries.failing, summaries.oldest_due_seconds),
         observers=observers,
+        deadline=deadline,
         _tools=tools,
-        _closing=partial(_close, tools, support.threads, cluster),
+        _closing=partial(_close, tools, support, cluster),
     )
 
 
-async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | None) -> None:
+async def _close(tools: ToolServices, support: TurnSupport, cluster: Cluster | None) -> None:
     async with AsyncExitStack() as stack:  # the last one first
         if cluster is not None:  # all turns are saved by then
             stack.push_async_callback(asyncio.to_thread, cluster.release)
             stack.callback(cluster.close_pumps)
-        stack.push_async_callback(asyncio.to_thread, threads.close)
+        stack.push_async_callback(asyncio.to_thread, support.threads.close, support.deadline)
         await tools.aclose()
 
 

@@ -16,6 +16,7 @@ from mochi_project.wiring.observers import Observers
 from mochi_project.wiring.storage import ConversationStorage
 from models_app.catalogue import ModelCatalogue
 from models_app.structured import StructuredModels
+from sessions_app.deadline import Deadline
 
 
 def build_summaries(
@@ -55,11 +56,14 @@ def build_notice(summaries: SummaryService) -> Callable[[str], None] | None:
 
 
 def build_supervisor(
-    settings: MochiSettings, cluster: Cluster | None, summaries: SummaryService
+    settings: MochiSettings,
+    cluster: Cluster | None,
+    summaries: SummaryService,
+    deadline: Deadline,
 ) -> WorkerSupervisor:
     """Build the supervisor of the background worker; starts nothing."""
     if cluster is None:
-        return WorkerSupervisor(settings, summaries.queue_due)
+        return WorkerSupervisor(settings, summaries.queue_due, deadline=deadline)
     from mochi_project.background.redis_queue import (  # noqa: PLC0415 - an extra
         TICK_SECONDS,
         RedisTaskQueue,
@@ -67,7 +71,7 @@ def build_supervisor(
     )
 
     chores = SharedQueueChores(RedisTaskQueue(cluster.connection), TASK, summaries.queue_due)
-    return WorkerSupervisor(settings, chores, chores_seconds=TICK_SECONDS)
+    return WorkerSupervisor(settings, chores, chores_seconds=TICK_SECONDS, deadline=deadline)
 
 
 def _build_queue(settings: MochiSettings, cluster: Cluster | None) -> TaskQueue:

@@ -10,6 +10,7 @@ from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
+from sessions_app.deadline import Deadline
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
@@ -55,6 +56,7 @@ def build_tools(
     cluster: Cluster | None,
     attachments: KeepFile,
     call_headers: CallHeaders | None = None,
+    deadline: Deadline | None = None,
 ) -> ToolServices:
     """Build the toolsets, which start on first use.
 
@@ -63,6 +65,7 @@ def build_tools(
         cluster: The connections shared with other machines, if any.
         attachments: Stores the files that tools return.
         call_headers: Returns additional headers for calls to MCP servers; None for none.
+        deadline: The deadline of this process, once it stops.
     """
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
@@ -70,6 +73,7 @@ def build_tools(
         added=workspace,
         keys=KeyVariables(settings, build_profiles(settings, cluster)).names,
         passed=settings.tool_environment,
+        deadline=deadline,
     )
     hosted = ToolFolder(path=settings.resolved_tools_dir, name="tools")
     folder = FolderTools(

@@ -1,6 +1,6 @@
 """Builds the services shared by the turns of all storages of a process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chat.storage.signals import Signals
 from chat.turn.observer import TurnObserver
@@ -8,6 +8,7 @@ from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import build_signals
+from sessions_app.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,13 @@ class TurnSupport:
         threads: The threads for writing sessions.
         signals: The signals between processes.
         observer: The observer of turns.
+        deadline: The deadline of this process, once it stops.
     """
 
     threads: WorkThreads
     signals: Signals
     observer: TurnObserver
+    deadline: Deadline = field(default_factory=Deadline)
 
 
 def build_threads(settings: MochiSettings) -> WorkThreads:

@@ -73,6 +73,7 @@ class TurnBuilder:
             forget=forget,
             in_thread=self._support.threads.run,
             observer=self._support.observer,
+            deadline=self._support.deadline,
         )
         confirmations = ConfirmationService(
             confirmation_store=confirmation_store,

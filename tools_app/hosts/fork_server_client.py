@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
 from tools_app.hosts.environment import is_withheld, tool_environment
 from tools_app.hosts.fork_server import REQUEST
@@ -17,7 +18,6 @@ from tools_app.hosts.host import HostConnections
 
 logger = logging.getLogger("tools_app.hosts")
 
-_STOP_SECONDS = 5.0
 # ``-m`` would put the working directory first on the path, where a user's ``json.py`` would hide
 # Python's; a path in the environment would be inherited by whatever a tool starts.
 _BOOTSTRAP = """\
@@ -41,6 +41,10 @@ class ForkServerClient:
         added: Variables that tools get in addition to the environment.
         keys: Returns the names of variables that hold keys, in upper case; called in a thread.
         passed: Variables that tools get although they hold keys.
+        deadline: The deadline of this process, once it stops.
+
+    Attributes:
+        deadline: The same.
     """
 
     def __init__(
@@ -50,7 +54,9 @@ class ForkServerClient:
         added: Mapping[str, str] | None = None,
         keys: Callable[[], Collection[str]] = tuple,
         passed: Collection[str] = (),
+        deadline: Deadline | None = None,
     ) -> None:
+        self.deadline = deadline or Deadline()
         self._directory = directory
         self._added = added or {}
         self._keys = keys
@@ -101,7 +107,9 @@ class ForkServerClient:
             self._control.close()
             self._control = None
         if self._process is not None:
-            await to_the_end(asyncio.create_task(asyncio.to_thread(_stop, self._process)))
+            await to_the_end(
+                asyncio.create_task(asyncio.to_thread(_stop, self._process, self.deadline))
+            )
             self._process = None
 
     async def _running(self) -> None:
@@ -174,9 +182,9 @@ class ForkServerClient:
         return HostConnections(calls, lifeline, output, self._process.pid)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes], deadline: Deadline) -> None:
     try:
-        process.wait(_STOP_SECONDS)
+        process.wait(deadline.within(CLOSE_SECONDS, CLOSE_SECONDS))
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
 from tools_app.file_names import clean_name, file_name
@@ -82,7 +83,10 @@ class Host:
         idle_since: When it was last used, by the loop's clock.
     """
 
-    def __init__(self, ends: HostConnections, folder: ToolFolder, limits: HostLimits) -> None:
+    def __init__(
+        self, ends: HostConnections, folder: ToolFolder, limits: HostLimits, deadline: Deadline
+    ) -> None:
+        self._deadline = deadline
         self.generation = 0
         self.idle_since = 0.0
         self.fork_server = ends.fork_server
@@ -213,7 +217,8 @@ class Host:
 
     async def _end(self) -> None:
         self._lifeline.shut()
-        if not await self._lifeline.closed(self._limits.kill_seconds):
+        seconds = self._deadline.within(self._limits.kill_seconds, CLOSE_SECONDS)
+        if not await self._lifeline.closed(seconds):
             logger.error("%s: a host does not end; killing what is known", self._folder.name)
             self._kill()
             await self._lifeline.closed(_LAST_RESORT_SECONDS)

@@ -180,7 +180,7 @@ class HostPool:
             ends = await self._fork_server.open()
         except ForkServerUnavailable as error:
             raise FolderUnusable(str(error)) from error
-        host = Host(ends, self._folder, self._limits)
+        host = Host(ends, self._folder, self._limits, self._fork_server.deadline)
         host.generation = generation
         self._busy.add(host)
         try:

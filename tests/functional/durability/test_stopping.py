@@ -5,6 +5,7 @@ import signal
 import socket
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,6 +32,17 @@ UVICORN = (
         Server(uvicorn.Config("mochi_project.asgi:application", port=0)).run()
     """),
 )
+ENDLESS = """
+import pathlib, time
+
+__all__ = ["whatever"]
+pathlib.Path({begun!r}).touch()
+time.sleep(600)
+
+def whatever() -> str:
+    \"\"\"Do nothing.\"\"\"
+    return ""
+"""
 RUNSERVER = (MANAGE, "runserver", "--noreload", "127.0.0.1:0")
 WAYS = {
     "one process": {},
@@ -138,6 +150,30 @@ def test_a_client_that_connects_while_the_server_stops_is_told_to_come_back(star
     stopping.wait()
 
 
+@ways("one process", "two workers", "uvicorn")
+def test_a_turn_whose_tools_never_load_holds_nothing_up(start, script, eventually, way):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=str(GRACE), **way)
+    begun = server.data_dir / "begun"
+    (server.data_dir / "tools").mkdir()
+    (server.data_dir / "tools" / "endless.py").write_text(ENDLESS.format(begun=str(begun)))
+    waiting = server.chat()
+    session_id = waiting.new_session(tool_settings={"tools": ["whatever"]})
+    with ExitStack() as streams, ThreadPoolExecutor() as threads:
+        turns = [open_stream(streams, server, script) for _ in range(3)]
+        path = f"/chat/{session_id}/stream"
+        starting = threads.submit(waiting.http.post, path, json={"message": "x"})
+        eventually(begun.exists, 10)
+        stopping = Stopping(server)
+        ends = [[event.name for event in events] for _, events in turns]
+        took = time.monotonic() - stopping.begin
+        refused = starting.result()
+    stopping.wait()
+    assert ends == [["error", "done"]] * 3
+    assert took < GRACE + 2
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SHUTTING_DOWN")
+    assert server.process.returncode in {0, -signal.SIGTERM}
+
+
 @ways("one process", "uvicorn")
 def test_a_turn_that_ends_within_the_grace_time_ends_well_and_nobody_waits_longer(
     start, script, way
@@ -231,6 +267,22 @@ def test_a_web_process_that_has_not_obeyed_the_first_signal_obeys_the_second(
         assert [event.name for event in events] == ["error", "done"]
     stopping.wait()
     assert server.session_file(session_id)["messages"][-1]["interrupted"] is True
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
+def test_a_web_process_that_had_to_be_killed_is_told_of_by_the_exit_code(start, eventually):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=FOR_EVER, **WAYS["two workers"])
+    frozen, _ = server.web_processes
+    frozen.suspend()
+    eventually(lambda: has_stopped(frozen), 30)
+    server.process.send_signal(signal.SIGTERM)
+    eventually(lambda: signal.SIGTERM in pending_signals(frozen), 30)
+    server.process.send_signal(signal.SIGTERM)
+    eventually(lambda: len(pending_signals(frozen)) == 2, 30)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=60) == 1
+    (line,) = re.findall("killing web workers that did not stop: .*", server.log.read_text())
+    assert str(frozen.pid) in line
 
 
 def test_a_stopped_server_leaves_nothing_to_seal(start, script):

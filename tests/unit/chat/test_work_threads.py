@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from chat.work_threads import WorkThreads, run_to_end
+from sessions_app.deadline import Deadline
 
 SAID = contextvars.ContextVar("said", default="nothing")
 
@@ -16,7 +17,7 @@ SAID = contextvars.ContextVar("said", default="nothing")
 async def threads():
     made = WorkThreads(count=2)
     yield made
-    await asyncio.to_thread(made.close)
+    await asyncio.to_thread(made.close, Deadline())
 
 
 def fail():
@@ -111,7 +112,7 @@ async def test_closed_threads_end_after_the_work_that_waits_and_new_work_starts_
     ran = []
     done = [threads.run(lambda: ran.append(1)) for _ in range(10)]
 
-    await asyncio.to_thread(threads.close)
+    await asyncio.to_thread(threads.close, Deadline())
 
     assert len(ran) == 10
     await asyncio.gather(*done)
@@ -131,7 +132,7 @@ def test_work_that_outlives_its_loop_ends_quietly():
 
     asyncio.run(begin())
     go_on.set()
-    threads.close()
+    threads.close(Deadline())
     assert ran == [1]
 
 
@@ -152,4 +153,4 @@ async def test_where_the_system_gives_too_few_threads_the_work_is_done_by_those(
     try:
         assert await asyncio.wait_for(threads.run(lambda: "done"), 5) == "done"
     finally:
-        await asyncio.to_thread(threads.close)
+        await asyncio.to_thread(threads.close, Deadline())
