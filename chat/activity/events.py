@@ -17,7 +17,7 @@ ListedSession = Annotated[
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
-    """Load the list anew: what came before is not known, as on a first connection."""
+    """Load the list anew: what came before is not known, or a session can't be read any more."""
 
     event: ClassVar[str] = "reset"
 
@@ -91,16 +91,19 @@ _OF_TURNS: Mapping[str, type[SessionTurnStarted | SessionTurnWaiting | SessionTu
 }
 
 
-def event_of(change: Change, listed: Mapping[str, Any] | None) -> ActivityEvent:
+def event_of(change: Change, listed: Mapping[str, Any] | Reset | None) -> ActivityEvent:
     """Return the event that tells of a change.
 
     Args:
         change: The change, of a known kind.
-        listed: The session as lists have it now; None if it is gone.
+        listed: The session as lists have it now; None if it is gone, ``Reset`` if only the list can
+            say how it is.
     """
     session_id, kind = change.session_id, change.kind
     if listed is None or kind == "deleted":
         return SessionDeleted(session_id=session_id)
+    if isinstance(listed, Reset):
+        return listed
     if kind in _OF_TURNS:
         return _OF_TURNS[kind](session_id=session_id, turn_id=change.turn_id, session=listed)
     if kind == "created":

@@ -15,7 +15,7 @@ from chat.errors import ShuttingDown, TooManyListeners
 from chat.storage.change_log import KINDS, Change, ChangeLog
 from chat.stream.encoding import ascii_json
 from chat.stream.numbered_event import NumberedEvent
-from sessions_app.errors import SessionError, StorageError
+from sessions_app.errors import SessionError, SessionNotFound, StorageError
 from sessions_app.format.to_json import listing_entry
 
 logger = logging.getLogger(__name__)
@@ -247,16 +247,19 @@ class ActivityFeed:
             for change in wanted
         ]
 
-    def _listed(self, session_ids: set[str]) -> Mapping[str, Mapping[str, Any]]:
-        """Return sessions as lists have them; those that are gone, or can't be read, are missing.
+    def _listed(self, session_ids: set[str]) -> Mapping[str, Mapping[str, Any] | Reset]:
+        """Return sessions as lists have them; those that are gone are missing. Blocks.
 
-        Blocks.
+        For one that can't be read the list has to be loaded, which says so.
         """
-        found: dict[str, Mapping[str, Any]] = {}
+        found: dict[str, Mapping[str, Any] | Reset] = {}
         for session_id in session_ids:
             try:
                 metadata, state = self.states.look(session_id)
+            except SessionNotFound:
+                continue
             except SessionError:
+                found[session_id] = Reset()
                 continue
             found[session_id] = {**listing_entry(metadata), "state": state}
         return found

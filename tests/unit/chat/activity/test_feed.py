@@ -183,7 +183,7 @@ async def test_who_was_away_for_too_long_begins_anew(here: Process) -> None:
     assert await again.next() == ("reset", {})
 
 
-async def test_a_session_that_is_gone_or_unreadable_is_told_to_be_gone(
+async def test_of_a_session_that_cannot_be_read_the_list_is_told_to_be_loaded_again(
     here: Process, tmp_path: Path
 ) -> None:
     told = await listen(here)
@@ -196,7 +196,20 @@ async def test_a_session_that_is_gone_or_unreadable_is_told_to_be_gone(
         here.changes.note("renamed", session.session_id)  # type: ignore[arg-type]
 
     await in_thread(break_it)
-    assert await told.until("session_deleted") == {"session_id": session.session_id}
+    assert await told.next() == ("reset", {})
+
+
+async def test_a_session_that_is_gone_is_told_to_be_gone(here: Process, tmp_path: Path) -> None:
+    told = await listen(here)
+    session = await in_thread(here.sessions.create, "m")
+    await told.until("session_created")
+
+    def remove_it() -> None:
+        (tmp_path / "sessions" / f"{session.session_id}.json").unlink()
+        here.changes.note("changed", session.session_id)
+
+    await in_thread(remove_it)
+    assert await told.next() == ("session_deleted", {"session_id": session.session_id})
 
 
 async def test_nothing_is_kept_and_nothing_runs_while_nobody_listens(
