@@ -1,15 +1,19 @@
 """Warns about tools, groups and agents that a session enables but that do not exist."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from agents_app.catalogue import AgentCatalogue
 from sessions_app.session import AgentSettings, ToolSettings
 from sessions_app.suggestions import suggestion
-from tools_app.toolset import ToolListing, ToolSelection, Toolset
+from tools_app.toolset import ToolSelection, Toolset
 
 LISTING_SECONDS = 2.0
 """The wait for tools; an MCP server that starts may have them yet, and gets no warning."""
+MOST_NAMED = 20
+"""So many missing names are listed, the others are counted."""
+MOST_SUGGESTED = 5
 
 
 async def missing_tools(settings: ToolSettings, toolset: Toolset) -> Sequence[str]:
@@ -22,12 +26,19 @@ async def missing_tools(settings: ToolSettings, toolset: Toolset) -> Sequence[st
             listing = await toolset.listing(selection)
     except TimeoutError:
         return ()
-    warnings = [_no_tool(name, listing) for name in settings.tools if name not in listing.tools]
+    missing = [name for name in dict.fromkeys(settings.tools) if name not in listing.tools]
+    invalid = {
+        entry.name: f"the tool `{entry.name}` can't be offered: {entry.reason}"
+        for entry in listing.invalid
+    }
+    warnings = await asyncio.to_thread(
+        _warnings, "tool", missing, listing.tools.keys(), known=invalid
+    )
     group = settings.tool_group
     if group is not None and group not in listing.groups:
         hint = suggestion(group, listing.groups.keys())
         warnings.append(f"no group of tools is called `{group}`{hint}")
-    return list(dict.fromkeys(warnings))
+    return warnings
 
 
 async def missing_agents(settings: AgentSettings, agents: AgentCatalogue) -> Sequence[str]:
@@ -37,15 +48,34 @@ async def missing_agents(settings: AgentSettings, agents: AgentCatalogue) -> Seq
         AgentInvalid: One is there, and something is wrong with it.
     """
     there = await agents.names() if settings.enabled_agents else ()
-    missing = dict.fromkeys(name for name in settings.enabled_agents if name not in there)
+    missing = []
     for name in dict.fromkeys(settings.enabled_agents):
         if name in there:
             await agents.usable(name)
-    return [f"no agent is called `{name}`{suggestion(name, there)}" for name in missing]
+        else:
+            missing.append(name)
+    return await asyncio.to_thread(_warnings, "agent", missing, there)
 
 
-def _no_tool(name: str, listing: ToolListing) -> str:
-    for entry in listing.invalid:
-        if entry.name == name:
-            return f"the tool `{name}` can't be offered: {entry.reason}"
-    return f"no tool is called `{name}`{suggestion(name, listing.tools.keys())}"
+def _warnings(
+    kind: str,
+    missing: Sequence[str],
+    there: Collection[str],
+    *,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Return a warning for each of the first names, and how many more are missing.
+
+    Args:
+        kind: What is missing, in one word.
+        missing: The names of those that are not there.
+        there: The names of those that are: a few names are compared with all of them.
+        known: The warning of a name, where it is known what is wrong.
+    """
+    warnings = []
+    for index, name in enumerate(missing[:MOST_NAMED]):
+        hint = suggestion(name, there) if index < MOST_SUGGESTED and name not in known else ""
+        warnings.append(known.get(name) or f"no {kind} is called `{name}`{hint}")
+    if len(missing) > MOST_NAMED:
+        warnings.append(f"{len(missing) - MOST_NAMED} more {kind}s are not there")
+    return warnings

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from agents_app.api import router as agents_router
@@ -15,7 +14,7 @@ from chat.summaries.api import router as summaries_router
 from dialects_app.ag_ui.api import router as agui_router
 from dialects_app.ag_ui.description import body_schemas
 from dialects_app.ai_sdk.api import router as ai_sdk_router
-from mochi_project.errors.handlers import install_error_handlers
+from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.http.openapi import describe_common_answers
@@ -36,7 +35,7 @@ from usage_app.budgets.api import router as budgets_router
 from usage_app.metrics.api import router as metrics_router
 
 
-class MochiAPI(NinjaAPI):
+class MochiAPI(ForgetfulAPI):
     """Ninja's API; its schema has what all routes have in common."""
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002

@@ -12,12 +12,16 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.bounds import MOST_VALUES, has_too_many_values
+
 MAX_DEPTH = 64
 """Nested objects and lists at most, so that later readers can recurse."""
 INVALID_JSON = "INVALID_JSON"
 """The one argument of a call whose arguments are no JSON object; its value is their text."""
 NESTED_TOO_DEEPLY = "JSON_NESTED_TOO_DEEPLY"
 """The one argument of a call whose arguments are deeper than ``MAX_DEPTH``; its value is JSON."""
+TOO_MANY_VALUES = "JSON_OF_TOO_MANY_VALUES"
+"""The one argument of a call whose arguments have more than ``MOST_VALUES``; its value is JSON."""
 NO_NAME = "no_name_given"
 """The name of a call for which the model gave arguments and no name."""
 
@@ -26,9 +30,13 @@ _FAULTS = {
     "with arguments that are one JSON object.",
     NESTED_TOO_DEEPLY: f"The arguments were nested more than {MAX_DEPTH} levels deep, so the tool "
     "was not run. Call it again with simpler arguments.",
+    TOO_MANY_VALUES: f"The arguments had more than {MOST_VALUES:,} values, so the tool was not "
+    "run. Call it again with fewer.",
 }
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)
+_MOST_REPEATED = 16
+"""So many times may the object of a call be sent in its text."""
+_FENCES = frozenset({"```", "```json"})
+_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
@@ -38,13 +46,16 @@ def arguments_of(raw: Any) -> Mapping[str, Any]:
     Args:
         raw: The arguments as they came: JSON text, a decoded object, or None without any.
     """
-    value = _read(raw) if isinstance(raw, str) else raw
+    try:
+        value = _read(raw) if isinstance(raw, str) else raw
+    except _TooManyValues:
+        return {TOO_MANY_VALUES: raw}
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         return {INVALID_JSON: raw if isinstance(raw, str) else _json(raw)}
-    if _is_too_deep(value):
-        return {NESTED_TOO_DEEPLY: raw if isinstance(raw, str) else _json(value)}
+    if (fault := _fault_of_shape(value)) is not None:
+        return {fault: raw if isinstance(raw, str) else _json(value)}
     return value if isinstance(raw, str) else finite(dict(value))
 
 
@@ -66,8 +77,9 @@ def finite(value: Any) -> Any:
 
 def _read(text: str) -> Any:
     """Return the object that a text holds, None if it holds nothing; else anything else."""
-    if fenced := _FENCE.fullmatch(text):
-        text = fenced[1]
+    text = _without_fence(text)
+    if has_too_many_values(text.encode(errors="replace")):
+        raise _TooManyValues
     try:
         values = list(_values(text))
     except (ValueError, RecursionError):
@@ -83,17 +95,28 @@ def _read(text: str) -> Any:
     return given[0] if given else ({} if {} in values else None)
 
 
+def _without_fence(text: str) -> str:
+    """Return the inside of a Markdown code block, or the text."""
+    first, newline, rest = text.strip().partition("\n")
+    is_fenced = newline and first.rstrip() in _FENCES and rest.endswith("```")
+    return rest[:-3] if is_fenced else text
+
+
 def _values(text: str) -> Iterator[Any]:
     """Yield the JSON values of a text, one after the other.
 
     Raises:
-        ValueError: It holds something else.
+        ValueError: It holds something else, or too many.
     """
     at = _skip_space(text, 0)
-    while at < len(text):
+    for _ in range(_MOST_REPEATED):
+        if at >= len(text):
+            return
         value, end = _DECODER.raw_decode(text, at)
         yield value
         at = _skip_space(text, end)
+    if at < len(text):
+        raise ValueError("too many values")
 
 
 def _skip_space(text: str, at: int) -> int:
@@ -117,9 +140,17 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _is_too_deep(value: Mapping[str, Any]) -> bool:
+class _TooManyValues(Exception):
+    """A text has more than ``MOST_VALUES``."""
+
+
+def _fault_of_shape(value: Mapping[str, Any]) -> str | None:
     level: list[Any] = [value]
+    count = 1
     for _ in range(MAX_DEPTH):
+        count += sum(map(len, level))
+        if count > MOST_VALUES:
+            return TOO_MANY_VALUES
         level = [
             inner
             for outer in level
@@ -127,8 +158,8 @@ def _is_too_deep(value: Mapping[str, Any]) -> bool:
             if isinstance(inner, Mapping | list)
         ]
         if not level:
-            return False
-    return True
+            return None
+    return NESTED_TOO_DEEPLY
 
 
 def _json(value: Any) -> str:

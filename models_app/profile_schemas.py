@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
+from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
 from sessions_app.session import MODEL_NAME_LENGTH
 
@@ -106,6 +107,7 @@ class _ProfileIn(Schema):
     # The service checks these; pydantic would take "0.5" for a number.
     parameters: dict[str, Any] | None = Field(
         None,
+        max_length=MOST_ITEMS,
         description="How the model answers; see the answer's `parameters`",
         json_schema_extra={"properties": _ALLOWED["properties"], "additionalProperties": False},
     )

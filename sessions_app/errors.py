@@ -26,6 +26,8 @@ These errors are independent of HTTP: ``mochi_project.errors.statuses`` maps ``c
 
 from typing import Any, ClassVar
 
+from sessions_app.bounds import cut_details, cut_text
+
 
 class MochiError(Exception):
     """An error with a code, meant for API clients.
@@ -41,9 +43,10 @@ class MochiError(Exception):
     retryable: bool = False
 
     def __init__(self, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.details = details
+        # Both may repeat what was sent, however long it is.
+        self.message = cut_text(message)
+        self.details = cut_details(details)
+        super().__init__(self.message)
 
 
 class ValidationFailed(MochiError):

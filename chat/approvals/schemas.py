@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from chat.approvals.confirmation import Confirmation
+from sessions_app.bounds import MOST_ITEMS
 
 
 class ConfirmationOut(Schema):
@@ -66,7 +67,9 @@ class ConfirmToolIn(BaseModel):
     )
     approved: StrictBool = Field(description="true or false; nothing else counts as an approval.")
     arguments: dict[str, Any] | None = Field(
-        None, description="What the tool runs with instead of the model's arguments."
+        None,
+        max_length=MOST_ITEMS,
+        description="What the tool runs with instead of the model's arguments.",
     )
 
 

@@ -15,6 +15,7 @@ from pydantic.config import JsonDict
 
 from chat.approvals.schemas import CONFIRMATION, ConfirmationOut
 from models_app.language_model import ThinkLevel
+from sessions_app.bounds import MOST_ITEMS
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut, UsageOut
@@ -29,6 +30,7 @@ def _thinkable(value: Any) -> Any:
     raise ValueError(f"must be true, false or one of {', '.join(get_args(ThinkLevel))}")
 
 
+Name = Annotated[str, Field(max_length=300)]
 ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
 IdempotencyKey = Annotated[
     str | None,
@@ -77,14 +79,17 @@ class ChatIn(BaseModel):
     )
     attachments: list[AttachmentIn] | None = Field(
         None,
+        max_length=MOST_ITEMS,
         description="Images and files of the message, which may then be left out: each an id, "
         '`{"id", "name"}`, or `{"data": base64, "name"}`.',
     )
     think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
         None, description="Whether, or how hard, a thinking model reasons before it answers."
     )
-    selected_tools: list[str] | None = Field(
-        None, description="The tools of this turn; absent leaves it to the session's settings."
+    selected_tools: list[Name] | None = Field(
+        None,
+        max_length=MOST_ITEMS,
+        description="The tools of this turn; absent leaves it to the session's settings.",
     )
     detached: StrictBool | None = Field(
         None, description="Whether the turn goes on when its client leaves; false unless given."

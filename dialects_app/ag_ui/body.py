@@ -1,15 +1,28 @@
 """Declares the body of a run's request: ``RunAgentInput``. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 from chat.approvals.confirmation import Decision
 from dialects_app.ag_ui.content import refuse
+from sessions_app.bounds import FEW
 
 _RunId = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class MessageIn(TypedDict, total=False):
+    """A message of the client, with the fields that are read; they depend on its role."""
+
+    id: str | None
+    role: Required[str]
+    content: Any
+    toolCalls: list[dict[str, Any]] | None
+    toolCallId: str | None
+    error: str | None
+    subagentRunId: str | None
 
 
 class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +30,7 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: Annotated[Mapping[str, Any], FEW] | None = None
 
 
 class ContextIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +84,7 @@ class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     model: str | None = None
     think: bool | Literal["low", "medium", "high"] | None = None
-    selected_tools: Sequence[str] | None = None
+    selected_tools: Annotated[Sequence[str], FEW] | None = None
 
 
 class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -93,11 +106,11 @@ class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     thread_id: str
     run_id: _RunId
-    messages: Sequence[Mapping[str, Any]]
-    tools: Sequence[ToolIn] | None = None
-    context: Sequence[ContextIn] | None = None
+    messages: Sequence[MessageIn]
+    tools: Annotated[Sequence[ToolIn], FEW] | None = None
+    context: Annotated[Sequence[ContextIn], FEW] | None = None
     forwarded_props: Any = None
-    resume: Sequence[ResumeIn] | None = None
+    resume: Annotated[Sequence[ResumeIn], FEW] | None = None
     state: Any = None
     protocol_version: str | None = None
     parent_run_id: str | None = None

@@ -29,7 +29,7 @@ def read_content(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
         place = f"{path}.{number}"
         if not isinstance(part, Mapping):
             refuse(place, "A part is an object.")
-        kind = part.get("type")
+        kind = _text(part, "type", place)
         if kind == "text":
             texts.append(_text(part, "text", place))
         elif kind in _MEDIA:

@@ -10,12 +10,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from sessions_app.bounds import FEW
+
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Tokens = Annotated[int, Meta(ge=-1)]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Stop = Annotated[str, Meta(min_length=1)]
+
+FewKeys = Annotated[Mapping[str, Any], FEW]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """The efforts of reasoning, in the words of all vendors."""
@@ -35,8 +39,8 @@ class PartIn(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     text: str | None = None
     refusal: str | None = None
-    image_url: str | Mapping[str, Any] | None = None
-    file: Mapping[str, Any] | None = None
+    image_url: str | FewKeys | None = None
+    file: FewKeys | None = None
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -47,7 +51,7 @@ class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
     """The function of a call; ``arguments`` is JSON as text, or an object from some clients."""
 
     name: str
-    arguments: str | Mapping[str, Any] | None = None
+    arguments: str | FewKeys | None = None
 
 
 class ToolCallIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +91,7 @@ class FunctionIn(msgspec.Struct, frozen=True, kw_only=True):
 
     name: FunctionName
     description: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: FewKeys | None = None
     strict: bool | None = None
 
 
@@ -102,7 +106,7 @@ class JsonSchemaIn(msgspec.Struct, frozen=True, kw_only=True):
     """The schema that the answer must match."""
 
     name: str
-    schema: Mapping[str, Any] | None = None
+    schema: FewKeys | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,15 +167,15 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: Sequence[ToolIn] | None = None
-    tool_choice: str | Mapping[str, Any] | None = None
+    tools: Annotated[Sequence[ToolIn], FEW] | None = None
+    tool_choice: str | FewKeys | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
     max_tokens: Tokens | None = None
     max_completion_tokens: Tokens | None = None
-    stop: Stop | Sequence[Stop] | None = None
+    stop: Stop | Annotated[Sequence[Stop], FEW] | None = None
     seed: Seed | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
@@ -182,8 +186,8 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    logit_bias: Mapping[str, Any] | None = None
-    modalities: Sequence[Literal["text"]] | None = None
+    logit_bias: FewKeys | None = None
+    modalities: Annotated[Sequence[Literal["text"]], FEW] | None = None
     audio: Any = None
     functions: Any = None
     function_call: Any = None

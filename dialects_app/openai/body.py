@@ -15,6 +15,7 @@ from django.http import HttpRequest
 
 from mochi_project.http.strict_json import parse_json
 from mochi_project.memory.large_bodies import leave_large_body
+from sessions_app.bounds import MOST_HISTORY_VALUES
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 
@@ -24,14 +25,8 @@ LARGE_BYTES = 64 * 1024
 MOST_AT_ONCE = 200
 """So many messages and tools are read at once; the event loop does not wait for more of them."""
 
-MOST_VALUES = 200_000
-"""The most values in a body: one of nothing but brackets takes twenty times its size in memory."""
-
 Body = TypeVar("Body")
 Result = TypeVar("Result")
-
-_TEXT_PIECE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,4096}', re.DOTALL)
-"""A piece of a text: matches at once, whatever comes. Longer ones would keep the interpreter."""
 
 _PLACE = re.compile(r" - at (?:`(?P<what>key|key of)` in )?`\$(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]+)`")
@@ -75,43 +70,7 @@ def _let_go(request: HttpRequest) -> None:
 
 def decode_body(data: bytes, kind: type[Body]) -> Body:
     """Return a body's value. Raises as ``read_body`` does."""
-    if _has_too_many_values(data):
-        raise ValidationFailed(
-            f"The body has more than {MOST_VALUES:,} values.", field="body", limit=MOST_VALUES
-        )
-    return convert_body(parse_json(data), kind)
-
-
-def _has_too_many_values(data: bytes) -> bool:
-    if _values_in(data) <= MOST_VALUES:  # though the texts are counted, too
-        return False
-    values = end = 0
-    # Text by text, so that other threads get their turn: the event loop's above all.
-    while (begin := data.find(b'"', end)) >= 0:
-        values += _values_in(data[end:begin])
-        if values > MOST_VALUES:
-            return True
-        end = _end_of_text(data, begin + 1)
-    return values + _values_in(data[end:]) > MOST_VALUES
-
-
-def _end_of_text(data: bytes, begin: int) -> int:
-    """Return the offset after a string's closing quote; the end of the data if there is none."""
-    end = data.find(b'"', begin)
-    if end >= 0 and data.find(b"\\", begin, end) < 0:  # as most do
-        return end + 1
-    end = begin
-    while found := _TEXT_PIECE.match(data, end):
-        if data[found.end() : found.end() + 1] == b'"':
-            return found.end() + 1
-        if found.end() == end:
-            break
-        end = found.end()
-    return len(data)
-
-
-def _values_in(structure: bytes) -> int:
-    return structure.count(b",") + structure.count(b"[") + structure.count(b"{")
+    return convert_body(parse_json(data, most_values=MOST_HISTORY_VALUES), kind)
 
 
 def convert_body(value: Any, kind: type[Body]) -> Body:

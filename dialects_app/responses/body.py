@@ -10,10 +10,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from sessions_app.bounds import FEW
+
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Tokens = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
+
+FewKeys = Annotated[Mapping[str, Any], FEW]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -31,7 +35,7 @@ class FormatIn(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
     description: str | None = None
-    schema: Mapping[str, Any] | None = None
+    schema: FewKeys | None = None
     strict: bool | None = None
 
 
@@ -59,11 +63,11 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     name: str | None = None
     description: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: FewKeys | None = None
     strict: bool | None = None
     server_label: str | None = None
-    allowed_tools: Sequence[str] | Mapping[str, Any] | None = None
-    require_approval: str | Mapping[str, Any] | None = None
+    allowed_tools: Annotated[Sequence[str], FEW] | FewKeys | None = None
+    require_approval: str | FewKeys | None = None
 
 
 class ConversationRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,8 +117,8 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     store: bool | None = None
     background: bool | None = None
     stream: bool | None = None
-    tools: Sequence[ToolIn] | None = None
-    tool_choice: str | Mapping[str, Any] | None = None
+    tools: Annotated[Sequence[ToolIn], FEW] | None = None
+    tool_choice: str | FewKeys | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: Tokens | None = None
     max_tool_calls: Tokens | None = None
@@ -122,7 +126,7 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     top_p: Share | None = None
     text: TextIn | None = None
     reasoning: ReasoningIn | None = None
-    include: Sequence[str] | None = None
+    include: Annotated[Sequence[str], FEW] | None = None
     truncation: Literal["auto", "disabled"] | None = None
     metadata: Any = None
     user: str | None = None

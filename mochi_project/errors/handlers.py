@@ -9,7 +9,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 from ninja import NinjaAPI
-from ninja.errors import HttpError, ValidationError
+from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from dialects_app.openai.errors import error_answer, speaks_openai
 from mochi_project.errors import messages
@@ -18,6 +18,7 @@ from mochi_project.errors.statuses import (
     STATUS_OF_CODE,
     envelope,
 )
+from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, StorageError
 from sessions_app.store.atomic import raise_if_unwritable
 
@@ -37,6 +38,28 @@ _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
     422: ("VALIDATION_ERROR", "The request has the wrong shape or value."),
     500: ("INTERNAL_ERROR", messages.INTERNAL_ERROR),
 }
+
+
+class ForgetfulAPI(NinjaAPI):
+    """Ninja's API, which keeps nothing of a request that it refuses (docs/decisions/0115)."""
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> ValidationError:
+        """Return the error of a request, and cut what ties pydantic's errors to its frames.
+
+        A ``ValueError`` of a validator has a traceback, whose frames hold the body and pydantic's
+        error, which holds the ``ValueError`` where no garbage collector looks.
+        """
+        for context in error_contexts:
+            refused = context.pydantic_validation_error
+            refused.__traceback__ = None
+            for item in refused.errors(include_url=False, include_input=False):
+                cause = item.get("ctx", {}).get("error")
+                while isinstance(cause, BaseException):
+                    cause.__traceback__ = None
+                    cause = cause.__cause__ or cause.__context__
+        return super().validation_error_from_error_contexts(error_contexts)
 
 
 def install_error_handlers(api: NinjaAPI) -> None:
@@ -128,15 +151,16 @@ def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a request with invalid parameters or an invalid body."""
     errors = [
         {"field": field_of(item["loc"]), "message": _sentence(item), "type": item["type"]}
-        for item in error.errors
+        for item in error.errors[:MOST_ERRORS]
     ]
+    count = len(error.errors)
     message = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:3])
-    if len(errors) > 3:
-        message += f"; and {len(errors) - 3} more"
+    if count > 3:
+        message += f"; and {count - 3} more"
     return error_response(
         "VALIDATION_ERROR",
         message,
-        details={"field": errors[0]["field"], "errors": errors},
+        details={"field": errors[0]["field"], "errors": errors, "error_count": count},
         path=request.path_info,
     )
 
@@ -191,12 +215,12 @@ def field_of(loc: Iterable[str | int]) -> str:
 
     Ninja prepends the source (``body``, ``query``, ...), and for a body also the name of the
     route's parameter: ``("body", "payload", "options", "seed")`` becomes ``options.seed``.
-    Pydantic appends ``[key]`` if the key itself is invalid.
+    Pydantic appends ``[key]`` if the key itself is invalid. A long key is cut.
     """
     source, *path = loc
     if source in {"body", "form"}:
         path = path[1:]
-    return ".".join(str(part) for part in path if part != "[key]") or str(source)
+    return ".".join(str(part)[:100] for part in path if part != "[key]") or str(source)
 
 
 def bad_request_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature

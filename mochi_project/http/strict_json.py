@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
+from sessions_app.bounds import MOST_VALUES, has_too_many_values
 from sessions_app.errors import MochiError, ValidationFailed
 
 MAX_NESTING = 64
@@ -30,7 +31,7 @@ class StrictJsonParser(Parser):
 
         Raises:
             MalformedBodyError: The message says what is wrong, and where.
-            ValidationFailed: The body is valid JSON but not an object.
+            ValidationFailed: The body has too many values, or is no object.
         """
         if not request.body:
             return {}
@@ -45,7 +46,7 @@ class StrictJsonParser(Parser):
         return value
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes, *, most_values: int = MOST_VALUES) -> Any:
     """Parse a JSON text in UTF-8.
 
     Stricter than :func:`json.loads`: no ``NaN`` or ``Infinity``, no number beyond a float, no key
@@ -53,7 +54,12 @@ def parse_json(data: bytes) -> Any:
 
     Raises:
         MalformedBodyError: The message says what is wrong, and where.
+        ValidationFailed: It has more values than it may.
     """
+    if has_too_many_values(data, most_values):
+        raise ValidationFailed(
+            f"The body has more than {most_values:,} values.", field="body", limit=most_values
+        )
     try:
         value = _decode(data.decode())
     except UnicodeDecodeError as error:

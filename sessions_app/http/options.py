@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
+from sessions_app.bounds import MOST_ITEMS
 from sessions_app.suggestions import suggestion
 
 _INTEGERS = frozenset(
@@ -62,7 +63,7 @@ _PROPERTIES: JsonDict = {
     **{name: {} for name in sorted(_OTHERS)},
 }
 Options = Annotated[
-    dict[str, Any] | None,
+    Annotated[dict[str, Any], Field(max_length=MOST_ITEMS)] | None,
     AfterValidator(_check_options),
     Field(json_schema_extra={"properties": _PROPERTIES, "additionalProperties": False}),
 ]

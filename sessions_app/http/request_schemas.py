@@ -4,6 +4,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
 
+from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
@@ -59,13 +60,19 @@ MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
 class ToolSettingsIn(BaseModel, extra="forbid"):
     """The tools that the model may call, and those that need approval."""
 
-    tools: list[Name] | None = Field(None, description="Names of single tools")
-    tool_group: str | None = Field(None, description="A group whose tools are offered too")
+    tools: list[Name] | None = Field(
+        None, max_length=MOST_ITEMS, description="Names of single tools"
+    )
+    tool_group: str | None = Field(
+        None, max_length=300, description="A group whose tools are offered too"
+    )
     execution_policy: ExecutionPolicy | None = Field(
         None, description="Who must be asked; `always_confirm` unless given"
     )
     tool_policies: dict[Name, ExecutionPolicy] | None = Field(
-        None, description="Policies of single tools, over `execution_policy`"
+        None,
+        max_length=MOST_ITEMS,
+        description="Policies of single tools, over `execution_policy`",
     )
 
     def to_value(self) -> ToolSettings:
@@ -81,9 +88,13 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
 class AgentSettingsIn(BaseModel, extra="forbid"):
     """The agents that the model may call."""
 
-    enabled_agents: list[Name] | None = Field(None, description="Names of agents")
+    enabled_agents: list[Name] | None = Field(
+        None, max_length=MOST_ITEMS, description="Names of agents"
+    )
     selection_metadata: dict[str, Any] | None = Field(
-        None, description="Data of the front end about how the agents were chosen"
+        None,
+        max_length=MOST_ITEMS,
+        description="Data of the front end about how the agents were chosen",
     )
 
     def to_value(self) -> AgentSettings:
@@ -187,7 +198,9 @@ class MessageEditIn(BaseModel):
 
     content: str = Field(description="The new text; may be blank with attachments")
     attachments: list[AttachmentIn] | None = Field(
-        None, description="The new images and files; unchanged unless given"
+        None,
+        max_length=MOST_ITEMS,
+        description="The new images and files; unchanged unless given",
     )
     message_id: str | None = Field(
         None, description="Expected `message_id`; 409 if the index has another message"

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_app.call_arguments import INVALID_JSON, arguments_of, fault_of
+from models_app.call_arguments import (
+    INVALID_JSON,
+    NESTED_TOO_DEEPLY,
+    TOO_MANY_VALUES,
+    arguments_of,
+    fault_of,
+)
+from sessions_app.bounds import MOST_VALUES
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -84,3 +91,56 @@ def test_no_text_breaks_the_reading(text):
 def test_very_long_numbers_and_deep_nesting_are_kept_as_text():
     assert list(arguments_of('{"a": ' + "9" * 5000 + "}")) == [INVALID_JSON]
     assert fault_of(arguments_of("[" * 100_000)) is not None
+
+
+MANY = '{"a": [' + "1," * MOST_VALUES + "1]}"
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (MANY, TOO_MANY_VALUES),
+        (json.dumps(MANY), TOO_MANY_VALUES),
+        (f"```json\n{MANY}\n```", TOO_MANY_VALUES),
+        ('{"a": ' + "[" * 100 + "]" * 100 + "}", NESTED_TOO_DEEPLY),
+    ],
+)
+def test_a_text_of_too_many_or_too_deep_values_is_kept_as_text_and_does_not_run(raw, name):
+    arguments = arguments_of(raw)
+
+    assert arguments == {name: raw}
+    assert "was not run" in (fault_of(arguments) or "")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1] * MOST_VALUES},
+        {"a": [[1] * 200] * 101},
+        {str(number): 1 for number in range(MOST_VALUES + 1)},
+    ],
+)
+def test_arguments_of_too_many_values_are_replaced_however_they_are_spread(value):
+    assert [*arguments_of(value)] == [TOO_MANY_VALUES]
+
+
+def test_long_arguments_of_few_values_are_taken():
+    value = {"a": [1] * (MOST_VALUES - 10), "b": "," * 1_000_000}
+
+    assert arguments_of(value) == value
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '"' + '\\"' * 1_000_000,
+        "```json" + "\n" * 1_000_000,
+        "```\n" + "\n " * 1_000_000 + "``",
+        "1 " * 1_000_000,
+        ", " * 1_000_000,
+        "," + " " * 1_000_000,
+    ],
+)
+def test_a_long_text_that_nothing_repairs_takes_no_time(raw):
+    assert list(arguments_of(raw)) in ([INVALID_JSON], [TOO_MANY_VALUES])

@@ -8,6 +8,7 @@ import pytest
 from dialects_app.ag_ui.body import ResumeIn, RunIn
 from dialects_app.ag_ui.request import give_up_calls, read_props, read_said, read_turn
 from dialects_app.errors import ChatDiffers
+from dialects_app.openai.body import decode_body
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -266,3 +267,19 @@ def test_a_tool_that_says_nothing_of_itself_has_an_empty_description():
     [spec] = read_turn(body, read_props(body)).client_tools
 
     assert (spec.name, spec.description) == ("weather", "")
+
+
+@pytest.mark.parametrize("wrong", [[], {}, 3, True, [["user"]]])
+@pytest.mark.parametrize("field", ["id", "role", "toolCallId", "error", "subagentRunId"])
+def test_a_field_of_a_message_that_is_no_text_is_refused(field, wrong):
+    message = {**tool("c1"), field: wrong}
+    body = {"threadId": "t", "runId": "r", "messages": [message]}
+    with pytest.raises(ValidationFailed, match=f"messages\\[0\\].{field}"):
+        decode_body(msgspec.json.encode(body), RunIn)
+
+
+@pytest.mark.parametrize("wrong", [[], {}, 3, None])
+def test_a_part_of_a_wrong_type_is_refused(wrong):
+    with pytest.raises(ValidationFailed) as refused:
+        read_said([user("u2", [{"type": wrong, "text": "Hi"}])], HISTORY)
+    assert refused.value.details["field"] == "messages.0.content.0.type"

@@ -11,12 +11,12 @@ from django.http import HttpRequest
 from dialects_app.openai.body import (
     LARGE_BYTES,
     MOST_AT_ONCE,
-    MOST_VALUES,
     beside,
     decode_body,
     read_body,
 )
 from mochi_project.http.strict_json import MalformedBodyError
+from sessions_app.bounds import MOST_HISTORY_VALUES
 from sessions_app.errors import ValidationFailed
 
 
@@ -139,10 +139,10 @@ async def test_a_large_body_is_let_go_once_it_is_read() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"model":"m","messages":[' + b"[]," * MOST_VALUES + b"[]]}",
-        b'{"model":"m","x":[' + b'"",' * MOST_VALUES + b'""]}',
-        b'{"model":"m","x":{' + b'"a,[{":[],' * (MOST_VALUES // 2) + b'"b":1}}',
-        b"[" * (MOST_VALUES + 1),
+        b'{"model":"m","messages":[' + b"[]," * MOST_HISTORY_VALUES + b"[]]}",
+        b'{"model":"m","x":[' + b'"",' * MOST_HISTORY_VALUES + b'""]}',
+        b'{"model":"m","x":{' + b'"a,[{":[],' * (MOST_HISTORY_VALUES // 2) + b'"b":1}}',
+        b"[" * (MOST_HISTORY_VALUES + 1),
     ],
 )
 def test_a_body_of_nothing_but_brackets_is_refused_before_it_fills_the_memory(data: bytes) -> None:
@@ -154,12 +154,12 @@ def test_a_body_of_nothing_but_brackets_is_refused_before_it_fills_the_memory(da
 @pytest.mark.parametrize("end", [b"", b"\\", b'\\"'])
 def test_a_text_that_never_ends_is_no_json_and_takes_no_time(piece: bytes, end: bytes) -> None:
     with pytest.raises(MalformedBodyError):
-        decode_body(b'"' + b"," * (MOST_VALUES + 1) + piece * 500_000 + end, Body)
+        decode_body(b'"' + b"," * (MOST_HISTORY_VALUES + 1) + piece * 500_000 + end, Body)
 
 
 @pytest.mark.parametrize("length", [0, 1, 4095, 4096, 4097, 9000])
 def test_texts_end_where_they_do_however_much_is_escaped(length: int) -> None:
-    text, commas = '"' * length + ",", [1] * (MOST_VALUES - 100)
+    text, commas = '"' * length + ",", [1] * (MOST_HISTORY_VALUES - 100)
 
     assert decode(messages=[{"role": "user", "content": text}], x=commas).model == "m"
     with pytest.raises(ValidationFailed, match="more than 200,000 values"):
@@ -167,6 +167,6 @@ def test_texts_end_where_they_do_however_much_is_escaped(length: int) -> None:
 
 
 def test_commas_and_brackets_in_texts_are_no_values() -> None:
-    text = 'a, [b], {c}, \\ "d", ' * MOST_VALUES
+    text = 'a, [b], {c}, \\ "d", ' * MOST_HISTORY_VALUES
 
     assert decode(messages=[{"role": "user", "content": text}]).messages[0].content == text

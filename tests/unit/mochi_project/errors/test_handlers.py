@@ -1,10 +1,11 @@
 import errno
+import gc
 import importlib
 import json
 import pkgutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
@@ -12,14 +13,20 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from django.test import override_settings
 from django.urls import path, re_path
-from ninja import NinjaAPI, Query, Router
+from ninja import Query, Router
 from ninja.errors import HttpError
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from mochi_project.errors.handlers import field_of, install_error_handlers, unknown_path_view
+from mochi_project.errors.handlers import (
+    ForgetfulAPI,
+    field_of,
+    install_error_handlers,
+    unknown_path_view,
+)
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.http.strict_json import StrictJsonParser
+from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, ValidationFailed
 
 pytestmark = pytest.mark.conformance
@@ -44,11 +51,23 @@ class Body(BaseModel):
     options: list[Options] = []
 
 
+def refuse(value: str) -> str:
+    raise ValueError(f"can't be {value!r}")
+
+
+class Refused(BaseModel):
+    names: list[Annotated[str, AfterValidator(refuse)]]
+
+
+class Policies(BaseModel):
+    policies: dict[str, str]
+
+
 class Filters(BaseModel):
     limit: int = Field(10, ge=1)
 
 
-api = NinjaAPI(urls_namespace="error-tests", parser=StrictJsonParser(), docs_url=None)
+api = ForgetfulAPI(urls_namespace="error-tests", parser=StrictJsonParser(), docs_url=None)
 install_error_handlers(api)
 router = Router()
 
@@ -56,6 +75,16 @@ router = Router()
 @router.post("/echo")
 async def echo(request: HttpRequest, body: Body) -> dict[str, Any]:
     return body.model_dump()
+
+
+@router.post("/policies")
+async def policies(request: HttpRequest, body: Policies) -> None:
+    pass
+
+
+@router.post("/refused")
+async def refused(request: HttpRequest, body: Refused) -> None:
+    pass
 
 
 @router.get("/list/{number}")
@@ -211,6 +240,35 @@ async def test_a_field_that_is_wrong_is_named_as_the_caller_wrote_it(
     assert error["message"].startswith(f"{field}: ")
 
 
+async def test_a_refused_request_is_forgotten(client: httpx.AsyncClient) -> None:
+    def requests() -> int:
+        gc.collect()
+        return sum(issubclass(type(each), HttpRequest) for each in gc.get_objects())
+
+    before = requests()
+    for _ in range(5):
+        response = await client.post("/api/refused", json={"names": ["x"]})
+        assert error_of(response)["message"] == "names.0: can't be 'x'"
+    assert requests() == before
+
+
+async def test_of_many_errors_the_first_are_listed_and_all_are_counted(
+    client: httpx.AsyncClient,
+) -> None:
+    response = await client.post("/api/refused", json={"names": ["x"] * 15_000})
+    error = error_of(response)
+    assert error["message"].endswith("; and 14997 more")
+    assert len(error["details"]["errors"]) == MOST_ERRORS
+    assert error["details"]["error_count"] == 15_000
+
+
+async def test_a_name_is_repeated_by_its_beginning(client: httpx.AsyncClient) -> None:
+    response = await client.post("/api/echo", json={"options": [{"seed": "x"}], "a" * 90_000: 1})
+    assert len(response.content) < 1000
+    response = await client.post("/api/policies", json={"policies": {"a" * 90_000: 1}})
+    assert error_of(response)["details"]["field"] == "policies." + "a" * 100
+
+
 async def test_path_and_query_parameters_are_named_too(client: httpx.AsyncClient) -> None:
     wrong_path = error_of(await client.get("/api/list/x"))
     assert wrong_path["details"]["field"] == "number"
@@ -235,7 +293,7 @@ async def test_no_body_means_an_empty_object(client: httpx.AsyncClient) -> None:
         (b'{"message": "a", "message": "b"}', "twice"),
         (b'{"message": "\\ud800"}', "surrogate"),
         (b'{"message": "\xff"}', "UTF-8"),
-        (b"[" * 100_000, "nested"),
+        (b"[" * 10_000, "nested"),
     ],
 )
 async def test_a_body_that_is_no_strict_json_is_400_and_says_why(

@@ -244,6 +244,48 @@ def test_null_is_taken_for_what_may_be_left_out_as_many_client_libraries_send_it
     assert refused == changes  # of which null would be a value
 
 
+def unbounded(schema: dict[str, Any], body: dict[str, Any]) -> Iterator[str]:
+    """Yield the lists and the maps of a body that have no length."""
+    seen: list[dict[str, Any]] = []
+
+    def walk(part: Any, place: str) -> Iterator[str]:
+        part = resolve(schema, part)
+        if part in seen:
+            return
+        seen.append(part)
+        place = part.get("title", place)
+        if part.get("type") == "array" and "maxItems" not in part:
+            yield place
+        names_its_fields = part.get("properties") or part.get("additionalProperties") is False
+        if part.get("type") == "object" and not names_its_fields and "maxProperties" not in part:
+            yield place
+        for inner in (*part.get("anyOf", ()), *part.get("oneOf", ()), part.get("items", {})):
+            yield from walk(inner, place)
+        for name, field in part.get("properties", {}).items():
+            yield from walk(field, f"{place}.{name}")
+
+    yield from walk(body, "")
+
+
+CONVERSATIONS = {
+    *("AgUiRunIn.messages", "AgUiMessageIn.toolCalls", "UIChatIn.messages", "UIMessageIn.parts"),
+    *("OpenAICompletionIn.messages", "OpenAIMessageIn.content", "OpenAIMessageIn.tool_calls"),
+    *("OpenAIResponseIn.input", "OpenAIItemsIn.items", "OpenAIConversationIn.items"),
+}
+
+
+def test_every_list_and_map_of_a_body_has_a_length_but_those_of_conversations(
+    schema: dict[str, Any], operations: dict[str, dict[str, Any]]
+) -> None:
+    without = {
+        place
+        for operation in operations.values()
+        if (body := operation.get("requestBody", {}).get("content", {}).get("application/json"))
+        for place in unbounded(schema, body["schema"])
+    }
+    assert {place for place in without if not place.startswith(tuple(CONVERSATIONS))} == set()
+
+
 def test_a_body_is_required_where_the_request_means_nothing_without_it(
     operations: dict[str, dict[str, Any]],
 ) -> None:

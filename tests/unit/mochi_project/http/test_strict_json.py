@@ -58,8 +58,8 @@ def test_any_bytes_are_either_read_or_refused_with_a_sentence(data: bytes) -> No
         (b'{"a": 1} {"b": 2}', "Extra data"),
         (b'{"a": "line\nbreak"}', "control character"),
         (b"   ", "not JSON"),
-        (b"[" * 100_000, "nested deeper"),
-        (b"[" * 100_000 + b"]" * 100_000, "nested deeper"),
+        (b"[" * 10_000, "nested deeper"),
+        (b"[" * 10_000 + b"]" * 10_000, "nested deeper"),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested deeper than 64"),
     ],
 )
