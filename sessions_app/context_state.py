@@ -2,32 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from sessions_app.decoding import convert_to
 from sessions_app.messages import NO_EXTRA, Message
-
-
-class ReadText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A note of the text of left-out messages in a session's file.
-
-    As long as the file has the same text, some of it need not be decoded (docs/decisions/0098).
-    Offsets are relative to the start of the first message's text.
-
-    Attributes:
-        length: The bytes of the text up to the end of the last left-out message.
-        sha256: The hexadecimal digest of these bytes.
-        messages: The index range of messages that need not be decoded: (first, stop).
-        commas: The offsets of the commas before and after these messages.
-    """
-
-    length: int
-    sha256: str
-    messages: tuple[int, int]
-    commas: tuple[int, int]
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +24,6 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
         model: The model that wrote the summary.
         files_until: The id of the last message whose images and PDFs are left out, together with
             those of all earlier messages; None leaves out none.
-        text: The note of these messages' text; None if they have to be decoded.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -57,7 +36,6 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
     model: str | None = None
     files_until: str | None = None
-    text: ReadText | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -87,8 +65,6 @@ def context_state_to_json(state: ContextState) -> dict[str, Any]:
     }
     if state.files_until is not None:
         document["files_until"] = state.files_until
-    if state.text is not None:
-        document["text"] = msgspec.to_builtins(state.text)
     return {**document, **state.extra}
 
 
@@ -97,9 +73,8 @@ def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:
     if raw is None:
         return None
     known = {name: raw[name] for name in ContextState.__struct_fields__[:-1] if name in raw}
-    extra = {name: value for name, value in raw.items() if name not in known}
-    with suppress(msgspec.ValidationError):  # else the text is decoded again
-        known["text"] = convert_to(known.pop("text", None), ReadText)
+    # Earlier releases noted in ``text`` where the messages stand in the file.
+    extra = {name: value for name, value in raw.items() if name not in known and name != "text"}
     try:
         state = convert_to(known, ContextState)
     except msgspec.ValidationError:

@@ -215,6 +215,12 @@ def result_content(result: ToolMessage) -> str:
     return result.content.partition("\n")[2] if is_marked else result.content
 
 
+def shown(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages that are not hidden from models."""
+    found = [message for message in messages if not message.hidden]
+    return messages if len(found) == len(messages) else found
+
+
 def unhide(message: Message) -> Message:
     """Return the message as one that is sent to models."""
     return msgspec.structs.replace(message, hidden=None) if message.hidden else message

@@ -21,7 +21,6 @@ from sessions_app.messages import (
     SystemMessage,
     UserMessage,
 )
-from sessions_app.partly_read import as_value, followed_by
 from sessions_app.text_rules import require_text
 
 FORMAT_VERSION = "1.3"
@@ -181,7 +180,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metadata: The settings.
-        messages: A tuple, or ``PartlyRead`` for a long session in a turn.
+        messages: A tuple.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -245,7 +244,7 @@ def preview_of(messages: Sequence[Message]) -> str | None:
 
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
     """Replace the messages of the session."""
-    messages = as_value(messages)
+    messages = tuple(messages)
     metadata = msgspec.structs.replace(
         session.metadata,
         updated_at=now,
@@ -280,7 +279,7 @@ def counted(session: Session) -> Session:
 
 def append_messages(session: Session, *messages: Message, now: str) -> Session:
     """Return the session with these messages at its end."""
-    return with_messages(session, followed_by(session.messages, messages), now=now)
+    return with_messages(session, (*session.messages, *messages), now=now)
 
 
 def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> Session:

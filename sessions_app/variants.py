@@ -21,7 +21,6 @@ from sessions_app.messages import (
     Variant,
     unhide,
 )
-from sessions_app.partly_read import as_far_as_read
 from sessions_app.session import Session, append_messages, message_at, with_messages
 
 UNREAD_VARIANTS = "unread_variants"
@@ -70,9 +69,7 @@ def known_ids(messages: Sequence[Message], ids: Collection[str]) -> set[str]:
     """Return the ids that are those of messages, or of messages in variants of the last answer."""
     wanted = set(ids)
     answer = messages[answer_start(messages) :]
-    # Lazy messages need not be searched: the ids in question are those of the last answer.
-    looked_at = (*as_far_as_read(messages), *answer)
-    known = wanted.intersection(map(attrgetter("message_id"), looked_at))
+    known = wanted.intersection(map(attrgetter("message_id"), messages))
     for variant in variants_of(answer):
         known |= wanted.intersection(message.message_id for message in variant)
     return known

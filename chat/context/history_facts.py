@@ -9,8 +9,7 @@ import threading
 from collections.abc import Collection, Sequence
 
 from sessions_app.context_state import digest_of
-from sessions_app.messages import Message
-from sessions_app.partly_read import PartlyRead, as_far_as_read, shown
+from sessions_app.messages import Message, shown
 
 SHORTEST = 256
 """Messages of a history that is worth remembering; a shorter one is looked through in no time."""
@@ -47,8 +46,8 @@ class HistoryFacts:
         self.messages = messages
         new = messages if before is None else messages[len(before.messages) :]
         seen = shown(new)
-        self.attached = [m.message_id for m in as_far_as_read(seen) if m.attachments]
-        self.characters = sum([len(message.content) for message in as_far_as_read(new)])
+        self.attached = [m.message_id for m in seen if m.attachments]
+        self.characters = sum([len(message.content) for message in new])
         self.digest: tuple[tuple[int, int, Sequence[Message]], str] | None = None
         self.settled: HistoryFacts | None = None
         if before is None:
@@ -64,8 +63,6 @@ class HistoryFacts:
 
     def digest_of(self, span: range) -> str:
         """Return the digest of a span of the shown messages; the last one is remembered."""
-        if type(self.shown) is PartlyRead and (vouched := self.shown.digest_of(span)):
-            return vouched
         kept = self.settled or self
         rest = tuple(self.shown[len(kept.shown) : span.stop])
         digested = (span.start, span.stop, rest)
@@ -92,8 +89,8 @@ class HistoryFactsCache:
 
     def of(self, messages: Sequence[Message], session_id: str = "") -> HistoryFacts:
         """Return what there is in a session's history; without its id, nothing is remembered."""
-        if len(messages) < SHORTEST or not session_id or type(messages) is PartlyRead:
-            return HistoryFacts(messages)  # of what is read partly, what is read is all that is new
+        if len(messages) < SHORTEST or not session_id:
+            return HistoryFacts(messages)
         messages = tuple(messages)
         length = len(messages) // UNSETTLED * UNSETTLED - UNSETTLED
         settled = self._kept.get(session_id)

@@ -214,7 +214,7 @@ class TurnClaimer:
 
     def _load_idle(self, session_id: str) -> Session:
         """Return the session, unless a turn runs, so that no provider is asked in vain."""
-        session, claim = self._repository.load_claimed(session_id, part=True)
+        session, claim = self._repository.load_claimed(session_id)
         if claim is not None and claim.alive:
             raise SessionBusy(session_id, claim.turn_id)
         require_known_format(session)

@@ -36,7 +36,6 @@ from sessions_app.messages import (
     ToolSpec,
     UserMessage,
 )
-from sessions_app.partly_read import followed_by
 from sessions_app.session import Session, agent_named
 from sessions_app.settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
@@ -332,7 +331,7 @@ def plan_turn(
     if continuation.keep < len(history):
         history = history[: continuation.keep]
     now = messages[-1].timestamp if messages else utc_now()
-    history = followed_by(history, messages) if messages else history
+    history = (*history, *messages) if messages else history
     return plan_with(rules, history, session=session, tools=tools, now=now)
 
 

@@ -19,9 +19,9 @@ from sessions_app.messages import (
     SystemMessage,
     ToolMessage,
     UserMessage,
+    shown,
     unmark_cancelled,
 )
-from sessions_app.partly_read import shown
 from sessions_app.session import Session, SessionMetadata, with_metadata
 
 LEAST_MESSAGES = 2

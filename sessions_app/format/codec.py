@@ -8,14 +8,12 @@ in the ``extra`` of their value (docs/decisions/0027).
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import orjson
 
-from sessions_app.context_state import ContextState
 from sessions_app.decoding import NO_JSON, decode_as
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
@@ -24,9 +22,7 @@ from sessions_app.format.message_format import messages_to_json, read_message
 from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
-from sessions_app.format.unread import UnreadSpan, find_unread, without_note
 from sessions_app.messages import NO_EXTRA, Message
-from sessions_app.partly_read import PartlyRead, Unread, as_value
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.surrogates import mend_json
 
@@ -59,16 +55,10 @@ def decode(data: bytes, session_id: str) -> Session:
     return decode_file(data, session_id).session
 
 
-def decode_file(data: bytes, session_id: str, *, partly: bool = False) -> Decoded:
-    """Decode a session file and locate its messages; raises as ``decode``.
-
-    Args:
-        data: The file.
-        session_id: The session.
-        partly: Whether messages that are not sent to models may be decoded lazily.
-    """
+def decode_file(data: bytes, session_id: str) -> Decoded:
+    """Decode a session file and locate its messages; raises as ``decode``."""
     try:
-        found = _decode_in_pieces(data, session_id, partly=partly)
+        found = _decode_in_pieces(data, session_id)
         return found or Decoded(_decode_whole(data, session_id))
     except Malformed as error:
         raise SessionCorrupt(session_id, _unknown_format(data) or str(error)) from error
@@ -130,7 +120,7 @@ def _first_object(text: str, start: int) -> tuple[Any, int]:
         return _HEAD_DECODER.raw_decode(text, start)
 
 
-def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> Decoded | None:
+def _decode_in_pieces(data: bytes, session_id: str) -> Decoded | None:
     """Decode a file in this server's layout; return None for other layouts and invalid files.
 
     No call holds the GIL for longer than one piece takes. Invalid JSON is never accepted: the
@@ -145,104 +135,26 @@ def _decode_in_pieces(data: bytes, session_id: str, *, partly: bool = False) -> 
         if outline is None:
             return None
         metadata, extra = outline
-        read = partial(_read_pieces, data, session_id=session_id, created_at=metadata.created_at)
-        messages, may_stay = (partly and _read_ends(data, read, place, metadata)) or read(
-            *place, first=0
-        )
-        if partly and type(messages) is not PartlyRead:
-            metadata = without_note(metadata)
+        messages, may_stay = _read_pieces(data, *place, session_id, metadata.created_at)
     except (Malformed, *NO_JSON):
         return None
-    session = counted(Session(metadata=metadata, messages=as_value(messages), extra=extra))
+    session = counted(Session(metadata=metadata, messages=tuple(messages), extra=extra))
     return Decoded(session, place if may_stay else None)
 
 
-def _read_ends(
-    data: bytes, read: Callable[..., Piece], place: tuple[int, int], metadata: SessionMetadata
-) -> tuple[PartlyRead, bool] | None:
-    """Decode only the first and last messages; also return whether their text may stay.
-
-    Returns None if all messages have to be decoded.
-    """
-    unread = find_unread(data, *place, metadata.context_state)
-    if unread is None:
-        return None
-    head, head_may_stay = read(place[0], unread.start, first=0)
-    tail, tail_may_stay = read(unread.end + 1, place[1], first=unread.behind)
-    if len(head) != unread.first:
-        return None
-    run = unread_of(unread, lambda: data, metadata)
-    return PartlyRead(tuple(head), run, tuple(tail)), head_may_stay and tail_may_stay
-
-
-def unread_of(place: UnreadSpan, load: Callable[[], bytes], metadata: SessionMetadata) -> Unread:
-    """Return the messages at a place of a file as a value that decodes them on demand.
-
-    Args:
-        place: The place in the file.
-        load: Returns the file.
-        metadata: The metadata of the file.
-    """
-    read = partial(
-        _read_unread,
-        state=place.state,
-        session_id=metadata.session_id,
-        created_at=metadata.created_at,
-    )
-    assert place.state.text is not None  # noqa: S101 - it is what tells of the place
-    return Unread(
-        place.behind - place.first,
-        load,
-        read,
-        commas=place.state.text.commas,
-        covers=(place.state.first_id, place.state.count),
-        digest=place.state.digest,
-    )
-
-
-def _read_pieces(
-    data: bytes, start: int, end: int, *, first: int, session_id: str, created_at: str
-) -> Piece:
-    """Decode the messages of a part of the file in pieces."""
+def _read_pieces(data: bytes, start: int, end: int, session_id: str, created_at: str) -> Piece:
+    """Decode the messages in pieces."""
     messages: list[Message] = []
     may_stay = True
     for piece in pieces_of(data, start, end):
         found = read_messages(
-            piece, first=first + len(messages), session_id=session_id, created_at=created_at
+            piece, first=len(messages), session_id=session_id, created_at=created_at
         )
         if not found.messages:
             raise Malformed("a piece holds no message")
         messages += found.messages
         may_stay &= found.may_stay
     return Piece(messages, may_stay)
-
-
-def _read_unread(
-    data: bytes, *, state: ContextState, session_id: str, created_at: str
-) -> Sequence[Message]:
-    """Decode the messages located by a context state.
-
-    Raises:
-        SessionCorrupt: The file has other messages there, or they can't be read.
-    """
-    place = find_messages(data)
-    unread = place and find_unread(data, *place, state)
-    if not unread:
-        raise SessionCorrupt(session_id, "another program changed it meanwhile")
-    try:
-        messages, _ = _read_pieces(
-            data,
-            unread.start + 1,
-            unread.end,
-            first=unread.first,
-            session_id=session_id,
-            created_at=created_at,
-        )
-    except (Malformed, *NO_JSON) as error:
-        raise SessionCorrupt(session_id, str(error)) from error
-    if len(messages) != unread.behind - unread.first:
-        raise SessionCorrupt(session_id, "the context state's note of its text is wrong")
-    return messages
 
 
 def read_outline(

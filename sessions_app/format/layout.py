@@ -63,14 +63,3 @@ def comma_before(data: bytes, start: int, end: int, *, messages: int) -> int | N
             return None
         end = found + len(_MESSAGE_END)
     return end
-
-
-def comma_behind(data: bytes, start: int, end: int, *, messages: int) -> int | None:
-    """Return the offset of the comma after the first ``messages`` messages, or None."""
-    at = start
-    for _ in range(messages):
-        found = data.find(_NEXT_MESSAGE, at, end)
-        if found < 0:
-            return None
-        at = found + len(_MESSAGE_END)
-    return at

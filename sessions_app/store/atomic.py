@@ -26,7 +26,6 @@ PRIVATE_DIRECTORY = 0o700
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
-_COMPARED = 1 << 18
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
@@ -43,7 +42,7 @@ class UnreadableFileError(OSError):
 
 def write_atomically(
     path: StrPath,
-    data: bytes | Iterable[bytes],
+    data: bytes | Iterable[bytes | memoryview],
     *,
     exclusive: bool = False,
     durable: bool = True,
@@ -160,29 +159,6 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def holds(path: StrPath, data: bytes) -> bool:
-    """Return whether a regular file has exactly this content.
-
-    It is read in pieces, because allocating a buffer for a large file costs more than reading it.
-    """
-    try:
-        descriptor = os.open(path, _READ)
-    except OSError:  # reading it says why
-        return False
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != len(data):
-            return False
-        at = 0
-        while piece := os.read(descriptor, _COMPARED):
-            if not data.startswith(piece, at):
-                return False
-            at += len(piece)
-        return at == len(data)
-    finally:
-        os.close(descriptor)
-
-
 def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
     """Create the directory and its missing parents with mode 0700; leave existing ones unchanged.
 
@@ -250,7 +226,7 @@ def open_new(path: str, *, durable: bool) -> int:
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
 
 
-def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
+def _write(descriptor: int, pieces: Iterable[bytes | memoryview], *, durable: bool) -> None:
     """Write all pieces and close the descriptor."""
     try:
         for piece in pieces:

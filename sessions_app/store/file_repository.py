@@ -3,7 +3,6 @@
 ::
 
     {sessions_dir}/{session_id}.json
-    {sessions_dir}/.{session_id}.json.spare         the previous file, if it is large
     {sessions_dir}/.id                              known to the attachments (docs/decisions/0111)
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
     {sessions_dir}/.locks/saves                     the log of recently saved sessions
@@ -34,7 +33,6 @@ from sessions_app.store.atomic import raise_if_unwritable, sync_directory
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
-from sessions_app.store.growing import drop_spare, is_stale
 from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
@@ -54,6 +52,7 @@ from sessions_app.store.tombstones import Tombstones
 
 LOCK_TIMEOUT_SECONDS = 30.0
 
+# Earlier releases kept the previous file of a large session as a "spare".
 _LEFT_OVER = re.compile(rf"\.({SESSION_ID})\.json\.(?:[0-9a-f]+\.tmp|spare)", re.ASCII)
 
 
@@ -148,7 +147,7 @@ class FileSessionRepository:
                     raise self._busy(session_id, holder)
                 self._claims.begin(session_id, turn_id, begun)
             file = self._read_to_change(session_id)
-            session = self._files.change(file if turn_id else file.whole(), change)
+            session = self._files.change(file, change)
             if release:
                 self._claims.remove(session_id)
         if release:  # decode it before the next turn
@@ -166,7 +165,7 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            session = self._files.change(self._recovered(session_id, recover).whole(), change)
+            session = self._files.change(self._recovered(session_id, recover), change)
         self._files.recent.read_ahead(session_id)
         return session
 
@@ -191,7 +190,6 @@ class FileSessionRepository:
                 if self._durable:
                     self._tombstones.write(session_id, deleted_at=utc_now())
                 os.unlink(path)
-                drop_spare(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             except OSError as error:
@@ -278,10 +276,10 @@ class FileSessionRepository:
         metadata = read_head(self._files.path(session_id), session_id)
         return metadata or self.load(session_id).metadata, claim
 
-    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         """Return the session and the claim on it, dead or alive."""
         claim = self.claim_of(session_id)
-        return self._files.read(session_id, partly=part).session, claim
+        return self._files.read(session_id).session, claim
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
@@ -309,13 +307,12 @@ class FileSessionRepository:
         swept = 0
         with suppress(FileNotFoundError):
             for name in os.listdir(self._directory):
-                path = f"{self._directory}/{name}"
                 match = _LEFT_OVER.fullmatch(name)
-                if match is None or (name.endswith(".spare") and not is_stale(path)):
+                if match is None:
                     continue
                 # Writers hold the lock, so under it the file belongs to no running write.
                 with self._locked(match[1]), suppress(FileNotFoundError):
-                    os.unlink(path)
+                    os.unlink(f"{self._directory}/{name}")
                 swept += 1
         return swept
 
@@ -350,11 +347,11 @@ class FileSessionRepository:
             return file
         self._files.change(file, lambda found: recover(found, dead), recovers=True)
         self._claims.remove(session_id)
-        return self._files.read(session_id, partly=True)
+        return self._files.read(session_id)
 
     def _read_to_change(self, session_id: str) -> SessionFile:
         """Return the session's file; raise if its format is read-only."""
-        file = self._files.read(session_id, partly=True)
+        file = self._files.read(session_id)
         require_known_format(file.session)
         return file
 

@@ -57,11 +57,8 @@ class ObservedRepository:
         self.sync_claims: Callable[[], None] = repository.sync_claims
         self.claim_of: Callable[[str], Claim | None] = repository.claim_of
         self.claims: Callable[[], Sequence[Claim]] = repository.claims
+        self.load_claimed: Callable[[str], tuple[Session, Claim | None]] = repository.load_claimed
         self.sweep: Callable[[], int] = repository.sweep
-
-    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:
-        """Return the session and the claim on it."""
-        return self._repository.load_claimed(session_id, part=part)
 
     def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
         """Return all sessions."""

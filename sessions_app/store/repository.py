@@ -154,8 +154,8 @@ class SessionClaims(Protocol):
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
 
-    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:
-        """Return the session, with ``part`` as turns get it (``PartlyRead``), and its claim."""
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+        """Return the session and the claim on it, dead or alive."""
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""

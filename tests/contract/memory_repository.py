@@ -181,7 +181,7 @@ class MemorySessionRepository:
     def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
         return self.load(session_id).metadata, self.claim_of(session_id)
 
-    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         return self.load(session_id), self.claim_of(session_id)
 
     def claims(self) -> Sequence[Claim]:

@@ -192,7 +192,7 @@ class ObjectSessionRepository:
         session, claim = self.load_claimed(session_id)
         return session.metadata, claim
 
-    def load_claimed(self, session_id: str, *, part: bool = False) -> tuple[Session, Claim | None]:  # noqa: ARG002
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         """Return the session and the claim on it, dead or alive, with one read."""
         require_session_id(session_id)
         document = self._objects.read(session_id)

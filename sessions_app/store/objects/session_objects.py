@@ -214,5 +214,5 @@ def _enclosed(
     own, _ = opened(session)
     new = rewrite(own, before)
     require_room(new.size, None if before is None else len(before.data), recovers=recovers)
-    parts = [enclosed(new.head, envelope), *new.parts[1:]]
+    parts = [enclosed(bytes(new.parts[0]), envelope), *new.parts[1:]]
     return msgspec.structs.replace(new, parts=parts)

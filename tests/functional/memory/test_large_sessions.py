@@ -1,14 +1,17 @@
-"""Whoever works on a session of 60 MiB keeps nobody else waiting."""
+"""Whoever works on a long session keeps nobody else waiting."""
 
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -66,18 +69,20 @@ def listening(server: Any, chat: Any, message: str) -> Iterator[Listeners]:
 def server(start: Callable[..., Any], model_url: str) -> Any:
     """Return a server with a session of 60 MiB."""
     started = start(MOCHI_OLLAMA_HOST=model_url, MOCHI_LOG_LEVEL="WARNING")
-    write_large_session(started.data_dir / "chat_sessions" / f"{LARGE}.json")
+    path = started.data_dir / "chat_sessions" / f"{LARGE}.json"
+    write_large_session(path)
+    assert 50 < path.stat().st_size / 2**20 < 64
     return started
 
 
-def write_large_session(path: Path) -> None:
-    """Write a session of 100,000 messages as the server would."""
+def write_large_session(path: Path, *, messages: int = MESSAGES, session_id: str = LARGE) -> None:
+    """Write a long session as the server would."""
     metadata = {
-        "session_id": LARGE,
+        "session_id": session_id,
         "model": "qwen3:14b",
         "created_at": TIME,
         "updated_at": TIME,
-        "message_count": MESSAGES,
+        "message_count": messages,
         "summary": None,
         "format_version": "1.3",
         "preview": "x",
@@ -89,10 +94,9 @@ def write_large_session(path: Path) -> None:
     pair = [question, {"role": "assistant", "content": text, **told, **answer}]
     whole = json.dumps({"metadata": metadata, "messages": ["here"]}, indent=2)
     some = json.dumps({"": pair}, indent=2).removeprefix('{\n  "": [\n').removesuffix("\n  ]\n}")
-    pairs = (some % (at, at + 1) for at in range(0, MESSAGES, 2))
+    pairs = (some % (at, at + 1) for at in range(0, messages, 2))
     path.parent.mkdir(exist_ok=True)
     path.write_text(whole.replace('    "here"', ",\n".join(pairs)) + "\n")
-    assert 50 < path.stat().st_size / 2**20 < 64
 
 
 def test_work_on_a_session_of_60_mib_lets_other_streams_flow(server: Any, script: Script) -> None:
@@ -117,3 +121,60 @@ def test_work_on_a_session_of_60_mib_lets_other_streams_flow(server: Any, script
                 assert answer.status_code == 200, answer.text[:500]
     print(silences)  # shown with `-s`, and when the test fails
     assert max(map(min, silences.values())) < LONGEST_SILENCE
+
+
+FIRST_TOKEN_LATER = 0.050  # s, of a session of 5,000 messages beside one of ten
+OTHERS_LATER = 0.015
+
+
+@pytest.fixture
+def lengths(start: Callable[..., Any], model_url: str) -> Any:
+    """Return a server with sessions of ten, 5,000 and 50,000 messages."""
+    started = start(MOCHI_OLLAMA_HOST=model_url, MOCHI_LOG_LEVEL="WARNING")
+    for length in (10, 5_000, 50_000):
+        path = started.data_dir / "chat_sessions" / f"{length:010x}.json"
+        write_large_session(path, messages=length, session_id=f"{length:010x}")
+    return started
+
+
+def first_token(server: Any, length: int, turn: dict[str, str]) -> float:
+    """Return the seconds to the first token of a turn."""
+    http = server.chat().http
+    began = time.perf_counter()
+    with http.stream("POST", f"/chat/{length:010x}/stream", json=turn) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        came = [time.perf_counter() for line in lines if line == "event: content_delta"]
+    return came[0] - began
+
+
+def others_wait(server: Any, length: int, turn: dict[str, str]) -> float:
+    """Return the longest time in seconds that another request waits during a turn."""
+    url, waited = f"{server.url}/api/v1/sessions?limit=1", [0.0]
+    with ThreadPoolExecutor() as pool, httpx.Client() as others:
+        others.get(url)
+        done = pool.submit(server.chat().http.post, f"/chat/{length:010x}", json=turn)
+        while not done.done():
+            began = time.perf_counter()
+            others.get(url)
+            waited.append(time.perf_counter() - began)
+    assert done.result().status_code == 200
+    return max(waited)
+
+
+def test_a_turn_of_5000_messages_keeps_nobody_waiting(lengths: Any, script: Script) -> None:
+    turn = {"message": script("Short.")}
+    for measure, bound in ((first_token, FIRST_TOKEN_LATER), (others_wait, OTHERS_LATER)):
+        long, short = (
+            min(measure(lengths, length, turn) for _ in range(3 * TRIES)) for length in (5_000, 10)
+        )
+        print(measure.__name__, long, short)
+        assert long - short < bound
+
+
+def test_a_turn_of_50000_messages_works(lengths: Any, script: Script) -> None:
+    http = lengths.chat().http
+    for _ in range(2):
+        answer = http.post(f"/chat/{50_000:010x}", json={"message": script("Short.")})
+        assert answer.status_code == 200, answer.text[:500]
+    assert http.get(f"/sessions/{50_000:010x}?limit=1").status_code == 200

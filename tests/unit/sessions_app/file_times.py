@@ -1,22 +1,6 @@
-"""What tests of files need of the system: leases, and a clock that goes on."""
+"""A clock of files that goes on."""
 
-import fcntl
-import os
 import time
-from pathlib import Path
-
-
-def gives_leases(directory: Path) -> bool:
-    """Return whether the file system tells who has a file open."""
-    descriptor = os.open(directory / "probe", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except (OSError, AttributeError):
-        return False
-    finally:
-        os.close(descriptor)
-        (directory / "probe").unlink()
-    return True
 
 
 def await_tick() -> None:

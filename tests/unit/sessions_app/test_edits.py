@@ -20,8 +20,8 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    shown,
 )
-from sessions_app.partly_read import shown
 from sessions_app.session import Session, with_messages, with_metadata
 from sessions_app.session import make_session as make
 from sessions_app.variants import choose_variant, extend_answer

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from chat.context.history_facts import COMPARED_AT_ONCE, SHORTEST, HistoryFacts, HistoryFactsCache
 from sessions_app.context_state import digest_of
-from sessions_app.messages import Attachment, UserMessage
-from sessions_app.partly_read import shown
+from sessions_app.messages import Attachment, UserMessage, shown
 
 ID = "a1b2c3d4e5"
 IMAGE = Attachment(id="sha256:1", name="a.png", media_type="image/png", size=3)

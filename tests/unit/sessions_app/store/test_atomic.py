@@ -92,24 +92,6 @@ def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
     assert not isinstance(missing.value, UnreadableFileError)
 
 
-def test_a_file_holds_exactly_what_it_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(atomic, "_COMPARED", 4)
-    path, data = tmp_path / "file", b"some bytes"
-    assert not atomic.holds(path, data)
-    path.write_bytes(data)
-    assert atomic.holds(path, data)
-    for other in (b"", data[:-1], data + b".", data[:-1] + b".", b"S" + data[1:]):
-        assert not atomic.holds(path, other)
-    (tmp_path / "link").symlink_to(path)
-    os.mkfifo(tmp_path / "fifo")
-    for name in ("link", "fifo", "."):
-        assert not atomic.holds(tmp_path / name, data)
-    (tmp_path / "empty").touch()
-    assert atomic.holds(tmp_path / "empty", b"")
-
-
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"data")
     (tmp_path / "link").symlink_to("target")

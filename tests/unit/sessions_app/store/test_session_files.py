@@ -1,4 +1,4 @@
-"""Files of sessions: a turn of a long one writes what it adds, and leaves nothing lying about."""
+"""Files of sessions: whoever changes them, they are read as they are."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.format import rewriting
 from sessions_app.format.codec import decode, encode
 from sessions_app.messages import Message, UserMessage
 from sessions_app.session import (
@@ -21,15 +22,13 @@ from sessions_app.session import (
     with_messages,
     with_metadata,
 )
-from sessions_app.store import growing, session_files
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.growing import LARGE
-from tests.unit.sessions_app.file_times import await_tick, gives_leases
+from tests.unit.sessions_app.file_times import await_tick
 from tests.unit.sessions_app.format.sessions import messages
 
 SESSION_ID = "a1b2c3d4e5"
 NOW = "2026-11-21T10:00:00.000000+00:00"
-SPARE = f".{SESSION_ID}.json.spare"
+LARGE = 512 * 1024
 
 MakeSession = Callable[..., Session]
 
@@ -40,40 +39,10 @@ def say(text: str) -> Callable[[Session], Session]:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many bytes each of the appends had to write."""
-    counts: list[int] = []
-    replace_grown = session_files.replace_grown
-
-    def count(*args: Any, **how: Any) -> growing.Replaced:
-        done = replace_grown(*args, **how)
-        counts.append(done.written)
-        return done
-
-    monkeypatch.setattr(session_files, "replace_grown", count)
-    return counts
-
-
-@pytest.fixture
 def path(sessions_dir: Path, repository: FileSessionRepository, make_session: MakeSession) -> Path:
-    """Return the file of a session that is just large enough for a spare."""
+    """Return the file of a large session."""
     repository.create(make_session(*["text " * 200] * (LARGE // 1000)))
     return sessions_dir / f"{SESSION_ID}.json"
-
-
-def test_an_append_writes_what_is_new(
-    repository: FileSessionRepository, path: Path, written: list[int]
-) -> None:
-    if not gives_leases(path.parent):
-        pytest.skip("no leases here")
-    for number in range(6):
-        repository.update(SESSION_ID, say(f"message {number}"))
-    assert max(written[2:]) < 10_000 < LARGE < path.stat().st_size
-    assert path.read_bytes() == encode(decode(path.read_bytes(), SESSION_ID))
-    others = FileSessionRepository(path.parent)  # another process uses the same spare
-    others.update(SESSION_ID, say("from elsewhere"))
-    repository.update(SESSION_ID, say("and from here"))
-    assert max(written[2:]) < 10_000
 
 
 def test_a_large_session_that_others_changed_is_read_anew(
@@ -91,10 +60,9 @@ def test_a_large_session_that_others_changed_is_read_anew(
     assert b'"Hullo"' in path.read_bytes()
 
 
-def test_a_small_session_has_no_spare(
-    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+def test_nothing_lies_beside_a_session(
+    repository: FileSessionRepository, path: Path, sessions_dir: Path
 ) -> None:
-    repository.create(make_session("Hello"))
     for number in range(3):
         repository.update(SESSION_ID, say(f"message {number}"))
     assert [each.name for each in sessions_dir.iterdir() if each.is_file()] == [
@@ -116,19 +84,16 @@ def test_what_is_taken_out_of_a_session_is_gone(
         )
     left = [each.read_bytes() for each in path.parent.iterdir() if each.is_file()]
     assert not any(b"secret" in data for data in left)
-    assert not (path.parent / SPARE).exists()
 
 
-def test_a_spare_that_nobody_needs_is_swept(
-    repository: FileSessionRepository, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_spare_of_an_earlier_release_is_swept(
+    repository: FileSessionRepository, path: Path
 ) -> None:
-    repository.update(SESSION_ID, say("Hello"))
-    repository.sweep()
-    was_there = (path.parent / SPARE).exists()
-    monkeypatch.setattr(growing, "SPARE_SECONDS", -1.0)
-    assert repository.sweep() == was_there
-    assert not (path.parent / SPARE).exists()
-    repository.update(SESSION_ID, say("Hello again"))
+    spare = path.with_name(f".{SESSION_ID}.json.spare")
+    spare.hardlink_to(path)
+    assert repository.sweep() == 1
+    assert not spare.exists()
+    assert repository.load(SESSION_ID)
 
 
 changes = st.one_of(
@@ -144,9 +109,7 @@ def test_any_changes_by_anybody_end_in_the_file_that_encoding_makes(
     steps: list[tuple[str, Any]],
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_files, "LARGE", 0)
-        patch.setattr(growing, "_COMPARED", 64)
-        patch.setattr(growing, "_BLOCK", 16)
+        patch.setattr(rewriting, "PIECE", 64)
         ours, theirs = (FileSessionRepository(Path(folder)) for _ in range(2))
         session = Session(metadata=_metadata("m"))
         ours.create(session)
