@@ -163,3 +163,14 @@ class OllamaError(ModelError):
     """Ollama refused the request, or its answer broke off or made no sense."""
 
     code = "OLLAMA_ERROR"
+
+
+REQUEST_REFUSALS = (
+    CallRefused,
+    ModelNotFound,
+    ThinkingNotSupported,
+    ToolsNotSupported,
+    FilesNotSupported,
+    SchemaNotSupported,
+)
+"""Errors that a request itself is to blame for, even if only the provider can tell."""

@@ -1,7 +1,7 @@
 """Records how a claim changed its session, so that the change can be undone.
 
-Appended messages are undone if the turn can't begin, removed ones also if it ends without an answer
-(docs/decisions/0110).
+Appended messages are undone if the turn can't begin or its request is refused, removed ones also if
+it ends without an answer (docs/decisions/0003, 0110).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,19 @@ from sessions_app.session import Session, SessionMetadata, counted, with_message
 class Attempt:
     """Opens a turn's journal once, even if the change of its session is made several times.
 
+    Args:
+        open_journal: Opens the journal.
+        is_new: Whether the session is created for the turn.
+
     Attributes:
         writer: The journal's writer, once it is open.
     """
 
-    __slots__ = ("_error", "_made", "_open", "writer")
+    __slots__ = ("_error", "_is_new", "_made", "_open", "writer")
 
-    def __init__(self, open_journal: Callable[[], JournalWriter]) -> None:
+    def __init__(self, open_journal: Callable[[], JournalWriter], *, is_new: bool = False) -> None:
         self._open = open_journal
+        self._is_new = is_new
         self._error: Exception | None = None
         self._made: list[tuple[Session, Session, bool]] = []
         self.writer: JournalWriter | None = None
@@ -49,11 +54,9 @@ class Attempt:
             after: The changed session.
             rewinds: Whether messages are removed, and not only appended.
         """
-        if rewinds:  # all messages, as the file that unread ones are in is replaced
-            before = msgspec.structs.replace(before, messages=tuple(before.messages))
         self._made.append((before, after, rewinds))
 
-    def taken_back(self, session: Session, *, is_new: bool) -> Session:
+    def taken_back(self, session: Session) -> Session:
         """Return the session without the change.
 
         Later changes by others stay. A session created for the turn is marked as refused, unless
@@ -67,7 +70,7 @@ class Attempt:
             said = _ids(after.messages[len(before.messages) :])
             kept = max(len(session.messages) - len(said), 0)
             if _ids(session.messages[kept:]) == said:
-                return _undone(session, kept, counted(before), counted(after), is_new=is_new)
+                return _undone(session, kept, counted(before), counted(after), is_new=self._is_new)
         return session
 
 

@@ -66,7 +66,7 @@ class _Opened(msgspec.Struct, frozen=True, kw_only=True):
     writer: JournalWriter
     earlier_turns: Sequence[str]
     owner: str
-    undo: Change | None = None
+    undo: Change
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,7 +264,8 @@ class TurnClaimer:
         *,
         owner: str,
     ) -> _Opened:
-        attempt = Attempt(partial(self._journal.open, session_id, turn_id, owner=owner))
+        open_journal = partial(self._journal.open, session_id, turn_id, owner=owner)
+        attempt = Attempt(open_journal, is_new=new is not None)
         self._expect(turn_id)
         try:
             session, opened = self._repository.claim(
@@ -283,12 +284,9 @@ class TurnClaimer:
         except BaseException:
             self._forget(turn_id)
             if attempt.writer is not None:
-                undo = partial(attempt.taken_back, is_new=new is not None)
-                self._give_up(session_id, turn_id, attempt.writer, undo)
+                self._give_up(session_id, turn_id, attempt.writer, attempt.taken_back)
             raise
         job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
-        if job.rewinds:
-            opened = msgspec.structs.replace(opened, undo=partial(attempt.taken_back, is_new=False))
         return msgspec.structs.replace(opened, job=job)
 
     def _open_turn(
@@ -317,7 +315,13 @@ class TurnClaimer:
         changed = open_session(job.session, job, now=utc_now())
         attempt.note(session, changed, rewinds=job.rewinds)
         # Before the claim: a claim whose journal has no writer is that of a turn which is over.
-        opened = _Opened(job=job, writer=attempt.open(), earlier_turns=turns, owner=owner)
+        opened = _Opened(
+            job=job,
+            writer=attempt.open(),
+            earlier_turns=turns,
+            owner=owner,
+            undo=attempt.taken_back,
+        )
         return changed, opened
 
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:

@@ -269,12 +269,13 @@ class TurnActions:
 
     async def finish(self, message: AssistantMessage | None) -> None:
         """Save the last message and release the session for the next turn."""
-        window = self._caller.window
+        window, self.outcome.message = self._caller.window, message
         self.outcome.context_window = window_used(window, message)
-        self.outcome.message = message
-        unanswered = message is None and not self._has_saved
         refused = message is None and not self.commit_point.is_committed
-        await self.session_writer.finish(message, window, refused=refused, unanswered=unanswered)
+        undoes = message is None and not self._has_saved
+        if not self._job.rewinds:  # docs/decisions/0003
+            undoes &= refused and self.outcome.blames_request and bool(self._job.messages)
+        await self.session_writer.finish(message, window, refused=refused, undoes=undoes)
         self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:

@@ -12,6 +12,7 @@ from chat.context.window import WindowChoice
 from chat.stream.events import Failed, FinishedCall, MessageComplete, TurnUsage
 from chat.stream.notes import Suspended
 from chat.turn.state_machine import State
+from models_app.errors import REQUEST_REFUSALS
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session
@@ -46,6 +47,11 @@ class Outcome:
         """Return whether the turn ended with an answer, not with calls for its client."""
         message = self.message
         return self.state is State.COMPLETED and message is not None and not message.tool_calls
+
+    @property
+    def blames_request(self) -> bool:
+        """Return whether the request itself is to blame for the error."""
+        return isinstance(self.error, REQUEST_REFUSALS)
 
     def suspension(self) -> Suspended:
         """Return the journal's note about a suspended turn."""

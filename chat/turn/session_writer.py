@@ -48,7 +48,7 @@ class SessionWriter:
         wants_summaries: bool = False,
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
-        undo: Change | None = None,
+        undo: Change = lambda session: session,
     ) -> None:
         self._is_new = is_new
         self._undo = undo
@@ -105,12 +105,12 @@ class SessionWriter:
         window: WindowChoice,
         *,
         refused: bool = False,
-        unanswered: bool = False,
+        undoes: bool = False,
     ) -> None:
         """Append the last message, if there is one, and release the session.
 
-        A session created for a ``refused`` turn is marked as refused. Messages that were removed
-        for an ``unanswered`` turn are restored.
+        A session created for a ``refused`` turn is marked as refused. With ``undoes``, what was
+        changed at the start of the turn is undone instead.
 
         A message that can't be saved leaves the session claimed, so that a partial answer can be
         saved.
@@ -130,7 +130,7 @@ class SessionWriter:
             if message is not None:
                 self._update(close_turn, release=True)
                 self._released = True
-            elif unanswered and self._undo is not None:
+            elif undoes:
                 self.is_undone = self._closed_with(self._undo)
             elif refused and self._is_new:
                 self._closed_with(with_refusal)

@@ -26,6 +26,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "memory_of_turns",
         "missing_sessions",
         "power_cuts",
+        "refused_requests",
         "regenerating",
         "sessions_in_objects",
         "shared_turns",

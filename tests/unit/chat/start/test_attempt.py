@@ -35,23 +35,30 @@ def attempt():
 
 
 @pytest.fixture
-def claimed(attempt):
+def first():
+    """Return an attempt in a session that was created for it."""
+    return Attempt(Mock(), is_new=True)
+
+
+@pytest.fixture
+def claimed(attempt, first):
     """Return the session as an attempt has claimed it."""
     claimed = said_in(SESSION)
-    attempt.note(SESSION, claimed)
+    for each in (attempt, first):
+        each.note(SESSION, claimed)
     return claimed
 
 
-def test_a_session_that_nobody_else_has_changed_is_as_it_was(attempt, claimed):
-    assert attempt.taken_back(claimed, is_new=False) == SESSION
-    assert attempt.taken_back(claimed, is_new=True) == with_refusal(SESSION)
+def test_a_session_that_nobody_else_has_changed_is_as_it_was(attempt, first, claimed):
+    assert attempt.taken_back(claimed) == SESSION
+    assert first.taken_back(claimed) == with_refusal(SESSION)
 
 
 def test_a_session_that_a_turn_only_went_on_with_is_as_it_was(attempt):
     claimed = with_metadata(SESSION, now=NOW, options={"seed": 1})
     attempt.note(SESSION, claimed)
 
-    assert attempt.taken_back(claimed, is_new=False) == SESSION
+    assert attempt.taken_back(claimed) == SESSION
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ def test_a_session_that_a_turn_only_went_on_with_is_as_it_was(attempt):
     [{"title": "Mine", "titled_by": "person"}, {"pinned": True}, {"summary": {"summary": "S"}}],
 )
 def test_what_is_written_without_a_new_time_stays(attempt, claimed, labels):
-    left = attempt.taken_back(with_labels(claimed, **labels), is_new=False)
+    left = attempt.taken_back(with_labels(claimed, **labels))
 
     assert left == with_labels(SESSION, **labels)
 
@@ -68,19 +75,19 @@ def test_what_the_turn_has_set_is_taken_back_beside_what_others_have(attempt):
     claimed = with_metadata(said_in(SESSION), now=NOW, options={"seed": 1})
     attempt.note(SESSION, claimed)
 
-    left = attempt.taken_back(with_metadata(claimed, now=LATER, title="Mine"), is_new=False)
+    left = attempt.taken_back(with_metadata(claimed, now=LATER, title="Mine"))
 
     assert left == with_metadata(SESSION, now=LATER, title="Mine")
 
 
-def test_a_session_that_others_have_changed_is_not_marked_as_refused(attempt, claimed):
+def test_a_session_that_others_have_changed_is_not_marked_as_refused(first, claimed):
     """What bears the mark is deleted after a while."""
     prompt = SystemMessage(content="Be brief.", message_id="0", timestamp=LATER)
     labelled = with_labels(claimed, title="Mine", titled_by="person")
     prompted = set_system_prompt(claimed, prompt, now=LATER)
 
-    assert attempt.taken_back(labelled, is_new=True).metadata.refused_at is None
-    left = attempt.taken_back(prompted, is_new=True)
+    assert first.taken_back(labelled).metadata.refused_at is None
+    left = first.taken_back(prompted)
     assert left == set_system_prompt(SESSION, prompt, now=LATER)
 
 
@@ -89,8 +96,8 @@ def test_the_mark_of_a_session_does_not_outlive_what_others_have_changed(attempt
     claimed = said_in(refused)
     attempt.note(refused, claimed)
 
-    assert attempt.taken_back(claimed, is_new=False) == refused
-    left = attempt.taken_back(with_labels(claimed, pinned=True), is_new=False)
+    assert attempt.taken_back(claimed) == refused
+    left = attempt.taken_back(with_labels(claimed, pinned=True))
     assert (left.metadata.pinned, left.metadata.refused_at) == (True, None)
 
 
@@ -98,20 +105,20 @@ def test_what_an_earlier_try_has_made_is_taken_back(attempt, claimed):
     """Its write got no answer, and arrived when the change had been made once more."""
     attempt.note(SESSION, said_in(SESSION, message_id="3", now=LATER))
 
-    assert attempt.taken_back(claimed, is_new=False) == SESSION
+    assert attempt.taken_back(claimed) == SESSION
 
 
 def test_a_session_that_went_on_stays_as_it_is(attempt, claimed):
     gone_on = said_in(claimed, message_id="3")
 
-    assert attempt.taken_back(gone_on, is_new=False) is gone_on
-    assert Attempt(Mock()).taken_back(claimed, is_new=True) is claimed
+    assert attempt.taken_back(gone_on) is gone_on
+    assert Attempt(Mock(), is_new=True).taken_back(claimed) is claimed
 
 
 def test_a_session_without_messages_stays_as_it_is(attempt, claimed):
     emptied = make_session("0123456789", "m", now=LATER)
 
-    assert attempt.taken_back(emptied, is_new=False) is emptied
+    assert attempt.taken_back(emptied) is emptied
 
 
 def test_messages_that_were_removed_for_a_turn_come_back(attempt):
@@ -119,8 +126,8 @@ def test_messages_that_were_removed_for_a_turn_come_back(attempt):
     edited = edit_user_message(whole, 1, "Hello?", now=LATER)
     attempt.note(whole, edited, rewinds=True)
 
-    assert attempt.taken_back(edited, is_new=False) == whole
+    assert attempt.taken_back(edited) == whole
     pinned = with_labels(edited, pinned=True)
-    assert attempt.taken_back(pinned, is_new=False) == with_labels(whole, pinned=True)
+    assert attempt.taken_back(pinned) == with_labels(whole, pinned=True)
     gone_on = said_in(edited, "4", LATER)
-    assert attempt.taken_back(gone_on, is_new=False) is gone_on
+    assert attempt.taken_back(gone_on) is gone_on
