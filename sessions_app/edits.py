@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from sessions_app.calls import round_of
-from sessions_app.context_state import tells_of
+from sessions_app.context_state import ContextState, tells_of
 from sessions_app.errors import InvalidMessageIndex, MessageChanged
-from sessions_app.labels import titled_by_message, with_labels
 from sessions_app.messages import (
     NO_EXTRA,
     Attachment,
@@ -16,7 +15,7 @@ from sessions_app.messages import (
     UserMessage,
     unhide,
 )
-from sessions_app.session import Session, message_at, preview_of, with_messages, with_metadata
+from sessions_app.session import Session, message_at, with_messages, with_metadata
 from sessions_app.text_rules import require_text
 
 
@@ -60,8 +59,7 @@ def edit_user_message(
     edited = msgspec.structs.replace(
         message, content=content, attachments=attachments, timestamp=now
     )
-    cut = with_messages(session, (*session.messages[:index], edited), now=now)
-    return with_metadata(cut, now=now, summary=None, summary_due=None)
+    return _cut(session, (*session.messages[:index], edited), index, now=now)
 
 
 class Rewind(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,8 +98,15 @@ def rewind(session: Session, to: Rewind, *, now: str) -> Session:
     )
     if stop == len(ids):
         return session
-    cut = with_messages(session, session.messages[:stop], now=now)
-    return with_metadata(cut, now=now, summary=None, summary_due=None)
+    return _cut(session, session.messages[:stop], stop, now=now)
+
+
+def _cut(session: Session, messages: Sequence[Message], start: int, *, now: str) -> Session:
+    """Return the session with these messages, and no summary of those removed from ``start``."""
+    removed = range(start, len(session.messages))
+    state = _state_without(session, removed)
+    cut = with_messages(session, messages, now=now)
+    return with_metadata(cut, now=now, summary=None, summary_due=None, context_state=state)
 
 
 def delete_message(
@@ -160,7 +165,7 @@ def with_history(
 ) -> Session:
     """Replace the messages of a session, of which some in the middle were changed or removed.
 
-    What tells of these is removed, too: summaries, and a title that is the beginning of one.
+    Summaries that tell of these are removed, too.
 
     Args:
         session: The session.
@@ -168,10 +173,7 @@ def with_history(
         places: The former indexes of those that were changed or removed.
         now: The time.
     """
-    changed = with_messages(_without_account_of(session, places, now=now), messages, now=now)
-    if session.metadata.titled_by == "message" and preview_of(messages) != session.metadata.preview:
-        return titled_by_message(with_labels(changed, title=None, titled_by=None))
-    return changed
+    return with_messages(_without_account_of(session, places, now=now), messages, now=now)
 
 
 def places_meant(session: Session, index: int, message_id: str | None = None) -> range:
@@ -207,17 +209,20 @@ def _without_account_of(session: Session, places: range, *, now: str) -> Session
     """Remove summaries based on messages that models no longer see."""
     metadata = session.metadata
     told = metadata.summary is not None or metadata.summary_due is not None
-    state = metadata.context_state
-    if state is not None and tells_of(state, session.messages, places):
-        state = None
     return with_metadata(
         session,
         now=now,
         summary=None,
         summary_due=now if told else None,
-        context_state=state,
+        context_state=_state_without(session, places),
         history_changed_at=now,
     )
+
+
+def _state_without(session: Session, places: range) -> ContextState | None:
+    """Return the session's context state, unless it tells of messages at these indexes."""
+    state = session.metadata.context_state
+    return None if state is not None and tells_of(state, session.messages, places) else state
 
 
 def _hidden(message: Message) -> Message:

@@ -4,24 +4,21 @@ Labels (titles, pins, clients' metadata) are not sent to the model and do not ch
 which orders the list. ``labels_changed_at`` has the time, which counts for the retention.
 """
 
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from sessions_app.errors import ValidationFailed
-from sessions_app.session import Session, SessionMetadata, with_metadata
+from sessions_app.session import Session, SessionMetadata, title_of, with_metadata
 from sessions_app.text_rules import require_text
 
 LABELS = ("title", "titled_by", "metadata", "pinned", "archived")
 """The fields of a session's metadata that are labels."""
 TITLE_LENGTH = 200
-FIRST_TITLE_LENGTH = 60
 METADATA_KEYS = 16
 METADATA_BYTES = 4096
 _FLAGS = ("pinned", "archived")
-_ELLIPSIS = " …"
 
 
 def changed_labels(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,12 +40,8 @@ def with_labels(session: Session, **labels: Any) -> Session:
 
 def titled_by_message(session: Session) -> Session:
     """Return the session with the beginning of its first message as its title, if it has none."""
-    words = (session.metadata.preview or "").split()
-    if session.metadata.title is not None or not words:
+    if session.metadata.title is not None or (title := title_of(session.metadata.preview)) is None:
         return session
-    title = textwrap.shorten(" ".join(words), FIRST_TITLE_LENGTH, placeholder=_ELLIPSIS)
-    if title == _ELLIPSIS.strip():  # its first word is longer
-        title = words[0][:FIRST_TITLE_LENGTH]
     return with_labels(session, title=title, titled_by="message")
 
 

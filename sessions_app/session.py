@@ -4,6 +4,7 @@ Every operation takes the time (``now``: UTC, ISO 8601 with microseconds) and re
 with updated ``updated_at``, ``message_count`` and ``preview``.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -26,6 +27,8 @@ from sessions_app.text_rules import require_text
 FORMAT_VERSION = "1.3"
 KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
+FIRST_TITLE_LENGTH = 60
+_ELLIPSIS = " …"
 
 AGENT_PREFIX = "agent:"
 """The prefix of a model name that refers to an agent (docs/decisions/0063)."""
@@ -242,14 +245,30 @@ def preview_of(messages: Sequence[Message]) -> str | None:
     return None
 
 
+def title_of(preview: str | None) -> str | None:
+    """Return the beginning of a first message as a title, or None if it has no words."""
+    words = (preview or "").split()
+    if not words:
+        return None
+    title = textwrap.shorten(" ".join(words), FIRST_TITLE_LENGTH, placeholder=_ELLIPSIS)
+    return words[0][:FIRST_TITLE_LENGTH] if title == _ELLIPSIS.strip() else title
+
+
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
-    """Replace the messages of the session."""
-    messages = tuple(messages)
+    """Replace the messages of the session, and a title that is the beginning of the first one."""
+    messages, metadata = tuple(messages), session.metadata
+    preview = preview_of(messages)
+    title, titled_by = metadata.title, metadata.titled_by
+    if titled_by == "message" and preview != metadata.preview:
+        title = title_of(preview)
+        titled_by = None if title is None else titled_by
     metadata = msgspec.structs.replace(
-        session.metadata,
+        metadata,
         updated_at=now,
         message_count=len(messages),
-        preview=preview_of(messages),
+        preview=preview,
+        title=title,
+        titled_by=titled_by,
         refused_at=None,
     )
     return msgspec.structs.replace(session, metadata=metadata, messages=messages)

@@ -216,6 +216,26 @@ def test_a_title_of_the_first_words_goes_with_them_and_a_persons_stays() -> None
     assert delete_message(alone, 0, now=LATER).metadata.title is None
 
 
+def test_a_title_of_the_first_words_follows_an_edit() -> None:
+    session = titled_by_message(with_tools())
+    assert edit_user_message(session, 0, "three", now=LATER).metadata.title == "three"
+    assert edit_user_message(session, 5, "three", now=LATER).metadata.title == "one"
+    again = rewind(session, Rewind(message_id="u1", content="Once more."), now=LATER)
+    assert (again.metadata.title, again.metadata.titled_by) == ("Once more.", "message")
+    for titled_by in ("person", "model"):
+        other = with_metadata(session, now=NOW, title="Mine", titled_by=titled_by)
+        assert edit_user_message(other, 0, "three", now=LATER).metadata.title == "Mine"
+
+
+def test_no_summary_tells_of_what_an_edit_removed() -> None:
+    state = ContextState(
+        strategy="x", first_id="u1", last_id="a2", count=5, digest="d", created_at=NOW, summary="s"
+    )
+    session = with_metadata(with_tools(), now=NOW, context_state=state)
+    assert edit_user_message(session, 0, "three", now=LATER).metadata.context_state is None
+    assert edit_user_message(session, 5, "three", now=LATER).metadata.context_state == state
+
+
 def test_a_variant_that_was_hidden_is_shown_once_it_is_the_answer_again() -> None:
     session = hide_message(with_tools(), 6, hidden=True, now=LATER)
     new = AssistantMessage(content="new", message_id="a4", timestamp=LATER)
