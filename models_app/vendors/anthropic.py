@@ -54,9 +54,9 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
             settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}
         return settings
 
-    def may_think(self, messages: Sequence[Message]) -> bool:
+    def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return False while a tool round runs whose calls came without signed thinking."""
-        return running_round_is_signed(messages, self.name)
+        return running_round_is_signed(messages, self.name, model)
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import Anthropic's SDK and return a factory of its models."""

@@ -22,6 +22,7 @@ class CompatibleServer(Vendor, frozen=True, kw_only=True):
     model_path = None
     list_is_complete = False
     lists_times = False
+    fills_empty_text = True
 
     def facts(self, item: Mapping[str, Any]) -> ModelFacts:
         """Return the context length, which each kind of server states under a name of its own."""

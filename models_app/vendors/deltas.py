@@ -133,10 +133,15 @@ class DeltaReader:
                         id=self._ids.get(index) or self._unique(part.tool_call_id),
                         name=part.tool_name,
                         arguments=arguments_of(part.args),
-                        extra={STATE_KEY: {"provider": self._provider, **state}} if state else {},
+                        extra=self._extra(state),
                     )
                 )
         return calls
+
+    def _extra(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not state:
+            return {}
+        return {STATE_KEY: {"provider": self._provider, "model": self._model, **state}}
 
     def _failure(self, response: ModelResponse) -> ModelError | None:
         facts: dict[str, Any] = {"provider": self._provider, "model": self._model}

@@ -1,13 +1,11 @@
 """Converts messages and tools to pydantic-ai's, in a form that every vendor accepts.
 
 A history may hold answers of other providers: call ids that a vendor would refuse are replaced,
-every call is followed by its result, and signatures are sent only to the vendor that made them.
+every call is followed by its result, and signatures are sent only to the model that made them.
 Importing this module imports pydantic_ai (a second), so a thread does it on a vendor's first use.
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +28,8 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from models_app.tool_schemas import inline_references
-from models_app.vendors.signatures import STATE_KEY, plain
+from models_app.vendors.signatures import plain, state_of
+from models_app.vendors.vendor import Vendor
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     NO_EXTRA,
@@ -45,23 +44,24 @@ from sessions_app.messages import (
     unmark_cancelled,
 )
 
-# Anthropic accepts no other characters in a call's id, OpenAI no more of them.
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _BEGINNING = "(The beginning of this conversation was left out.)"
 
 
 def model_messages(
-    messages: Sequence[Message], vendor: str, files: Mapping[str, bytes] = NO_EXTRA
+    messages: Sequence[Message],
+    vendor: Vendor,
+    model: str,
+    files: Mapping[str, bytes] = NO_EXTRA,
 ) -> list[ModelMessage]:
-    """Return the conversation, oldest first, as a request to one vendor holds it.
+    """Return the conversation, oldest first, as a request to a model of a vendor holds it.
 
     Attachments are sent if they are in ``files``. Files of a tool's result follow it as a user
     message, because most vendors accept only text in results.
 
-    Reasoning is left out, except the vendor's own in the current round of tool calls, which it
+    Reasoning is left out, except the model's own in the current round of tool calls, which it
     requires to continue.
     """
-    history = _History(vendor, files)
+    history = _History(vendor, model, files)
     last_user = max(
         (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
     )
@@ -108,8 +108,9 @@ def request_parameters(
 class _History:
     """Builds the conversation, request by response, each call with its result right after it."""
 
-    def __init__(self, vendor: str, files: Mapping[str, bytes]) -> None:
+    def __init__(self, vendor: Vendor, model: str, files: Mapping[str, bytes]) -> None:
         self._vendor = vendor
+        self._model = model
         self._files = files
         self._shown: list[UserPromptPart] = []
         self._messages: list[ModelMessage] = []
@@ -134,13 +135,13 @@ class _History:
         parts: list[ModelResponsePart] = []
         if with_thinking:
             for call in message.tool_calls:
-                parts += self._thinking(call)
-        if content.strip():
+                parts += self._thinking(call, message)
+        if content.strip() or self._vendor.fills_empty_text:
             # The text came before the calls, and after the thinking that led to it.
-            parts.append(TextPart(content=content))
-        parts += [self._call(call) for call in message.tool_calls]
+            parts.append(TextPart(content=content if content.strip() else ""))
+        parts += [self._call(call, message) for call in message.tool_calls]
         self._open = {call.id: call for call in message.tool_calls}
-        self._messages.append(ModelResponse(parts=parts, provider_name=self._vendor))
+        self._messages.append(ModelResponse(parts=parts, provider_name=self._vendor.name))
 
     def result(self, message: ToolMessage) -> None:
         call = self._open.get(message.tool_call_id or "")
@@ -150,7 +151,9 @@ class _History:
         if call is None:  # a result without its call, which vendors refuse
             return
         self._results[call.id] = ToolReturnPart(
-            tool_name=call.name, content=message.content, tool_call_id=safe_id(call.id)
+            tool_name=call.name,
+            content=message.content,
+            tool_call_id=self._vendor.call_id(call.id, self._model),
         )
 
         if files := self.sent(message.attachments):
@@ -175,7 +178,7 @@ class _History:
                 or ToolReturnPart(
                     tool_name=call.name,
                     content=INTERRUPTED_RESULT,
-                    tool_call_id=safe_id(call.id),
+                    tool_call_id=self._vendor.call_id(call.id, self._model),
                 )
             )
         self._parts += self._shown
@@ -186,32 +189,26 @@ class _History:
             self._messages.append(ModelRequest(parts=self._parts))
             self._parts = []
 
-    def _state(self, call: ToolCall) -> Mapping[str, Any]:
-        state = call.extra.get(STATE_KEY)
-        if isinstance(state, Mapping) and state.get("provider") == self._vendor:
-            return state
-        return {}
-
-    def _thinking(self, call: ToolCall) -> list[ModelResponsePart]:
+    def _thinking(self, call: ToolCall, asking: AssistantMessage) -> list[ModelResponsePart]:
         return [
             ThinkingPart(
                 content=str(part.get("content", "")),
                 id=part.get("id"),
                 signature=part.get("signature"),
-                provider_name=self._vendor,
+                provider_name=self._vendor.name,
                 provider_details=_details(part),
             )
-            for part in self._state(call).get("thinking", ())
+            for part in state_of(call, asking, self._vendor.name, self._model).get("thinking", ())
             if isinstance(part, Mapping)
         ]
 
-    def _call(self, call: ToolCall) -> ToolCallPart:
-        details = _details(self._state(call))
+    def _call(self, call: ToolCall, asking: AssistantMessage) -> ToolCallPart:
+        details = _details(state_of(call, asking, self._vendor.name, self._model))
         return ToolCallPart(
             tool_name=call.name,
             args=json.dumps(plain(call.arguments), ensure_ascii=False),
-            tool_call_id=safe_id(call.id),
-            provider_name=self._vendor if details else None,
+            tool_call_id=self._vendor.call_id(call.id, self._model),
+            provider_name=self._vendor.name if details else None,
             provider_details=details,
         )
 
@@ -225,10 +222,3 @@ def _prompt(text: str, files: Sequence[BinaryContent]) -> UserPromptPart:
 def _details(state: Mapping[str, Any]) -> dict[str, Any] | None:
     details = state.get("details")
     return dict(plain(details)) if isinstance(details, Mapping) and details else None
-
-
-def safe_id(call_id: str) -> str:
-    """Return an id that every vendor accepts: the id itself, or a digest of it."""
-    if _SAFE_ID.fullmatch(call_id):
-        return call_id
-    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"

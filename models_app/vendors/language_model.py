@@ -163,7 +163,7 @@ class VendorLanguageModel:
 
         reader = DeltaReader(self.vendor.name, request.model)
         files = InsertedFiles(request.files)
-        messages = model_messages(request.messages, self.vendor.name, files.stand_ins)
+        messages = model_messages(request.messages, self.vendor, request.model, files.stand_ins)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:

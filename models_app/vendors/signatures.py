@@ -8,13 +8,34 @@ the turn.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sessions_app.messages import AssistantMessage, Message, ToolMessage
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
 STATE_KEY = "provider_state"
 
 
-def running_round_is_signed(messages: Sequence[Message], vendor: str) -> bool:
-    """Return whether a vendor accepts a request for thinking.
+def state_of(
+    call: ToolCall, asking: AssistantMessage, vendor: str, model: str
+) -> Mapping[str, Any]:
+    """Return the state that a model of a vendor stored in its call; nothing for any other model.
+
+    Signatures are the model's: another one of the same vendor refuses them.
+
+    Args:
+        call: The call.
+        asking: The answer with the call; it says who wrote calls whose state does not.
+        vendor: The vendor to ask.
+        model: The model to ask, without its provider.
+    """
+    state = call.extra.get(STATE_KEY)
+    if not isinstance(state, Mapping) or state.get("provider") != vendor:
+        return {}
+    written_by = state.get("model") or asking.answered_by or asking.model
+    own = (None, "", model, f"{vendor}:{model}")
+    return state if written_by in own else {}
+
+
+def running_round_is_signed(messages: Sequence[Message], vendor: str, model: str) -> bool:
+    """Return whether a model accepts a request for thinking.
 
     It does unless the history ends with results of calls that were made without its thinking.
     """
@@ -23,12 +44,8 @@ def running_round_is_signed(messages: Sequence[Message], vendor: str) -> bool:
     asking = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
     if asking is None or not asking.tool_calls:
         return True
-    state = asking.tool_calls[0].extra.get(STATE_KEY)
-    return (
-        isinstance(state, Mapping)
-        and state.get("provider") == vendor
-        and any(part.get("signature") for part in state.get("thinking", ()))
-    )
+    state = state_of(asking.tool_calls[0], asking, vendor, model)
+    return any(part.get("signature") for part in state.get("thinking", ()))
 
 
 def plain(value: Any) -> Any:

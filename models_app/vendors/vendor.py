@@ -5,7 +5,9 @@ Imported with the
 configuration, so SDKs and HTTP clients are imported inside of functions only.
 """
 
+import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -33,6 +35,13 @@ CHAT = ("completion",)
 ALL_BUT_THINKING = ("completion", "tools", "vision")
 ALL_CAPABILITIES = ("completion", "tools", "thinking", "vision")
 """Also assumed of a model whose capabilities the provider does not state."""
+
+
+# Anthropic accepts no other characters in a call's id, OpenAI no more of them.
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+# Mistral's models accept nine letters or digits, wherever they run.
+_MISTRALS = re.compile(r"(?:mis|minis|codes|devs|magis|pix|vox|mix)tral", re.IGNORECASE)
+_NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -66,6 +75,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             an incomplete list load models on demand, and may have no list at all.
         lists_times: Whether the list says when a model came to be. Servers of one's own say the
             time of the request.
+        fills_empty_text: Whether calls are sent with an empty text where they have none: some
+            servers refuse ``null``.
     """
 
     list_path: ClassVar[str] = "/models"
@@ -73,6 +84,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     list_is_complete: ClassVar[bool] = True
     thinks_before_required_calls: ClassVar[bool] = True
     lists_times: ClassVar[bool] = True
+    fills_empty_text: ClassVar[bool] = False
 
     name: str
     base_url: str
@@ -93,7 +105,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     def settings(self, request: "ModelRequest") -> dict[str, Any]:
         """Return pydantic-ai's model settings for a request."""
         may_think = self.thinks_before_required_calls or not request.requires_call
-        may_think = may_think and self.may_think(request.messages)
+        may_think = may_think and self.may_think(request.messages, request.model)
         think = effective_think(request) if may_think else False
         return {
             **common_settings(request.options),
@@ -110,13 +122,21 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         """Return the settings that turn thinking on, with its effort, or off."""
         return {"thinking": think}
 
-    def may_think(self, messages: Sequence[Message]) -> bool:
+    def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return whether the provider accepts a request for thinking after this history."""
         return True
 
     def translator(self) -> "Translator | None":
         """Return what rewrites the events of one answer before the SDK reads them, if anything."""
         return None
+
+    def call_id(self, call_id: str, model: str) -> str:
+        """Return the id to send for a call: the id itself, or a digest that the model accepts."""
+        mistrals = _MISTRALS.search(f"{self.base_url} {model}") is not None
+        if (_NINE if mistrals else _SAFE_ID).fullmatch(call_id):
+            return call_id
+        digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
+        return digest[:9] if mistrals else f"call_{digest[:24]}"
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import the provider's SDK and return a factory of its models. Slow: call in a thread.
