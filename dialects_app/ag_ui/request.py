@@ -4,6 +4,7 @@ The session is authoritative: of the client's history only the ids of answers ar
 that the client knows the current session.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -97,6 +98,20 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
                 new.append(result)
                 paths.append(path)
     return ClientInput(messages=new, files=files, paths=paths)
+
+
+def greeting_in(messages: Sequence[Mapping[str, Any]]) -> Sequence[AssistantMessage]:
+    """Return the answers before the user's first message, with which a client begins a thread."""
+    before = itertools.takewhile(lambda each: each.get("role") != "user", messages)
+    return [
+        AssistantMessage(content=content, message_id=name, timestamp=utc_now())
+        for each in before
+        if _is_answer(each)
+        and isinstance(content := each.get("content"), str)
+        and isinstance(name := each.get("id"), str)
+        and _IS_ID(name)
+        and not each.get("toolCalls")
+    ]
 
 
 def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:

@@ -21,6 +21,7 @@ from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
 from dialects_app.ag_ui.request import (
     ClientInput,
     give_up_calls,
+    greeting_in,
     name_message,
     read_props,
     read_said,
@@ -43,7 +44,7 @@ from sessions_app.errors import (
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, Message, ToolMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, ToolSettings, make_session
+from sessions_app.session import Session, ToolSettings, append_messages, make_session
 
 _THREAD = "threadId"
 
@@ -176,7 +177,8 @@ class Runs:
 
     async def _start(self, body: RunIn, client: str | None) -> StartedRun:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
-        history = place.session.messages if place.session is not None else ()
+        greeting = () if place.session is not None else greeting_in(body.messages)
+        history = place.session.messages if place.session is not None else greeting
         props = read_props(body)
         parts = len(body.messages) + len(body.tools or ()) + len(body.context or ())
         try:
@@ -190,9 +192,10 @@ class Runs:
         turn = await self._turn(body, turn, said, history)
         turn = replace(turn, decisions=await self._decisions(body.resume, said, place))
         if place.session is None:
-            request = ChatRequest(
-                turn=turn, session_id=place.session_id, new=self._new(place, props)
-            )
+            new = self._new(place, props)
+            if greeting:
+                new = append_messages(new, *greeting, now=new.metadata.created_at)
+            request = ChatRequest(turn=turn, session_id=place.session_id, new=new)
         else:
             changes = _changes(place.session, props)
             turn = replace(turn, settings=changes, expects=place.session.last_message_id)

@@ -11,9 +11,10 @@ import msgspec
 
 from dialects_app.ai_sdk.ui_messages import CLIENT_ID
 from dialects_app.client_sessions import NAME_PATTERN
+from dialects_app.errors import ChatDiffers
 from sessions_app.errors import ValidationFailed
-from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import UserMessage
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import AssistantMessage, UserMessage
 
 Trigger = Literal["submit-message", "regenerate-message"]
 CHAT_ID_PATTERN = f"^{NAME_PATTERN}$"
@@ -61,6 +62,29 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
         if self.messages is None:
             return None
         return [each.id or "" for each in self.messages[:-1]]
+
+
+def greeting_in(messages: Sequence[UIMessageIn]) -> Sequence[AssistantMessage]:
+    """Return the answers with which a client begins a new chat, before the user's first message.
+
+    Raises:
+        ChatDiffers: There are other messages.
+    """
+    if any(each.role != "assistant" or decisions_in(each) for each in messages):
+        raise ChatDiffers("This chat has messages that the server does not know.")
+    return [
+        AssistantMessage(
+            content="\n\n".join(
+                _text(part, "text", number)
+                for number, part in enumerate(each.parts)
+                if part.get("type") == "text"
+            ),
+            message_id=new_message_id(),
+            timestamp=utc_now(),
+            extra={} if each.id is None else {CLIENT_ID: each.id},
+        )
+        for each in messages
+    ]
 
 
 class UserInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,14 @@ from chat.errors import HistoryChanged, NoActiveTurn
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
-from dialects_app.ai_sdk.body import UIChatIn, UserInput, attachment_in, decisions_in, said_in
+from dialects_app.ai_sdk.body import (
+    UIChatIn,
+    UserInput,
+    attachment_in,
+    decisions_in,
+    greeting_in,
+    said_in,
+)
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
 from dialects_app.client_sessions import ClientSession, find_session
@@ -39,7 +46,7 @@ from sessions_app.errors import (
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, make_session
+from sessions_app.session import Session, append_messages, make_session
 
 
 class Following(NamedTuple):
@@ -196,9 +203,9 @@ class UIChats:
         turn = TurnRequest(detached=True, think=body.think, expects=expects, dialect="ai_sdk")
         said_now = said.message(now=utc_now(), attachments=attachments)
         if session is None:
-            if body.known_ids():
-                raise ChatDiffers("This chat has messages that the server does not know.")
             new = self._new(body, place)
+            if greeting := greeting_in((body.messages or ())[:-1]):
+                new = append_messages(new, *greeting, now=new.metadata.created_at)
             return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
         if body.model is not None and body.model != session.metadata.model:
             turn = replace(turn, settings={"model": body.model})

@@ -24,7 +24,7 @@ from tools_app.errors import EXECUTION_DENIED
 from tools_app.toolset import AGENT_TOOL
 
 CLIENT_ID = "client_id"
-"""The key of a user's message with the id that the client made for it."""
+"""The key of a message with the id that the client made for it."""
 
 
 class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class _Answer:
 
     def __init__(self, session_id: str, first: Message) -> None:
         turn_id = first.turn_id
-        self.id = message_id_of(turn_id) if turn_id else first.message_id
+        self.id = message_id_of(turn_id) if turn_id else client_id_of(first)
         self.parts: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {"session_id": session_id}
         self.calls: dict[str, dict[str, Any]] = {}
@@ -143,8 +143,8 @@ def ui_messages(
     return shown
 
 
-def client_id_of(message: UserMessage) -> str:
-    """Return the client's id of a user message."""
+def client_id_of(message: Message) -> str:
+    """Return the client's id of a user message or a greeting."""
     given = message.extra.get(CLIENT_ID)
     return given if isinstance(given, str) else message.message_id
 
