@@ -133,7 +133,7 @@ class SdkConnection:
                     return RemoteListing(tools=tools, refused=refused, cut=True)
                 tools.append(tool)
             if page.next_cursor in (None, cursor) or meta.get(CUT):
-                is_cut = page.next_cursor is not None
+                is_cut = bool(page.next_cursor or meta.get(CUT))
                 return RemoteListing(tools=tools, refused=refused, cut=is_cut)
             cursor = page.next_cursor
         return RemoteListing(tools=tools, refused=refused, cut=True)

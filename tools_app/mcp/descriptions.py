@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 
-from tools_app.mcp.limits import MAX_LISTING_BYTES
+from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.messages import BARE
 
 REFUSED = "mochi-server/refused"
@@ -61,7 +61,7 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {"tools": listed}  # which the SDK refuses
     tools, refused, size = [], [], 0
-    for raw in listed:
+    for raw in listed[:MAX_TOOLS]:
         name = _object(raw).get("name")
         try:
             size += len(msgspec.json.encode(_input_schema(_object(raw))))
@@ -72,7 +72,7 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
             refused.append((name if isinstance(name, str) else "", str(error)))
     cursor = result.get("nextCursor")
     more = {"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}
-    meta = {REFUSED: refused, CUT: size > MAX_LISTING_BYTES}
+    meta = {REFUSED: refused, CUT: size > MAX_LISTING_BYTES or len(listed) > MAX_TOOLS}
     return {**_COMPLETE, **more, "tools": tools, "_meta": meta}
 
 

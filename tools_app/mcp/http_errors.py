@@ -7,6 +7,7 @@ from http import HTTPStatus
 from http.client import responses
 from typing import Any
 
+_MAX_BODY_BYTES = 16_384
 _MAX_MARKUP_CHARS = 4096
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
@@ -40,8 +41,8 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
 
 
 def words_of_body(body: bytes) -> str:
-    """Return the text of a body in JSON, HTML or plain text."""
-    text = body.decode(errors="replace").strip()
+    """Return the text at the beginning of a body in JSON, HTML or plain text."""
+    text = body[:_MAX_BODY_BYTES].decode(errors="replace").strip()
     try:
         said = _text_in(json.loads(text))
     except (ValueError, RecursionError):

@@ -2,10 +2,16 @@
 
 import msgspec
 
+from sessions_app.bounds import MOST_HISTORY_VALUES
+
 MAX_MESSAGE_BYTES = 8 << 20
 """Size of one message; a longer one ends the connection, or over HTTP the call."""
 MAX_BATCH = 1000
 """Number of messages that are sent at once."""
+MAX_VALUES = MOST_HISTORY_VALUES
+"""Number of JSON values in one message; to parse more would hold others up."""
+MAX_BLOCKS = 1000
+"""Number of blocks of a result; further ones are left out."""
 MAX_TOOLS = 500
 """Number of tools of one server; further ones are left out."""
 MAX_LISTING_BYTES = 1 << 20

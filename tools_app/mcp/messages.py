@@ -21,14 +21,16 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from sessions_app.bounds import has_too_many_values
 from sessions_app.surrogates import mend_escapes
-from tools_app.mcp.limits import MAX_BATCH, MAX_MESSAGE_BYTES
+from tools_app.mcp.limits import MAX_BATCH, MAX_MESSAGE_BYTES, MAX_VALUES
 from tools_app.mcp.results import json_text
 
 BARE = "mochi-server/bare"
 """The key of a result that is no object, which the SDK could not pass on."""
 
 _BOM = b"\xef\xbb\xbf"
+_TOO_MANY = f"Its message has more than {MAX_VALUES:,} values and was not read."
 _UNKNOWN = ""  # the id of a reply that names none
 _ENVELOPE = frozenset({"id", "result", "error"})
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,9})\b')
@@ -44,8 +46,10 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
     """Return the messages in a JSON text: one, a batch, or several without a separator.
 
     Raises:
-        ValueError: There are none, or more than ``MAX_BATCH``.
+        ValueError: There are none, more than ``MAX_BATCH``, or too many values in them.
     """
+    if has_too_many_values(data, MAX_VALUES):
+        raise ValueError(_TOO_MANY)
     text = mend_escapes(data.strip().removeprefix(_BOM))
     try:
         return [jsonrpc_message_adapter.validate_json(text, by_name=False)]
@@ -61,10 +65,12 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
 
 def refused_reply(text: bytes) -> list[JSONRPCMessage]:
     """Return an error for the request that a text of broken JSON seems to answer."""
-    if _MARK not in text or b'"method"' in text:
+    if not _is_json(text) or _MARK not in text or b'"method"' in text:
         return []
     found = _ID.search(text, 0, _HEAD_BYTES)
     words = f"Its answer is not valid JSON: {text[:_HEAD_BYTES].decode(errors='replace')}"
+    if has_too_many_values(text, MAX_VALUES):
+        words = f"{_TOO_MANY} The tool may have run."
     error = ErrorData(code=PARSE_ERROR, message=words)
     return [JSONRPCError(jsonrpc="2.0", id=int(found[1]) if found else _UNKNOWN, error=error)]
 
@@ -85,8 +91,8 @@ class MessageLines:
             try:
                 messages = read_messages(line)
             except ValueError:
-                if not self._held and not _is_json(line):
-                    return [], line
+                if not self._held and (not _is_json(line) or has_too_many_values(line, MAX_VALUES)):
+                    return refused_reply(line), line
             else:
                 held = self._release()  # it was never completed
                 return [*refused_reply(held), *messages], held

@@ -15,6 +15,7 @@ from sessions_app.attachments.base64_text import (
 )
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
+from tools_app.mcp.limits import MAX_BLOCKS
 from tools_app.mcp.remote import RemoteResult
 from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolFile
@@ -44,7 +45,9 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
     """
     files: list[ToolFile] = []
     blocks = _blocks(result)
-    parts = [_part(block, tool_name, files) for block in blocks]
+    parts = [_part(block, tool_name, files) for block in blocks[:MAX_BLOCKS]]
+    if len(blocks) > MAX_BLOCKS:
+        parts.append(f"[{len(blocks) - MAX_BLOCKS:,} further blocks are not shown]")
     if not any(_text_in(block) is not None for block in blocks):
         structured = result.get("structuredContent")
         rest = {key: value for key, value in result.items() if key not in _FRAME}

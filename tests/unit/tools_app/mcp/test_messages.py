@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from tools_app.mcp.limits import MAX_BATCH
+from tools_app.mcp.limits import MAX_BATCH, MAX_VALUES
 from tools_app.mcp.messages import BARE, Exchange, MessageLines, read_messages
 
 JSON = st.recursive(
@@ -125,6 +125,12 @@ def test_a_line_end_within_a_text_is_read():
     assert [message.result for message in messages] == [{"a": "one\n{two"}]
 
 
+def test_a_log_that_quotes_a_reply_is_none():
+    quoted = b'sending {"jsonrpc":"2.0","id":7,"result":{}}\n'
+
+    assert feed(quoted) == ([], quoted)
+
+
 def test_a_reply_of_broken_json_fails_its_request():
     (message,), _ = feed(b'{"jsonrpc":"2.0","id":7,"result":{"a":oops}}\n')
 
@@ -160,3 +166,14 @@ def test_a_cancelled_request_is_forgotten():
     )
 
     assert exchange.fitted(read(reply(result={}))).result == {}
+
+
+def test_a_reply_of_too_many_values_fails_without_being_parsed():
+    line = json.dumps(reply(result={"content": [1] * (MAX_VALUES + 1)})).encode()
+
+    (message,), _ = feed(line + b"\n")
+
+    assert message.id == 1
+    assert message.error.message == (
+        "Its message has more than 200,000 values and was not read. The tool may have run."
+    )

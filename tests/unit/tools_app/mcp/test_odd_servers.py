@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from tools_app.mcp.limits import MAX_TOOLS
+
 ASKS = '"inputRequests":{"k":{"params":{"url":"https://x.example/in"}}}'
 
 
@@ -119,3 +121,12 @@ async def test_a_page_of_tools_that_is_its_own_next_page_is_the_last(lab):
     listing = await lab.listed("srv")
 
     assert (list(listing.tools), listing.invalid) == (["srv__run"], [])
+
+
+async def test_a_list_that_is_cut_says_so_in_the_status(lab):
+    tools = [{"name": f"t{number}"} for number in range(MAX_TOOLS + 1)]
+    await lab.configure(srv=lab.scripted(tools_list={"tools": tools}))
+    await lab.listed("srv")
+
+    (cut,) = (await lab.server("srv")).invalid
+    assert f"first {MAX_TOOLS} tools" in cut.reason

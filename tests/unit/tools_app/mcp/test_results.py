@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
+from tools_app.mcp.limits import MAX_BLOCKS
 from tools_app.mcp.results import json_text, result_of
 from tools_app.output_limit import MAX_OUTPUT_BYTES
 
@@ -139,3 +140,10 @@ def test_an_unknown_block_is_shown_in_part():
 
 def test_of_millions_of_values_only_the_beginning_is_encoded():
     assert len(json_text([[1]] * 10**6)) < MAX_OUTPUT_BYTES + 100
+
+
+def test_of_many_blocks_the_first_are_shown():
+    shown = result(*["x"] * (MAX_BLOCKS + 5)).text
+
+    assert shown.endswith("x\n[5 further blocks are not shown]")
+    assert shown.count("x\n") == MAX_BLOCKS
