@@ -28,6 +28,7 @@ from models_app.language_model import (
     Finished,
     ModelInfo,
     ModelRequest,
+    SchemaLeftOut,
     TextDelta,
     ThinkingDelta,
 )
@@ -76,6 +77,9 @@ class AgentLanguageModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Yield a call of the agent, or, after its result, the agent's output.
 
+        An output that has to fit a schema is the agent's own words (``SchemaLeftOut``); without
+        tools, its model alone fits it.
+
         Raises:
             ModelNotFound: There is no such agent, or it has no model.
             AgentInvalid: Something is wrong with it.
@@ -83,11 +87,13 @@ class AgentLanguageModel:
             ModelError: A subclass, of its model, for what no agent is asked.
         """
         agent = await self._usable(request.model)
-        if request.purpose != "chat":
+        if request.purpose != "chat" or (request.answer_schema is not None and not request.tools):
             async with aclosing(self._stream_plainly(agent, request)) as batches:
                 async for batch in batches:
                     yield batch
             return
+        if request.answer_schema is not None:
+            yield [SchemaLeftOut()]
         conversation = read_conversation(request.messages)
         if conversation.result is None:
             call = await self._call(agent, conversation)

@@ -122,7 +122,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         keeps_window: Whether ``context_window`` must not grow: a request that does not fit is then
             refused (``ContextOverflow``) instead of sent with a larger one.
         answer_schema: A JSON schema that the answer must match, if the model supports it;
-            others need it in the prompt. Not together with tools.
+            others need it in the prompt. With tools it is for an answer that calls none.
         requires_call: Whether the answer must call a tool, if the provider can force it;
             others need it in the prompt.
         sink: Called with a batch where it arrives; returns whether it accepted it. A refused batch
@@ -195,6 +195,14 @@ class Warned(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
+class SchemaLeftOut(msgspec.Struct, frozen=True, gc=False):
+    """The tools were sent without the answer schema; yielded before the answer.
+
+    Providers that fit answers to a schema token by token never call a tool with one. If the answer
+    calls none and does not fit, it can be asked for without tools.
+    """
+
+
 class WindowGrown(msgspec.Struct, frozen=True, gc=False):
     """The request did not fit and is tried again with this many tokens of context."""
 
@@ -237,6 +245,7 @@ Delta = (
     | CallDelta
     | Retrying
     | Warned
+    | SchemaLeftOut
     | WindowGrown
     | AnsweredBy
     | Finished

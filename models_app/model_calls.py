@@ -24,6 +24,7 @@ from models_app.language_model import (
     ModelRequest,
     Purpose,
     Retrying,
+    SchemaLeftOut,
     Warned,
     WindowGrown,
 )
@@ -226,7 +227,7 @@ class CallInProgress:
     def begins(self, batch: Sequence[Delta]) -> bool:
         """Return whether a batch has the first output, and note the time if it has."""
         for delta in batch:
-            if not isinstance(delta, Retrying | WindowGrown):
+            if not isinstance(delta, Retrying | WindowGrown | SchemaLeftOut):
                 self._first = time.perf_counter()
                 return True
         return False

@@ -34,8 +34,8 @@ def offered_tools(
     Raises:
         ToolNotFound: A selected tool does not exist.
         ToolsNotSupported: The model can't call tools.
-        ValidationFailed: Two tools have the same name, the client chooses one that is not offered,
-            or it wants an answer that fits a schema, which is impossible with tools.
+        ValidationFailed: Two tools have the same name, or the client chooses one that is not
+            offered.
     """
     tools = NO_AVAILABLE_TOOLS
     if listing is not None:
@@ -45,11 +45,6 @@ def offered_tools(
         tools = msgspec.structs.replace(tools, client_tools=client)
     if request.tool_choice != "auto":
         tools = _chosen(request.tool_choice, tools, metadata, open_calls)
-    if request.answer_schema is not None and tools.specs:
-        raise ValidationFailed(
-            "An answer that fits a schema can't be had together with tools. Take one of them out.",
-            field="answer_schema",
-        )
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     return tools
 

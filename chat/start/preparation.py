@@ -44,6 +44,7 @@ from tools_app.toolset import ToolListing, ToolSelection, Toolset
 ANSWER_IN_JSON = (
     "Answer with JSON and nothing else, without a code block. It must fit this JSON schema:"
 )
+AFTER_TOOLS = "Call the tools that you need first. "
 
 ROUNDS_OF_AGENTS = 2
 """The rounds of a session answered by an agent: one for the call, one for its result."""
@@ -247,7 +248,7 @@ class ChatPreparation:
             request, facts.listing, session.metadata, facts.info, continuation.open_calls
         )
         rules = preparer.rules(session, facts.info)
-        rules = msgspec.structs.replace(rules, instructions=_instructions(request))
+        rules = msgspec.structs.replace(rules, instructions=_instructions(request, tools))
         plan = plan_turn(rules, session, continuation, messages, tools.specs)
         return TurnJob(
             turn_id=turn_id,
@@ -357,12 +358,12 @@ def given_up_result(call: ToolCall) -> ToolMessage:
     )
 
 
-def _instructions(request: TurnRequest) -> str | None:
+def _instructions(request: TurnRequest, tools: AvailableTools) -> str | None:
     """Return the system text of this turn, which describes a schema of answers, too."""
     texts = [request.instructions] if request.instructions else []
     if request.answer_schema is not None:
         schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
-        texts.append(f"{ANSWER_IN_JSON}\n{schema}")
+        texts.append(f"{AFTER_TOOLS if tools.specs else ''}{ANSWER_IN_JSON}\n{schema}")
     return "\n\n".join(texts) or None
 
 

@@ -37,7 +37,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
             answer of the turn. If the provider can't enforce it (``ModelInfo.forces_tools``), the
             prompt asks for it.
         options: Sampling options by Ollama's names, over the session's.
-        answer_schema: A JSON schema that the answer must fit; not together with tools.
+        answer_schema: A JSON schema that the answer must fit, once it calls no tools.
         settings: Settings that the session has from this turn on, by the names of
             ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
         rewind: The user message to answer again; later messages are removed when the turn begins,

@@ -23,6 +23,7 @@ from models_app.language_model import (
     Delta,
     Finished,
     Retrying,
+    SchemaLeftOut,
     TextDelta,
     ThinkingDelta,
     Warned,
@@ -51,6 +52,8 @@ class ModelAnswer:
         answered_by: The model that the session's profile names, if it has one.
         asked_at: The time of the request, on a monotonic clock; None before it.
         first_output_at: The time of the first output.
+        holds_text: Whether the text is kept back, because it may not fit the answer schema. Beside
+            a call it becomes reasoning: clients parse all text as the answer.
         ended_at: The end of the last request.
     """
 
@@ -70,6 +73,7 @@ class ModelAnswer:
         "first_call_index",
         "first_output_at",
         "has_output",
+        "holds_text",
         "message_id",
     )
 
@@ -80,6 +84,7 @@ class ModelAnswer:
         self.context_window: int | None = None
         self.answered_by: str | None = None
         self.has_output = False
+        self.holds_text = False
         self.asked_at: float | None = None
         self.first_output_at: float | None = None
         self.ended_at: float | None = None
@@ -153,31 +158,42 @@ class ModelAnswer:
                 if text and self._cleaner.passes(text):
                     self._text.write(text)
                     self.has_output = True
-                    events.append(ContentDelta(content=text))
+                    if not self.holds_text:
+                        events.append(ContentDelta(content=text))
                 else:
                     self._add(events, *self._cleaner.feed_text(text))
             elif type(delta) is ThinkingDelta:
                 self._add(events, "", self._cleaner.feed_thinking(delta.text))
             elif type(delta) is CallArgumentsDelta:
                 self.has_output = True
+                events += self._set_text_aside()
                 events.append(self._arguments(delta))
             elif type(delta) is CallDelta:
+                events += self._set_text_aside()
                 self.calls.append(mend_call(delta.call))
                 self.has_output = True
             elif type(delta) is Finished:
                 self._add(events, *self._cleaner.finish())
+                if self.calls:
+                    events += self._set_text_aside()
+                    self.holds_text = False
                 self._ends.append(delta)
                 self.finished = _together(self._before, delta)
                 self.has_output = True
-            elif type(delta) is WindowGrown:
-                self.context_window = delta.context_window
-            elif type(delta) is AnsweredBy:
-                self.answered_by = delta.model
-            elif type(delta) is Retrying:
-                events.append(StatusChanged(state="retrying"))
-            elif type(delta) is Warned:
-                events.append(StatusChanged(state="warning", message=delta.message))
+            else:
+                events += self._notice(delta)
         return events
+
+    def show_text(self) -> list[Event]:
+        """Return the event of the text that was kept back, and keep back no more."""
+        held, self.holds_text = self.raw_text if self.holds_text else "", False
+        return [ContentDelta(content=held)] if held else []
+
+    def drop_text(self) -> str:
+        """Remove the text, which nobody has seen, and keep back no more; return it."""
+        dropped, self._text, self.holds_text = self.text, StringIO(), False
+        self._before = None
+        return dropped
 
     def absorb_text(self, batch: Sequence[Delta]) -> list[Event] | None:
         """Like ``absorb``, but return None and add nothing if a delta is not text."""
@@ -216,6 +232,28 @@ class ModelAnswer:
             usage=self.usage,
         )
 
+    def _set_text_aside(self) -> list[Event]:
+        """Make text that is kept back reasoning, and return its event."""
+        events: list[Event] = []
+        if self.holds_text and self.text:
+            said, self._text = self.raw_text, StringIO()
+            self._add(events, "", f"\n\n{said}" if self.thinking else said)
+        return events
+
+    def _notice(self, delta: Delta) -> list[Event]:
+        """Note how the answer comes about, and return the event for the client, if there is one."""
+        if type(delta) is WindowGrown:
+            self.context_window = delta.context_window
+        elif type(delta) is AnsweredBy:
+            self.answered_by = delta.model
+        elif type(delta) is SchemaLeftOut:
+            self.holds_text = True
+        elif type(delta) is Retrying:
+            return [StatusChanged(state="retrying")]
+        elif type(delta) is Warned:
+            return [StatusChanged(state="warning", message=delta.message)]
+        return []
+
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
         is_first = delta.call_index not in self._arguments_of
         is_named = is_first and delta.name and is_unicode(delta.name)
@@ -234,7 +272,8 @@ class ModelAnswer:
         if text:
             self._text.write(text)
             self.has_output = True
-            events.append(ContentDelta(content=text))
+            if not self.holds_text:
+                events.append(ContentDelta(content=text))
 
 
 def _together(before: Finished | None, last: Finished) -> Finished:

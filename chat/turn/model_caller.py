@@ -29,6 +29,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.window_sizes import fills_window
+from sessions_app.json_schema import find_fault
 from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
 EMPTY = "The model gave an empty answer; it is asked again."
 ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
+UNFIT = "The model's answer does not fit the schema; it is asked again, without tools."
 
 
 class AnswerSink:
@@ -124,15 +126,33 @@ class ModelCaller:
             )
         )
         request = await self._request(answer, planning=planning)
-        await self._stream_answer(answer, request)
-        await self._go_on_in_larger_windows(answer, request)
-        if answer.is_empty and (request.tools or not answer.thinking):
-            self._commit_point.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
-            await self._stream_answer(answer, asked_again(request, self.window.window))
-            self._note_growth(answer)
+        try:
+            await self._stream_answer(answer, request)
+            await self._go_on_in_larger_windows(answer, request)
+            if answer.holds_text:
+                await self._fit_to_schema(answer, request)
+            elif answer.is_empty and (request.tools or not answer.thinking):
+                self._commit_point.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
+                await self._stream_answer(answer, asked_again(request, self.window.window))
+                self._note_growth(answer)
+        finally:
+            if answer.holds_text:  # it broke off, and nobody has seen it
+                answer.drop_text()
         if answer.is_empty and answer.thinking:
             status = StatusChanged(state="warning", message=ONLY_REASONING)
             self._commit_point.send_or_hold([status])
+
+    async def _fit_to_schema(self, answer: ModelAnswer, request: ModelRequest) -> None:
+        """Show an answer that fits the schema; ask for another one, without tools, if not."""
+        fault = await asyncio.to_thread(_fault_of, answer.text, request.answer_schema)
+        if fault is None:
+            self._commit_point.send_or_hold(answer.show_text())
+            return
+        self._commit_point.send_or_hold([StatusChanged(state="retrying", message=UNFIT)])
+        again = asked_to_fit(request, answer.drop_text(), fault)
+        again = msgspec.structs.replace(again, context_window=self.window.window)
+        await self._stream_answer(answer, again)
+        self._note_growth(answer)
 
     async def _go_on_in_larger_windows(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Continue an answer that reached the end of the window, in a larger one if possible.
@@ -305,6 +325,26 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
     )
     messages = _with_note(request.messages, note)
     return msgspec.structs.replace(request, messages=messages, context_window=window)
+
+
+def asked_to_fit(request: ModelRequest, answer: str, fault: str) -> ModelRequest:
+    """Return the request without tools, with the answer that does not fit and a note about it."""
+    messages = request.messages
+    if answer:
+        unfit = AssistantMessage(content=answer, message_id="", timestamp="")
+        messages = [*messages, unfit]
+    note = f"(Your answer does not fit the schema: {fault}. Answer with the corrected JSON alone.)"
+    return msgspec.structs.replace(request, messages=_with_note(messages, note), tools=())
+
+
+def _fault_of(answer: str, schema: Mapping[str, Any] | None) -> str | None:
+    """Return what of an answer does not fit a schema; blocks."""
+    try:
+        value = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, RecursionError):
+        return "it is not JSON"
+    fault = find_fault(value, schema or {})
+    return fault and f"{fault.path or 'the answer'}: {fault.words}"
 
 
 def asked_for_call(request: ModelRequest) -> ModelRequest:

@@ -140,7 +140,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
         tools: The functions that the client runs.
         tool_choice: ``auto``, ``none``, ``required``, a function, or ``allowed_tools``.
         parallel_tool_calls: Parallel calls can't be prevented; see ``x-mochi-warning``.
-        response_format: The form of the answer; not together with tools.
+        response_format: The form of the answer, once it calls no tools.
         temperature: From 0 to 2.
         top_p: From 0 to 1.
         max_tokens: The longest answer, in tokens; -1 for no limit.

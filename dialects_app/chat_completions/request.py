@@ -20,7 +20,6 @@ from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
-from dialects_app.openai.warnings import FORM_WITHOUT_TEXT
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
@@ -95,7 +94,7 @@ def read_request(
         client_tools=tools.client,
         tool_choice=tools.choice,
         options=_options(body),
-        answer_schema=_answer_schema(body, tools),
+        answer_schema=_answer_schema(body),
     )
     continues = session_id is not None and not creates
     said = (
@@ -222,14 +221,10 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
     return options
 
 
-def _answer_schema(body: CompletionIn, tools: RequestedTools) -> Mapping[str, Any] | None:
+def _answer_schema(body: CompletionIn) -> Mapping[str, Any] | None:
     form = body.response_format
-    if form is None or form.type == "text" or tools.requires_client_call:
+    if form is None or form.type == "text":
         return None
-    if tools.offers_some:
-        raise _refusal(
-            "response_format", "A form of the answer and tools can't be asked for together."
-        )
     if form.type == "json_object":
         return ANY_OBJECT
     if form.json_schema is None:
@@ -252,9 +247,6 @@ def _warnings(body: CompletionIn, tools: RequestedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.function is not None and tool.function.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
-    form = body.response_format
-    if form is not None and form.type != "text" and tools.requires_client_call:
-        warnings.append(f"response_format: {FORM_WITHOUT_TEXT}")
     if body.logit_bias:
         warnings.append("logit_bias: not obeyed")
     effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)

@@ -38,12 +38,6 @@ class RequestedTools(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the request offers tools of its own."""
         return self.choice != "none" and bool(self.client or self.own)
 
-    @property
-    def requires_client_call(self) -> bool:
-        """Return whether the answer has to be calls for the client, without a text to form."""
-        offers_only_clients = self.own is not None and not self.own and bool(self.client)
-        return offers_only_clients and self.choice not in ("auto", "none")
-
 
 class _NamedFunction(msgspec.Struct, frozen=True):
     name: str

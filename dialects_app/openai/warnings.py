@@ -7,8 +7,6 @@ from models_app.catalogue import ModelCatalogue
 
 WARNING_HEADER = "x-mochi-warning"
 MOST_CHARACTERS = 1000
-FORM_WITHOUT_TEXT = "not obeyed, since tool_choice requires a call"
-"""The warning about a form of the answer where the answer has to be a call."""
 
 
 def warning_headers(sentences: Sequence[str]) -> dict[str, str]:

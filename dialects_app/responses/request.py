@@ -14,7 +14,6 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.ids import conversation_id
 from dialects_app.openai.labels import read_labels
-from dialects_app.openai.warnings import FORM_WITHOUT_TEXT
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
@@ -98,7 +97,7 @@ def read_request(body: ResponseIn) -> ParsedResponse:
         client_tools=tools.client,
         tool_choice=tools.choice,
         options=_options(body),
-        answer_schema=_answer_schema(body, tools),
+        answer_schema=_answer_schema(body),
     )
     return ParsedResponse(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
 
@@ -129,12 +128,10 @@ def _options(body: ResponseIn) -> Mapping[str, Any]:
     return options
 
 
-def _answer_schema(body: ResponseIn, tools: OfferedTools) -> Mapping[str, Any] | None:
+def _answer_schema(body: ResponseIn) -> Mapping[str, Any] | None:
     form = body.text.format if body.text else None
-    if form is None or form.type == "text" or tools.requires_client_call:
+    if form is None or form.type == "text":
         return None
-    if tools.has_some:
-        refuse("text.format", "A form of the answer and tools can't be asked for together.")
     if form.type == "json_object":
         return ANY_OBJECT
     for name in ("name", "schema"):
@@ -193,9 +190,6 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
-    form = body.text.format if body.text else None
-    if form is not None and form.type != "text" and tools.requires_client_call:
-        warnings.append(f"text.format: {FORM_WITHOUT_TEXT}")
     if body.truncation == "disabled":
         warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:

@@ -57,12 +57,6 @@ class OfferedTools(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the model may call any tool."""
         return self.choice != "none" and bool(self.client or self.server)
 
-    @property
-    def requires_client_call(self) -> bool:
-        """Return whether the answer has to be calls for the client, without a text to form."""
-        offers_only_clients = self.server is None and bool(self.client)
-        return offers_only_clients and self.choice not in ("auto", "none")
-
 
 def changed_settings(session: Session, model: str, server: ServerTools | None) -> dict[str, Any]:
     """Return the session settings that a request with these tools changes."""

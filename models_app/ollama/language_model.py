@@ -14,7 +14,14 @@ import msgspec
 
 from models_app.errors import ContextOverflow, ModelError, ModelNotFound
 from models_app.inserted_files import InsertedFiles, LargeBody
-from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, WindowGrown
+from models_app.language_model import (
+    Delta,
+    ModelInfo,
+    ModelRequest,
+    Retrying,
+    SchemaLeftOut,
+    WindowGrown,
+)
 from models_app.model_calls import CallHeaders
 from models_app.ollama import wire
 from models_app.ollama.host import (
@@ -80,10 +87,14 @@ class OllamaLanguageModel:
 
         A request that fails before its first delta is retried (``Retrying``); one that does not fit
         is sent once more with a larger context window if the model has one (``WindowGrown``).
+        An answer schema is not sent with tools (``SchemaLeftOut``).
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
+        if request.answer_schema is not None and request.tools:
+            request = msgspec.structs.replace(request, answer_schema=None)
+            yield [SchemaLeftOut()]
         recovery: _Recovery | None = None
         window = request.context_window
         while True:
@@ -95,11 +106,7 @@ class OllamaLanguageModel:
                 reply = await self._ask(request, window)
                 while True:
                     await reply.readable()
-                    if feeder is not None and feeder.has_leftover:
-                        batch = feeder.leftover()
-                    else:
-                        data = reply.read_available()
-                        batch = parser.feed(data) if data else parser.end()
+                    batch = _next_batch(feeder, reply, parser)
                     if batch:
                         streaming = True
                         yield batch
@@ -260,6 +267,15 @@ class _SinkFeeder:
         if error is not None:
             raise error
         return batch
+
+
+def _next_batch(
+    feeder: _SinkFeeder | None, reply: "Reply", parser: wire.ReplyParser
+) -> Sequence[Delta]:
+    if feeder is not None and feeder.has_leftover:
+        return feeder.leftover()
+    data = reply.read_available()
+    return parser.feed(data) if data else parser.end()
 
 
 class _Recovery:

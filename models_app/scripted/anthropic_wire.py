@@ -80,6 +80,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         stream=body.get("stream") is True,
         think=think,
         format=_format(body.get("output_config")),
+        calls_first=bool(body.get("tools")),
     )
     check_length(request, "prompt is too long: {tokens} tokens > {limit} maximum")
     return request

@@ -66,6 +66,7 @@ def read_chat(body: Mapping[str, Any], *, name: str, stream: bool) -> ChatReques
         stream=stream,
         think=think,
         format=config.get("responseJsonSchema"),
+        calls_first=bool(body.get("tools")),
     )
     check_length(
         request,

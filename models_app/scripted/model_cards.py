@@ -79,7 +79,11 @@ VENDOR_NAMES = {
         "claude-sonnet-4-6": THINKER,
         "claude-3-haiku": PLAIN,
     },
-    "google": {"gemini-2.5-flash": THINKER, "gemini-2.0-flash": PLAIN},
+    "google": {
+        "gemini-2.5-flash": THINKER,
+        "gemini-2.0-flash": PLAIN,
+        "gemini-3-flash": THINKER,
+    },
     "openai": {"gpt-5.1": THINKER, "deepseek-reasoner": THINKER, "gpt-4o-mini": PLAIN},
     "openrouter": {
         "qwen/qwen3-14b": THINKER,

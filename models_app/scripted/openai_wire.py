@@ -93,6 +93,7 @@ def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest
         stream=body.get("stream") is True,
         think=think,
         format=_format(body.get("response_format")),
+        calls_first=bool(body.get("tools")),
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
     check_length(

@@ -206,6 +206,7 @@ def plan_reply(
     think: bool = False,
     format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the wire's name for it
     script: Instruction | None = None,
+    calls_first: bool = False,
 ) -> ReplyPlan:
     """Decide the whole answer to a request.
 
@@ -215,15 +216,17 @@ def plan_reply(
         format: ``"json"`` or a JSON schema; the answer is then always a valid object, whatever
             the messages hold.
         script: The script to use instead of one in the messages.
+        calls_first: Whether the calls of a script are made although the answer has a format.
 
     Raises:
         ValueError: No object can satisfy the schema.
     """
     latest = next((said.text for said in reversed(messages) if said.role == "user"), "")
     reasons = think or REASON_TAIL in latest
-    if format:
-        return ReplyPlan(mode="format", steps=_formatted(latest, format, reasons=reasons))
     due = _due(messages) if script is None else (script, script.messages)
+    calls = calls_first and due is not None and any(entry.tool_call for entry in due[1])
+    if format and not calls:
+        return ReplyPlan(mode="format", steps=_formatted(latest, format, reasons=reasons))
     if due is None:
         return ReplyPlan(mode="fallback", steps=_fallback(latest, reasons=reasons))
     instruction, entries = due

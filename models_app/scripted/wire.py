@@ -47,6 +47,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         context_window: The most tokens the request may have; None is unlimited.
         answer_tokens: The most tokens that the answer may have; None is unlimited (Ollama only).
         include_usage: Whether a stream ends with the token counts (OpenAI only).
+        calls_first: Whether the reply may call tools although it has a format (not Ollama).
     """
 
     card: ModelCard
@@ -58,6 +59,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     answer_tokens: int | None = None
     include_usage: bool = False
+    calls_first: bool = False
 
     @property
     def prompt_tokens(self) -> int:
@@ -71,7 +73,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
             Refused: No object can satisfy the requested schema.
         """
         try:
-            plan = plan_reply(self.messages, think=self.think, format=self.format, script=script)
+            plan = plan_reply(
+                self.messages,
+                think=self.think,
+                format=self.format,
+                script=script,
+                calls_first=self.calls_first,
+            )
         except ValueError as error:
             raise Refused(500, f"invalid JSON schema in format: {error}") from error
         if self.answer_tokens is None:

@@ -23,6 +23,7 @@ class CompatibleServer(Vendor, frozen=True, kw_only=True):
     list_is_complete = False
     lists_times = False
     fills_empty_text = True
+    fits_answers_beside_tools = False  # vLLM and llama.cpp hold calls to the schema, too
 
     def facts(self, item: Mapping[str, Any]) -> ModelFacts:
         """Return the context length, which each kind of server states under a name of its own."""

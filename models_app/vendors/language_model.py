@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from models_app.errors import ModelError
 from models_app.inserted_files import InsertedFiles
-from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
+from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, SchemaLeftOut
 from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.answer_schemas import (
@@ -84,7 +84,8 @@ class VendorLanguageModel:
         """Send a request and yield batches of deltas.
 
         A request that fails before its first delta is retried (``Retrying``). If its answer schema
-        is refused, it is sent without (``Warned``): the prompt must describe the format, too.
+        is refused, it is sent without (``Warned``): the prompt must describe the format, too. So is
+        one with tools where the model can't have both (``SchemaLeftOut``).
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -100,7 +101,7 @@ class VendorLanguageModel:
                     async for batch in batches:
                         if in_words and not streaming:
                             schemas.note_refusal(name)
-                            yield [schemas.warning(name)]
+                            yield [SchemaLeftOut() if request.tools else schemas.warning(name)]
                         streaming = True
                         yield batch
             except ModelError as error:
@@ -169,8 +170,10 @@ class VendorLanguageModel:
             try:
                 model = clients.make_model(request.model)
                 settings = self._settings(request, model)
-                schema = request.answer_schema if _sends_schema(request, model) else None
+                schema = request.answer_schema if self._sends_schema(request, model) else None
                 parameters = request_parameters(request.tools, schema)
+                leaves_out = bool(request.tools) and schema is not request.answer_schema
+                notices: list[Delta] = [SchemaLeftOut()] if leaves_out else []
                 opened_responses.set(opened)
                 inserted_files.set(files if request.files else None)
                 async with model_request_stream(
@@ -184,8 +187,9 @@ class VendorLanguageModel:
                     inserted_files.set(None)
                     async for event in stream:
                         if (delta := reader.read(event)) is not None:
-                            yield [delta]
-                    last = reader.finish(stream.get())
+                            yield [*notices, delta]
+                            notices = []
+                    last = [*notices, *reader.finish(stream.get())]
             finally:
                 inserted_files.set(None)
                 for response in opened:
@@ -194,7 +198,16 @@ class VendorLanguageModel:
 
     def _was_sent_schema(self, request: ModelRequest) -> bool:
         make = self._clients.make_model if self._clients is not None else None
-        return make is not None and _sends_schema(request, make(request.model))
+        return make is not None and self._sends_schema(request, make(request.model))
+
+    def _sends_schema(self, request: ModelRequest, model: "Model") -> bool:
+        """Return whether a request is sent with its schema to this model."""
+        profile = model.profile
+        takes_both = self.vendor.fits_answers_beside_tools and profile.get(
+            "google_supports_tool_combination", True
+        )
+        supported = profile.get("supports_json_schema_output", False)
+        return bool(sends_schema(request) and supported and (takes_both or not request.tools))
 
     def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
         from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
@@ -237,8 +250,3 @@ class VendorLanguageModel:
             call_headers=self._call_headers,
         )
         return client
-
-
-def _sends_schema(request: ModelRequest, model: "Model") -> bool:
-    """Return whether a request is sent with its schema to this model."""
-    return sends_schema(request) and model.profile.get("supports_json_schema_output", False)

@@ -77,6 +77,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             time of the request.
         fills_empty_text: Whether calls are sent with an empty text where they have none: some
             servers refuse ``null``.
+        fits_answers_beside_tools: Whether a model that is sent a schema for its answer can still
+            call tools.
     """
 
     list_path: ClassVar[str] = "/models"
@@ -85,6 +87,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     thinks_before_required_calls: ClassVar[bool] = True
     lists_times: ClassVar[bool] = True
     fills_empty_text: ClassVar[bool] = False
+    fits_answers_beside_tools: ClassVar[bool] = True
 
     name: str
     base_url: str

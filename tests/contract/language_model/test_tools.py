@@ -5,13 +5,14 @@ import json
 import msgspec
 import pytest
 
-from models_app.language_model import ANY_OBJECT, CallArgumentsDelta
+from models_app.language_model import ANY_OBJECT, CallArgumentsDelta, SchemaLeftOut
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolCall
 from tests.contract.language_model.cases import (
     ARGUMENTS,
     EVERY,
     FRAGMENTING,
+    GOOGLE,
     NOW,
     WEATHER,
     Opener,
@@ -141,6 +142,40 @@ async def test_an_answer_fits_the_schema_that_is_sent(
     deltas = await ask(open_model(provider), provider, user("Where?"), answer_schema=schema)
 
     assert json.loads(text_of(deltas)).keys() == {"city"}
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TAKES_BOTH = {"anthropic", "openai", "openrouter"}
+
+
+@every_provider
+async def test_a_schema_beside_tools_is_sent_where_it_leaves_room_for_a_call(
+    provider: Provider, open_model: Opener, scripted: ScriptedModelServer
+) -> None:
+    asked = block(calls(("now", {})), says("In Oslo."), per_request=True)
+
+    deltas = await ask(open_model(provider), provider, asked, tools=[NOW], answer_schema=CITY)
+
+    assert [each.name for each in calls_of(deltas)] == ["now"]
+    was_sent = '"city"' in json.dumps(scripted.requests[-1])
+    assert was_sent == (provider.name in TAKES_BOTH)
+    assert [SchemaLeftOut()] * (not was_sent) == [
+        each for each in deltas if isinstance(each, SchemaLeftOut)
+    ]
+    # An answer without a call is text, which the caller checks where it may not fit.
+    result_of = [asked, answered(deltas), result(calls_of(deltas)[0], "Noon.")]
+    deltas = await ask(open_model(provider), provider, *result_of, tools=[NOW], answer_schema=CITY)
+    assert (text_of(deltas) == "In Oslo.") == (not was_sent)
+
+
+async def test_newer_models_of_google_take_a_schema_beside_tools(
+    open_model: Opener, scripted: ScriptedModelServer
+) -> None:
+    model = open_model(GOOGLE)
+    asked = block(calls(("now", {})))
+    deltas = await ask(model, GOOGLE, asked, name="gemini-3-flash", tools=[NOW], answer_schema=CITY)
+    assert [each.name for each in calls_of(deltas)] == ["now"]
+    assert '"city"' in json.dumps(scripted.requests[-1])
 
 
 @every_provider

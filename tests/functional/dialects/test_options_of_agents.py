@@ -76,15 +76,6 @@ def test_an_agent_that_is_called_as_a_tool_samples_as_it_is_used_to(server, clie
     assert told == [0.25, None, None, None, 0.25]
 
 
-@pytest.mark.parametrize("form", ["json_object", "json_schema"])
-def test_a_form_of_the_answer_is_refused_for_an_agent(server, client, form):
-    schema = {"name": "note", "schema": {"type": "object"}}
-    wanted = {"type": form} | ({"json_schema": schema} if form == "json_schema" else {})
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model=AGENT, messages=SAID, response_format=wanted)
-    assert refused.value.param == "response_format"
-
-
 def test_an_effort_is_refused_for_an_agent(server, client):
     with pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(model=AGENT, input="Note it.", reasoning={"effort": "low"})

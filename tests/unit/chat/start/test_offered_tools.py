@@ -97,7 +97,6 @@ async def test_nothing_is_asked_for_where_the_model_may_choose(house):
             {"field": "tool_choice"},
         ),
         ({"tool_choice": []}, {"field": "tool_choice"}),
-        ({"answer_schema": SCHEMA}, {"field": "answer_schema"}),
     ],
 )
 async def test_a_choice_that_can_not_be_had_is_refused(house, how, details):

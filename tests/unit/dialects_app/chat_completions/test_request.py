@@ -158,9 +158,10 @@ def test_a_form_without_its_schema_is_refused(form, field):
     assert refused(response_format=form) == field
 
 
-def test_a_form_is_refused_beside_tools_that_are_offered():
-    assert refused(response_format=FORM, tools=[function()]) == "response_format"
-    assert refused(response_format=FORM, where={"own_tools": "add"}) == "response_format"
+def test_a_form_may_stand_beside_tools():
+    turn = asked(response_format=FORM, tools=[function()], where={"own_tools": "add"}).chat.turn
+    assert (turn.answer_schema, turn.selected_tools) == (SCHEMA, ("add",))
+    assert [tool.name for tool in turn.client_tools] == ["get_weather"]
     turn = asked(response_format=FORM, tools=[function()], tool_choice="none").chat.turn
     assert (turn.answer_schema, turn.client_tools) == (SCHEMA, ())
 
@@ -168,14 +169,10 @@ def test_a_form_is_refused_beside_tools_that_are_offered():
 @pytest.mark.parametrize(
     "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
 )
-def test_a_form_is_left_out_where_the_answer_has_to_be_a_call(choice):
-    wanted = {"response_format": FORM, "tools": [function()], "tool_choice": choice}
-    parsed = asked(**wanted)
-    assert parsed.chat.turn.answer_schema is None
-    assert parsed.warnings == ["response_format: not obeyed, since tool_choice requires a call"]
-    # A turn goes on after a call of this server's tools, with a text.
-    assert refused(**wanted, where={"own_tools": "add"}) == "response_format"
-    assert refused(**wanted, model="profile:coder") == "response_format"
+def test_a_form_holds_too_where_a_call_comes_first(choice):
+    parsed = asked(response_format=FORM, tools=[function()], tool_choice=choice)
+    assert parsed.chat.turn.answer_schema == SCHEMA
+    assert parsed.warnings == []
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,11 @@ def test_the_form_of_an_answer_is_its_schema():
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
-def test_a_form_is_left_out_where_the_answer_has_to_be_a_call(choice):
-    function = {**WEATHER, "strict": False}
-    wanted = {"text": {"format": SCHEMA}, "tool_choice": choice}
-    parsed = asked(**wanted, tools=[function])
-    assert parsed.turn.answer_schema is None
-    assert parsed.warnings == ["text.format: not obeyed, since tool_choice requires a call"]
-    # A turn goes on after a call of this server's tools, with a text.
-    assert refused_field(**wanted, tools=[function, OURS]) == "text.format"
+def test_a_form_holds_too_where_a_call_comes_first(choice):
+    tools = [{**WEATHER, "strict": False}, OURS]
+    parsed = asked(text={"format": SCHEMA}, tool_choice=choice, tools=tools)
+    assert parsed.turn.answer_schema == {"type": "object"}
+    assert parsed.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +158,6 @@ def test_a_form_is_left_out_where_the_answer_has_to_be_a_call(choice):
             {"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "mode": "auto"}},
             "tool_choice.tools",
         ),
-        ({"tools": [WEATHER], "text": {"format": SCHEMA}}, "text.format"),
         ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"temperature": 3}, "temperature"),
