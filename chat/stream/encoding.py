@@ -17,7 +17,7 @@ from sessions_app.surrogates import mend_json
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _quote: Callable[[str], str] = encode_basestring_ascii
-_to_json = msgspec.json.Encoder().encode
+_to_json = msgspec.json.Encoder(enc_hook=dict).encode
 
 
 def encode_event(event: Event) -> str:
@@ -59,7 +59,7 @@ def ascii_json(value: Any) -> str:
     try:
         encoded = _to_json(value)
     except UnicodeEncodeError:  # half a character, of a tool or of an error message
-        encoded = _to_json(mend_json(msgspec.to_builtins(value)))
+        encoded = _to_json(mend_json(msgspec.to_builtins(value, enc_hook=dict)))
     if encoded.isascii():
         return encoded.decode("ascii")
     return _escape(encoded.decode("utf-8"))
@@ -67,4 +67,7 @@ def ascii_json(value: Any) -> str:
 
 def _escape(text: str) -> str:
     """Escape non-ASCII characters, which JSON has inside strings only."""
-    return _NOT_ASCII.sub(lambda found: _quote(found[0])[1:-1], text)
+    try:
+        return json.dumps(json.loads(text), separators=(",", ":"))
+    except RecursionError:  # slower where every other character is one of them
+        return _NOT_ASCII.sub(lambda found: _quote(found[0])[1:-1], text)

@@ -36,6 +36,32 @@ CALLS_CLIENT = "tool_calls"
 """The ``done_reason`` of an answer that asks for tools of the client."""
 
 
+class _Trimmed:
+    """Passes text on without the white space around it, piece by piece, as it will be saved."""
+
+    __slots__ = ("_has_begun", "_held")
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._held: list[str] = []
+
+    def feed(self, text: str) -> str:
+        """Return what can be shown now: white space waits for what follows it."""
+        if self._has_begun:
+            if not self._held and not text[-1].isspace():
+                return text
+            kept = text.rstrip()
+        else:
+            kept = text.strip()
+            text = text.lstrip()
+        if not kept:
+            self._held += [text] if self._has_begun else []
+            return ""
+        shown = "".join([*self._held, kept])
+        self._has_begun, self._held = True, [text[len(kept) :]] if len(kept) < len(text) else []
+        return shown
+
+
 class ModelAnswer:
     """The answer of one model call while it arrives.
 
@@ -62,6 +88,8 @@ class ModelAnswer:
         "_before",
         "_cleaner",
         "_ends",
+        "_shown_text",
+        "_shown_thinking",
         "_text",
         "_thinking",
         "answered_by",
@@ -91,6 +119,7 @@ class ModelAnswer:
         self._ends: list[Finished] = []
         self._text = StringIO()
         self._thinking = StringIO()
+        self._shown_text, self._shown_thinking = _Trimmed(), _Trimmed()
         self._cleaner = StreamCleaner()
         self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         self.first_call_index = first_call_index
@@ -156,10 +185,7 @@ class ModelAnswer:
             if type(delta) is TextDelta:
                 text = delta.text
                 if text and self._cleaner.passes(text):
-                    self._text.write(text)
-                    self.has_output = True
-                    if not self.holds_text:
-                        events.append(ContentDelta(content=text))
+                    self._say(events, text)
                 else:
                     self._add(events, *self._cleaner.feed_text(text))
             elif type(delta) is ThinkingDelta:
@@ -186,7 +212,7 @@ class ModelAnswer:
 
     def show_text(self) -> list[Event]:
         """Return the event of the text that was kept back, and keep back no more."""
-        held, self.holds_text = self.raw_text if self.holds_text else "", False
+        held, self.holds_text = self.text if self.holds_text else "", False
         return [ContentDelta(content=held)] if held else []
 
     def drop_text(self) -> str:
@@ -268,12 +294,16 @@ class ModelAnswer:
         if thinking:
             self._thinking.write(thinking)
             self.has_output = True
-            events.append(ThinkingContentDelta(content=thinking))
+            if shown := self._shown_thinking.feed(thinking):
+                events.append(ThinkingContentDelta(content=shown))
         if text:
-            self._text.write(text)
-            self.has_output = True
-            if not self.holds_text:
-                events.append(ContentDelta(content=text))
+            self._say(events, text)
+
+    def _say(self, events: list[Event], text: str) -> None:
+        self._text.write(text)
+        self.has_output = True
+        if not self.holds_text and (shown := self._shown_text.feed(text)):
+            events.append(ContentDelta(content=shown))
 
 
 def _together(before: Finished | None, last: Finished) -> Finished:

@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-_encode = msgspec.json.Encoder(enc_hook=dict).encode
+from chat.stream.encoding import ascii_json
 
 
 def encoded(value: object) -> msgspec.Raw:
     """Return an encoded value for use in several events."""
-    return msgspec.Raw(_encode(value))
+    return msgspec.Raw(ascii_json(value).encode("ascii"))
 
 
 class Frames:
@@ -35,8 +35,8 @@ class Frames:
         number = self.number
         self.number = number + 1
         if number > self._after:
-            data = _encode({"type": kind, "sequence_number": number, **fields})
-            self._chunks.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
+            data = ascii_json({"type": kind, "sequence_number": number, **fields})
+            self._chunks.append(f"event: {kind}\ndata: {data}\n\n".encode("ascii"))
 
     def add_delta(self, before: str, literal: str, after: str) -> None:
         """Add a piece of text, without decoding or encoding it. The hot path.

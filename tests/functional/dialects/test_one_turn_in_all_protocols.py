@@ -41,9 +41,15 @@ SCRIPT = block(
             {"name": "note", "args": {"text": "three"}},
         ]
     },
-    {"text_message": {"text": ["It is ", "3, and ", "noted."], "reasoning": ["Bo", "th."]}},
+    {
+        "text_message": {
+            "text": [" \n", "\n It is ", "3,", " \n", " ", "and noted\u2028.", " \n", "\t"],
+            "reasoning": ["\n Bo", "th.\u2029", "\u2028 ", "Né. \n\n"],
+        }
+    },
     per_request=True,
 )
+TEXT, REASONING = "It is 3, \n and noted\u2028.", "Both.\u2029\u2028 Né."
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +157,7 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
         rest = chunks_in(answer.text.splitlines())
         seen = native.to_the_end()
     expected = told_natively(seen)
-    assert expected["text"] == "It is 3, and noted."
+    assert (expected["text"], expected["thinking"]) == (TEXT, REASONING)
     assert [call["output"] for call in expected["calls"]] == ["3", "noted three"]
     streams = [as_sent(follower.to_the_end()) for follower in followers]
     client = connect(server)
@@ -177,6 +183,31 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
     assert page[-1]["id"] == first[0]["messageId"]
     assert told_by_page(page) == expected
     assert told_by_messages(server.session_file(session_id)["messages"]) == expected
+
+
+def test_pieces_of_a_completion_add_up_to_the_whole_one(server, connect):
+    said = [{"role": "user", "content": SCRIPT}, {"role": "assistant", "content": "1"}]
+    asked = {"model": "qwen3:14b", "messages": said, "reasoning_effort": "low"}
+    create = connect(server).chat.completions.create
+    whole = create(**asked).choices[0].message
+    chunks = [chunk.choices[0].delta for chunk in create(**asked, stream=True)]
+    assert "".join(delta.content or "" for delta in chunks) == whole.content == TEXT
+    thoughts = [getattr(delta, "reasoning_content", None) or "" for delta in chunks]
+    assert "".join(thoughts) == whole.reasoning_content == REASONING
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/v1/responses", {"model": "qwen3:14b", "input": SCRIPT, "reasoning": {"effort": "low"}}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "\u2028é"}]}),
+    ],
+)
+def test_no_stream_has_line_separators_of_others(server, path, more):
+    body = {"model": "qwen3:14b", "stream": True, **more}
+    answer = server.chat().http.post(f"{server.url}{path}", json=body)
+    assert answer.status_code == 200
+    assert answer.content.isascii()
 
 
 def as_sent(events):

@@ -200,7 +200,7 @@ async def test_clients_get_the_first_token_before_the_rest_that_came_with_it(hou
 
     first = await turn.first_subscription.next()
 
-    assert [json.loads(event.data)["content"] for event in first[1:]] == ["One, "]
+    assert [json.loads(event.data)["content"] for event in first[1:]] == ["One,"]
     rest = []
     while (events := await turn.first_subscription.next()) is not None:
         rest += [event.name for event in events]
