@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from agents_app.agent import AgentDefinition
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import choose_model
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo
-from sessions_app.session import AGENT_PREFIX, agent_named
+from sessions_app.session import agent_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +29,14 @@ class ModelChoice:
         """Return the agent's own model if it exists, else the one of the session that calls it.
 
         An agent can't be the model of an agent: if the session's model is an agent, the server's
-        default model is used.
+        default model is used (``models_app.default_model``).
 
         Args:
             agent: The agent.
             calling_model: The model of the session that calls it.
 
         Raises:
-            ModelNotFound: There is no such model, or none is named at all.
+            ModelNotFound: There is no such model, or none at all.
         """
         wanted = _no_agent(agent.model)
         otherwise = _no_agent(calling_model) or _no_agent(self.default_model)
@@ -44,13 +45,7 @@ class ModelChoice:
                 return wanted, await self.models.look_up(wanted)
         named = otherwise or wanted
         if named is None:
-            name = f"{AGENT_PREFIX}{agent.name}"
-            raise ModelNotFound(
-                f"Model '{name}' can't be used: the agent has no model. Name one in its SKILL.md "
-                "(`model: ...`), or set MOCHI_DEFAULT_MODEL.",
-                provider="agent",
-                model=name,
-            )
+            named, _ = await choose_model(self.models, None)
         return named, await self.models.look_up(named)
 
 

@@ -14,7 +14,7 @@ from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
 from dialects_app.openai.body import read_body
-from mochi_project.errors.statuses import ERROR_HEADER, STATUS_OF_CODE
+from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import MochiError
@@ -124,11 +124,13 @@ async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> Ht
     except MochiError as error:
         if "application/json" in request.headers.get("accept", ""):
             raise
+        seconds = seconds_before_retry(error.code, error.details)
         return HttpResponse(
             str(error),
-            status=STATUS_OF_CODE.get(error.code, 500),
+            status=status_of_error(error.code, error.details),
             content_type="text/plain; charset=utf-8",
-            headers={ERROR_HEADER: error.code},
+            headers={ERROR_HEADER: error.code}
+            | ({} if seconds is None else {"Retry-After": str(seconds)}),
         )
 
 

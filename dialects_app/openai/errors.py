@@ -5,13 +5,13 @@ fields are ``mochi_code`` and ``details``. The packages retry a request on 408, 
 500 on, unless ``x-should-retry`` is false.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE
+from mochi_project.errors.statuses import seconds_before_retry, status_of_error
+from sessions_app.messages import NO_EXTRA
 
 BASE = "/v1"
 
@@ -79,10 +79,9 @@ def error_answer(
     given = details or {}
     error = error_object(code, message, status=status, retryable=retryable, details=given)
     headers = {} if retryable else {"x-should-retry": "false"}
-    after = given.get("retry_after") or RETRY_AFTER_OF_CODE.get(code)
-    if isinstance(after, int | float) and 0 < after < math.inf:
-        headers["retry-after"] = str(math.ceil(after))
-    return ErrorAnswer(status_of(code, status), {"error": error}, headers)
+    if (seconds := seconds_before_retry(code, given)) is not None:
+        headers["retry-after"] = str(seconds)
+    return ErrorAnswer(status_of(code, status, given), {"error": error}, headers)
 
 
 def error_object(
@@ -105,14 +104,15 @@ def error_object(
     }
 
 
-def status_of(code: str, status: int | None = None) -> int:
+def status_of(code: str, status: int | None = None, details: Mapping[str, Any] = NO_EXTRA) -> int:
     """Return the HTTP status of an error in these protocols, which don't use 422.
 
     Args:
         code: Our code.
         status: The status in our own protocol, if it differs from the code's.
+        details: The details of the error.
     """
-    status = _STATUS_HERE.get(code) or status or STATUS_OF_CODE.get(code, 500)
+    status = _STATUS_HERE.get(code) or status or status_of_error(code, details)
     return 400 if status == 422 else status
 
 

@@ -36,6 +36,7 @@ _REPEATED = (
     "store",
 )
 _LOGPROBS = "message.output_text.logprobs"
+_SEALED = "reasoning.encrypted_content"
 _FUNCTION = re.compile(r"client_tools\[(\d+)\]")
 _PARAMETERS = {
     "message": "input",
@@ -190,6 +191,8 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    if _SEALED in (body.include or ()):
+        warnings.append("include: reasoning is not sealed; send its summary back instead")
     if body.truncation == "disabled":
         warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:

@@ -13,11 +13,7 @@ from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from dialects_app.openai.errors import error_answer, speaks_openai
 from mochi_project.errors import messages
-from mochi_project.errors.statuses import (
-    RETRY_AFTER_OF_CODE,
-    STATUS_OF_CODE,
-    envelope,
-)
+from mochi_project.errors.statuses import envelope, seconds_before_retry, status_of_error
 from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, StorageError
 from sessions_app.store.atomic import raise_if_unwritable
@@ -100,11 +96,11 @@ def error_response(
     ).encode()
     response = HttpResponse(
         body,
-        status=status or STATUS_OF_CODE.get(code, 500),
+        status=status or status_of_error(code, details or {}),
         content_type=_CONTENT_TYPE,
     )
-    if code in RETRY_AFTER_OF_CODE:
-        response["Retry-After"] = str(RETRY_AFTER_OF_CODE[code])
+    if (seconds := seconds_before_retry(code, details or {})) is not None:
+        response["Retry-After"] = str(seconds)
     return response
 
 

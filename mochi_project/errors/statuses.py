@@ -3,6 +3,8 @@
 This module does not depend on Django or Ninja; ``handlers.py`` converts exceptions to responses.
 """
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 ERROR_HEADER = "x-mochi-error"
@@ -90,6 +92,23 @@ RETRY_AFTER_OF_CODE: dict[str, int] = {
     "IMPORT_RUNNING": 5,
     "SHUTTING_DOWN": 5,
 }
+
+
+_BUSY = 503
+_BUSY_SECONDS = 5
+
+
+def status_of_error(code: str, details: Mapping[str, Any]) -> int:
+    """Return the HTTP status of an error; that of a busy provider says so, too."""
+    status = STATUS_OF_CODE.get(code, 500)
+    return _BUSY if status == 502 and details.get("status") == _BUSY else status
+
+
+def seconds_before_retry(code: str, details: Mapping[str, Any]) -> int | None:
+    """Return the value of ``Retry-After``: the provider's own, or the one of the code."""
+    busy = code not in RETRY_AFTER_OF_CODE and details.get("status") == _BUSY
+    after = details.get("retry_after") or (_BUSY_SECONDS if busy else RETRY_AFTER_OF_CODE.get(code))
+    return math.ceil(after) if isinstance(after, int | float) and 0 < after < math.inf else None
 
 
 def envelope(

@@ -12,10 +12,10 @@ from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.terminal.approvals import Approvals
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.conversation import Conversation
-from mochi_project.terminal.default_model import choose_model
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
 from mochi_project.wiring.services import Services, build_services
+from models_app.default_model import choose_model
 from sessions_app.errors import ValidationFailed
 
 STOPPED = 130  # what shells report of a command that CTRL-C ended

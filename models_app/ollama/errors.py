@@ -106,9 +106,9 @@ def error_from_answer(
     if status is None:
         # The request was accepted and answered for a while: a retry may succeed.
         return OllamaError(text, retryable=True)
+    if retry_after is not None and _is_seconds(retry_after):
+        facts["retry_after"] = float(retry_after)
     if status == 429:
-        if retry_after is not None and _is_seconds(retry_after):
-            facts["retry_after"] = float(retry_after)
         return RateLimited(text, **facts)
     if status == 404 and words.is_envelope:
         hint = f"; `ollama pull {model}` fetches it" if model and _SAYS_NO_MORE.search(text) else ""

@@ -66,7 +66,7 @@ MODULES = (
     "mochi_project.process.trust_question",
     "mochi_project.process.web_workers",
     "mochi_project.terminal.chat_loop",
-    "mochi_project.terminal.default_model",
+    "models_app.default_model",
     "mochi_project.terminal.options",
     "mochi_project.uvicorn_protocol.protocol",
     "mochi_project.wiring.services",

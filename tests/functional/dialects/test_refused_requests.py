@@ -1,9 +1,11 @@
 """What a model refuses is told as OpenAI tells it, so that no client sends it again."""
 
+import httpx
 import openai
 import pytest
 
-from mochi_server.testing import Reply
+from mochi_server.testing import MODEL, Reply
+from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.completions import complete, with_headers
 from tests.functional.dialects.responding import respond
 
@@ -78,3 +80,18 @@ def test_a_model_server_that_is_asked_too_often_says_when_to_ask_again(scripted,
     with pytest.raises(openai.RateLimitError) as refused:
         complete(client)
     assert refused.value.response.headers["retry-after"] == "30"
+
+
+@pytest.mark.parametrize(("asked", "told"), [(30, "30"), (None, "5")])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/ui/chat", "/chat"])
+def test_a_busy_provider_is_asked_again_when_it_says(scripted, path, asked, told):
+    scripted.script(Reply(status=503, retry_after=asked, times=9))
+    said = {"messages": [{"role": "user", "content": "Hello!"}]} if "completions" in path else {}
+    said = said or {"input": "Hello!"} if path.startswith("/v1") else {"message": "Hello!"}
+    if path == "/ui/chat":
+        parts = [{"type": "text", "text": "Hello!"}]
+        said = {"id": "busy", "message": {"id": "m1", "role": "user", "parts": parts}}
+    url = scripted.url if path.startswith("/v1") else scripted.api_url
+    body = {"model": MODEL, **said}
+    answer = httpx.post(f"{url}{path}", json=body, trust_env=False, verify=NO_TLS, timeout=60)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, told)

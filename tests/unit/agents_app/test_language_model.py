@@ -70,6 +70,11 @@ class Models:
             name=name, size_mb=0, capabilities=self.capabilities, provider=self.provider
         )
 
+    async def installed(self):
+        return [await self.look_up(name) for name in self.names]
+
+    list = installed
+
     def resolve(self, name):
         return self, name.removeprefix("ollama:")
 
@@ -336,11 +341,14 @@ async def test_an_agent_runs_with_its_own_model_or_its_callers_or_the_default(
 @pytest.mark.parametrize(
     ("own", "default"), [(None, None), ("agent:other", None), (None, "agent:scribe")]
 )
-async def test_an_agent_that_answers_without_any_model_says_where_to_name_one(models, own, default):
+async def test_an_agent_without_a_model_gets_the_one_that_new_conversations_get(own, default):
     agent = msgspec.structs.replace(SCRIBE, model=own)
-    choice = ModelChoice(models=models, default_model=default)
-    with pytest.raises(ModelNotFound, match="MOCHI_DEFAULT_MODEL"):
-        await choice.choose(agent, "agent:scribe")
+    name, _ = await ModelChoice(models=Models("m:1", "m:2"), default_model=default).choose(
+        agent, "agent:scribe"
+    )
+    assert name == "m:1"
+    with pytest.raises(ModelNotFound, match="no model to talk to"):
+        await ModelChoice(models=Models()).choose(agent, "agent:scribe")
 
 
 async def test_a_missing_model_is_named_where_there_is_no_other(models):

@@ -177,11 +177,13 @@ def test_what_is_not_obeyed_is_said():
         parallel_tool_calls=False,
         truncation="disabled",
         max_tool_calls=3,
+        include=["reasoning.encrypted_content"],
         reasoning={"effort": "max"},
     ).warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
         "parallel_tool_calls",
         "tools",
+        "include",
         "truncation",
         "max_tool_calls",
         "reasoning.effort",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mochi_project.terminal.default_model import choose_model
+from models_app.default_model import choose_model
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 
