@@ -143,7 +143,7 @@ class ModelCaller:
             self._commit_point.send_or_hold([status])
 
     async def _fit_to_schema(self, answer: ModelAnswer, request: ModelRequest) -> None:
-        """Show an answer that fits the schema, else ask again without tools (docs/decisions/0127)."""
+        """Show an answer that fits the schema, or ask without tools (docs/decisions/0127)."""
         fault = await asyncio.to_thread(_fault_of, answer.text, request.answer_schema)
         if fault is None:
             self._commit_point.send_or_hold(answer.show_text())

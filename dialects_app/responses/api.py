@@ -22,6 +22,7 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
+from dialects_app.responses.errors import CompactionNotOffered
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
 from dialects_app.responses.stored_responses import StoredResponses, questions_of
@@ -52,6 +53,12 @@ async def count_input_tokens(request: HttpRequest) -> HttpResponse:
     body = await read_body(request, ResponseIn)
     tokens = await _maker().count(body, get_services().preparer)
     return _json(InputTokensOut(input_tokens=tokens))
+
+
+@router.post("/responses/compact", include_in_schema=False)
+async def compact(request: HttpRequest) -> HttpResponse:
+    """Refuse to compact a conversation, in words."""
+    raise CompactionNotOffered
 
 
 @router.get(

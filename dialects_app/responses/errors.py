@@ -8,6 +8,7 @@ The tree::
       * PreviousResponseNotFound  PREVIOUS_RESPONSE_NOT_FOUND
       * ConversationNotFound    CONVERSATION_NOT_FOUND
       * ItemNotFound            ITEM_NOT_FOUND
+      * CompactionNotOffered    NOT_FOUND
 """
 
 from sessions_app.errors import MochiError
@@ -73,4 +74,16 @@ class ItemNotFound(MochiError):
             f"Item with id '{item_id[:100]}' not found. Items are not kept when `store` is false.",
             item_id=item_id[:100],
             **({} if field is None else {"field": field}),
+        )
+
+
+class CompactionNotOffered(MochiError):
+    """Clients can't have a conversation compacted: the server shortens what a model gets itself."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Conversations are not compacted here. Send the whole history, or "
+            "'previous_response_id': what is too long for the model is shortened with each request."
         )

@@ -14,29 +14,29 @@ Resource = dict[str, Any]
 _ECHOED: Mapping[str, Any] = {
     "background": False,
     "conversation": None,
-    "frequency_penalty": None,
+    "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "metadata": {},
     "parallel_tool_calls": True,
-    "presence_penalty": None,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
     "service_tier": "default",
     "store": True,
-    "temperature": None,
+    "temperature": 1.0,
     "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
     "tools": [],
-    "top_logprobs": None,
-    "top_p": None,
+    "top_logprobs": 0,
+    "top_p": 1.0,
     "truncation": "disabled",
     "user": None,
 }
-"""Values of parameters that a client did not send."""
+"""Values of parameters that a client did not send; Open Responses allows no null for numbers."""
 
 
 def resource_of(
