@@ -21,9 +21,9 @@ class Speech:
         upstream.behave = self
 
     def __call__(self, answer):
-        answer.say("One ", "two ")
+        answer.say("One", " two")
         assert self._go_on.wait(60)
-        answer.say("three ", "four")
+        answer.say(" three", " four")
         answer.finish()
 
     def go_on(self):
@@ -66,7 +66,7 @@ def until_two(stream):
     events = []
     for event in stream:
         events.append(event)
-        if event.type == "response.output_text.delta" and event.delta == "two ":
+        if event.type == "response.output_text.delta" and event.delta == " two":
             return events
     raise AssertionError([event.type for event in events])
 

@@ -62,7 +62,7 @@ async def test_an_answer_that_its_session_can_not_hold_ends_with_an_error_and_is
     _, outcome = await run(house, session_id)
     assert outcome.state is State.COMPLETED
     [aside] = await asyncio.to_thread(lambda: list(data_dir.rglob("*.broken")))
-    assert (await asyncio.to_thread(aside.read_text)).count("word ") == 2000
+    assert (await asyncio.to_thread(aside.read_text)).count("word") == 2000
 
 
 async def test_an_answer_arrives_in_order_and_is_on_disk(house):

@@ -134,7 +134,7 @@ async def test_text_that_a_client_saw_is_sealed_once_the_disk_takes_it(house, di
     seen = "".join(data["content"] for name, data in events if name == "content_delta")
     assert names(events)[-2:] == ["error", "done"]
     assert dict(events)["error"]["code"].startswith("STORAGE_")
-    assert seen == "Half an "  # nothing was shown that is not on record
+    assert seen == "Half an"  # nothing was shown that is not on record
     assert (await turn.finished()).state is State.UNSAVED
     assert len(await house.messages(session_id)) == 1  # reading works meanwhile
 
