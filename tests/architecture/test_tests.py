@@ -14,6 +14,7 @@ FOLDERS = {Path(source).parent.as_posix() for source in SOURCES}
 ABOUT_A_FOLDER: dict[str, set[str]] = {
     "agents_app": {"examples", "workspace_attacks"},
     "chat": {
+        "answers_in_a_form",
         "begun_calls",
         "brought_messages",
         "changed_tools",
