@@ -20,7 +20,7 @@ from models_app.language_model import Think
 from models_app.ollama import errors
 from models_app.ollama.host import OllamaHost
 from models_app.ollama.inventory import ModelDetails, Tag
-from models_app.ollama.wire import chat_body, wire_messages, wire_tool
+from models_app.ollama.wire import chat_body, wire_messages, wire_tools
 from models_app.tool_schemas import inline_references
 from sessions_app.messages import (
     AssistantMessage,
@@ -217,7 +217,7 @@ def _message(message: ChatMessageLike) -> list[dict[str, Any]]:
 def _tool(tool: ToolLike) -> dict[str, Any]:
     match tool:
         case ToolSpec():
-            return wire_tool(tool)
+            return wire_tools([tool])[0]
         case ollama.Tool():
             described = tool.model_dump(exclude_none=True)
         case Mapping():

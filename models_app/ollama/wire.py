@@ -25,7 +25,7 @@ from models_app.language_model import (
 )
 from models_app.ollama import errors
 from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
-from models_app.tool_schemas import inline_references
+from models_app.tool_schemas import inline_all
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.messages import (
     NO_EXTRA,
@@ -54,7 +54,7 @@ def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
         chat_body(
             model=request.model,
             messages=wire_messages(request.messages, request.files),
-            tools=[wire_tool(tool) for tool in request.tools],
+            tools=wire_tools(request.tools),
             think=request.think,
             context_window=context_window,
             options=request.options,
@@ -149,16 +149,21 @@ def wire_messages(
     return wired
 
 
-def wire_tool(tool: ToolSpec) -> dict[str, Any]:
-    """Return a tool in Ollama's form."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": inline_references(tool.parameters),
-        },
-    }
+def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return tools in Ollama's form."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": parameters,
+            },
+        }
+        for tool, parameters in zip(
+            tools, inline_all(tool.parameters for tool in tools), strict=True
+        )
+    ]
 
 
 def _wire_assistant(message: AssistantMessage, *, with_thinking: bool) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
-from models_app.tool_schemas import inline_references
+from models_app.tool_schemas import bounded, inline_all
 from models_app.vendors.signatures import plain, state_of
 from models_app.vendors.vendor import Vendor
 from sessions_app.messages import (
@@ -86,7 +86,7 @@ def request_parameters(
     Tool schemas are sent unchanged. An answer schema needs a model with structured output.
     """
     form = (
-        OutputObjectDefinition(json_schema=dict(answer_schema), name="answer")
+        OutputObjectDefinition(json_schema=bounded(answer_schema), name="answer")
         if answer_schema is not None
         else None
     )
@@ -97,10 +97,12 @@ def request_parameters(
             ToolDefinition(
                 name=tool.name,
                 description=tool.description,
-                parameters_json_schema=inline_references(plain(tool.parameters)),
+                parameters_json_schema=parameters,
                 strict=False,  # strict mode would rewrite the schema
             )
-            for tool in tools
+            for tool, parameters in zip(
+                tools, inline_all(tool.parameters for tool in tools), strict=True
+            )
         ],
     )
 

@@ -1,13 +1,22 @@
 """References in tool schemas are written out, whatever they look like."""
 
+import time
 from types import MappingProxyType
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema_rs import validator_for
 from pydantic import BaseModel, Field
 
-from models_app.tool_schemas import inline_references
+from models_app.tool_schemas import (
+    MOST_OF_A_SCHEMA,
+    MOST_WRITTEN_OUT,
+    bounded,
+    inline_all,
+    inline_references,
+)
 
 
 class Address(BaseModel):
@@ -126,3 +135,72 @@ def test_any_schema_at_all_is_survived(schema):
     before = repr(schema)
     assert isinstance(inline_references(schema), dict)
     assert repr(schema) == before
+
+
+def fan(levels, leaf):
+    """Return a schema that doubles with each level when its references are written out."""
+    definitions = {f"L{n}": {"anyOf": [{"$ref": f"#/$defs/L{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/L0", "$defs": {**definitions, f"L{levels}": leaf}}
+
+
+LARGE = {"type": "string", "description": "x" * 10_000}
+BOMBS = {
+    "objects": fan(40, LARGE),
+    "booleans": fan(40, True),
+    "wide": {
+        "properties": {f"p{n}": {"$ref": "#/$defs/a"} for n in range(2000)},
+        "$defs": {"a": {"enum": [f"value {n}" for n in range(20_000)]}},
+    },
+    "recursive": {
+        "$ref": "#/$defs/a",
+        "$defs": {
+            name: {"anyOf": [{"$ref": f"#/$defs/{b}"} for b in "abcdefgh"]} for name in "abcdefgh"
+        },
+    },
+    "whole": {"properties": {f"p{n}": {"$ref": "#"} for n in range(3000)}},
+}
+
+
+@pytest.mark.parametrize("schema", BOMBS.values(), ids=BOMBS)
+def test_what_is_written_out_stays_in_proportion(schema):
+    before = len(msgspec.json.encode(schema))
+    begun = time.process_time()
+    inlined = inline_references(schema)
+    assert time.process_time() - begun < 0.5
+    assert len(msgspec.json.encode(inlined)) <= 2 * before + MOST_OF_A_SCHEMA
+    validator_for(inlined)  # references that are left have their definitions
+
+
+def test_a_hundred_tools_of_a_request_stay_in_proportion_together():
+    schemas = [{**fan(40, LARGE), "title": str(number)} for number in range(100)]
+    before = len(msgspec.json.encode(schemas))
+    assert len(msgspec.json.encode(inline_all(schemas))) <= 2 * before + MOST_WRITTEN_OUT
+
+
+def test_a_bomb_leaves_room_for_the_references_of_other_tools():
+    schema = {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}
+    _, inlined = inline_all([fan(40, LARGE), schema])
+    assert inlined == {"properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("length", [10, 250, 2000])
+def test_a_chain_of_references_is_as_long_as_it_likes(length):
+    definitions = {f"L{n}": {"$ref": f"#/$defs/L{n + 1}"} for n in range(length)}
+    schema = {"$ref": "#/$defs/L0", "$defs": {**definitions, f"L{length}": {"type": "string"}}}
+    inlined = inline_references(schema)
+    assert inlined == {"type": "string"} or inlined["$defs"] == schema["$defs"]
+
+
+@pytest.mark.parametrize("levels", [60, 120, 400])
+def test_a_deep_schema_is_shortened_rather_than_refused(levels):
+    schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"properties": {"x": schema}, "type": "object"}
+    inlined = inline_references(schema)
+    assert inlined == (schema if levels < 127 else {"type": "object"})
+    assert bounded(schema) == inlined
+
+
+def test_numbers_of_any_size_are_kept():
+    schema = {"properties": {"n": {"maximum": 2**80}}}
+    assert inline_references(schema) == schema
