@@ -4,11 +4,13 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
+from sessions_app.store.locks import WAITING
 
 Result = TypeVar("Result")
 
@@ -16,6 +18,9 @@ FILE_THREADS = 4
 OBJECT_THREADS = 24
 """Threads for the sessions' files, each of which is written in a millisecond or two, and for their
 objects, which take as long as the way to the store."""
+
+MOST_REPLACEMENTS = 128
+"""Threads that wait for a lock at the same time and are replaced; further ones hold others up."""
 
 
 class InThread(Protocol):
@@ -60,7 +65,7 @@ class WorkThreads:
 
     ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
     thread; this is one future and a lock. There are always as many threads as ``count``, however
-    many turns run.
+    many turns run; one that waits for the lock of a session is replaced for as long.
 
     Work is handed to one thread that waits. Of a queue that they share, each that takes something
     wakes the next one, which finds nothing, and keeps the event loop waiting for the interpreter.
@@ -75,6 +80,7 @@ class WorkThreads:
         self._waiting: deque[_Work | None] = deque()
         self._idle: list[_Desk] = []
         self._threads: list[threading.Thread] = []
+        self._replaced = 0
 
     def run(self, work: Callable[[], Result], /) -> "asyncio.Future[Result]":
         """Run the work in a thread, with the caller's context variables.
@@ -101,10 +107,36 @@ class WorkThreads:
 
     def _start(self) -> None:
         for number in range(self._count):
-            thread = threading.Thread(target=self._serve, name=f"turn-work-{number}", daemon=True)
-            thread.start()
             # One by one: where the system gives only some, work goes to those that there are.
-            self._threads.append(thread)
+            self._threads.append(self._started(f"turn-work-{number}"))
+
+    def _started(self, name: str) -> threading.Thread:
+        thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    @contextmanager
+    def _replacing(self) -> Iterator[None]:
+        """Let another thread serve while this one waits; afterwards, one of them ends."""
+        is_replaced = self._replace()
+        try:
+            yield
+        finally:
+            if is_replaced:
+                with self._lock:
+                    self._replaced -= 1
+                self._hand_out(None)
+
+    def _replace(self) -> bool:
+        with self._lock:
+            if self._replaced >= MOST_REPLACEMENTS:
+                return False
+            try:
+                self._started("turn-work-replacement")
+            except RuntimeError:  # the system gives no more threads
+                return False
+            self._replaced += 1
+            return True
 
     def _hand_out(self, item: _Work | None) -> None:
         with self._lock:
@@ -122,6 +154,7 @@ class WorkThreads:
         return desk.wait()
 
     def _serve(self) -> None:
+        WAITING.entered = self._replacing
         desk = _Desk()
         while (item := self._next(desk)) is not None:
             _do(item)

@@ -10,8 +10,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
 from sessions_app.store.atomic import PRIVATE_FILE, StrPath, make_private_directory
@@ -20,6 +20,19 @@ POLL_SECONDS = 0.001
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _TRY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO})
+
+
+class Waiting(threading.local):
+    """Says what else a thread does for as long as it waits for a lock.
+
+    Attributes:
+        entered: Returns the context in which it waits; threads that others need are replaced then.
+    """
+
+    entered: Callable[[], AbstractContextManager[object]] = staticmethod(nullcontext)
+
+
+WAITING = Waiting()
 
 
 @contextmanager
@@ -107,6 +120,13 @@ class FileLocks:
         if self._process != os.getpid():
             self._forget_parent()
         lock = self._threads.setdefault(name, threading.Lock())
+        try:
+            return self._held(name, lock, 0)
+        except TimeoutError:
+            with WAITING.entered():
+                return self._held(name, lock, timeout_seconds)
+
+    def _held(self, name: str, lock: threading.Lock, timeout_seconds: float) -> HeldLock:
         if not lock.acquire(timeout=timeout_seconds):
             raise TimeoutError
         try:

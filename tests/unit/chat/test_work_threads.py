@@ -9,6 +9,7 @@ import pytest
 
 from chat.work_threads import WorkThreads, run_to_end
 from sessions_app.deadline import Deadline
+from sessions_app.store.locks import FileLocks
 
 SAID = contextvars.ContextVar("said", default="nothing")
 
@@ -154,3 +155,38 @@ async def test_where_the_system_gives_too_few_threads_the_work_is_done_by_those(
         assert await asyncio.wait_for(threads.run(lambda: "done"), 5) == "done"
     finally:
         await asyncio.to_thread(threads.close, Deadline())
+
+
+async def test_work_that_waits_for_a_lock_holds_up_no_other(threads, tmp_path):
+    locks = FileLocks(tmp_path)
+
+    def wait():
+        with locks.held("contended", timeout_seconds=30):
+            return threading.get_ident()
+
+    with FileLocks(tmp_path).held("contended", timeout_seconds=1):  # as another process does
+        waiting = [threads.run(wait) for _ in range(20)]
+        others = await asyncio.gather(*[threads.run(threading.get_ident) for _ in range(20)])
+        assert not any(work.done() for work in waiting)
+    assert len(set(await asyncio.gather(*waiting))) > len(set(others))
+    await asyncio.to_thread(locks.close)
+
+
+async def test_after_the_waiting_there_are_as_many_threads_as_before(threads, tmp_path):
+    locks = FileLocks(tmp_path)
+
+    def wait():
+        with locks.held("contended", timeout_seconds=30):
+            return True
+
+    def serving():
+        return [each for each in threading.enumerate() if each.name.startswith("turn-work-")]
+
+    with FileLocks(tmp_path).held("contended", timeout_seconds=1):
+        waiting = [threads.run(wait) for _ in range(8)]
+        await threads.run(lambda: None)
+    await asyncio.gather(*waiting)
+    while len(serving()) > 2:
+        await asyncio.sleep(0)
+    assert await threads.run(lambda: 1) == 1
+    await asyncio.to_thread(locks.close)
