@@ -151,19 +151,12 @@ def wire_messages(
 
 def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     """Return tools in Ollama's form."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": parameters,
-            },
-        }
-        for tool, parameters in zip(
-            tools, inline_all(tool.parameters for tool in tools), strict=True
-        )
+    inlined = inline_all(tool.parameters for tool in tools)
+    functions = [
+        {"name": tool.name, "description": tool.description, "parameters": parameters}
+        for tool, parameters in zip(tools, inlined, strict=True)
     ]
+    return [{"type": "function", "function": function} for function in functions]
 
 
 def _wire_assistant(message: AssistantMessage, *, with_thinking: bool) -> dict[str, Any] | None:
