@@ -193,9 +193,6 @@ class MochiSettings(BaseModel):
     journal_timeout_seconds: Seconds = Field(
         15, description="How long turns bear that `MOCHI_JOURNAL_URL` does not answer"
     )
-    journal_replicas: int = Field(
-        0, ge=0, le=100, description="Replicas that must have an event before it is shown"
-    )
 
     openwebui_sessions: bool = Field(
         False,

@@ -66,7 +66,6 @@ class SettingArguments(TypedDict, total=False):
     sessions_url: str
     lease_seconds: float
     journal_timeout_seconds: float
-    journal_replicas: int
     openwebui_sessions: bool
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]

@@ -24,39 +24,34 @@ class RedisReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def report_on(info: Mapping[str, Any], *, replicas: int) -> RedisReport:
-    """Check the reply of a server's ``INFO``; missing values cause no faults.
+def report_on(info: Mapping[str, Any]) -> RedisReport:
+    """Check the reply of a server's ``INFO``; missing values cause no faults."""
 
-    Args:
-        info: The reply.
-        replicas: The number of replicas that must acknowledge a write.
-    """
-
-    def all_of(*checks: Callable[[Mapping[str, Any], int], Iterator[str]]) -> tuple[str, ...]:
-        return tuple(sentence for check in checks for sentence in check(info, replicas))
+    def all_of(*checks: Callable[[Mapping[str, Any]], Iterator[str]]) -> tuple[str, ...]:
+        return tuple(sentence for check in checks for sentence in check(info))
 
     product = "Valkey" if "valkey_version" in info else "Redis"
     version = info.get("valkey_version") or info.get("redis_version", "?")
     return RedisReport(
         name=f"{product} {version}",
-        faults=all_of(_too_old, _of_a_cluster, _evicting, _replica, _without_replicas),
+        faults=all_of(_too_old, _of_a_cluster, _evicting, _replica),
         notes=all_of(_forgetting, _nearly_full),
     )
 
 
-def _too_old(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _too_old(info: Mapping[str, Any]) -> Iterator[str]:
     version = str(info.get("redis_version", ""))
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) == 2 and numbers < OLDEST:
         yield f"it is version {version}: 6.2 is the oldest that has what is needed"
 
 
-def _of_a_cluster(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _of_a_cluster(info: Mapping[str, Any]) -> Iterator[str]:
     if info.get("cluster_enabled"):
         yield "it is part of a Redis Cluster: use one primary, with replicas and Sentinels"
 
 
-def _evicting(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _evicting(info: Mapping[str, Any]) -> Iterator[str]:
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         yield (
@@ -65,21 +60,12 @@ def _evicting(info: Mapping[str, Any], _: int) -> Iterator[str]:
         )
 
 
-def _replica(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _replica(info: Mapping[str, Any]) -> Iterator[str]:
     if info.get("role") in {"slave", "replica"}:
         yield "it is a replica, which takes no writes: name the primary, or its Sentinels"
 
 
-def _without_replicas(info: Mapping[str, Any], replicas: int) -> Iterator[str]:
-    connected = int(info.get("connected_slaves", replicas))
-    if connected < replicas:
-        yield (
-            f"it has {connected} replicas, and MOCHI_JOURNAL_REPLICAS asks for {replicas}: nothing "
-            "would be shown"
-        )
-
-
-def _forgetting(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _forgetting(info: Mapping[str, Any]) -> Iterator[str]:
     if not info.get("aof_enabled", 1):
         yield (
             "appendonly is off: when it restarts, the text of running turns that is not saved yet "
@@ -89,7 +75,7 @@ def _forgetting(info: Mapping[str, Any], _: int) -> Iterator[str]:
         yield "its last write to its file failed: its disk may be full"
 
 
-def _nearly_full(info: Mapping[str, Any], _: int) -> Iterator[str]:
+def _nearly_full(info: Mapping[str, Any]) -> Iterator[str]:
     limit = int(info.get("maxmemory", 0))
     used = int(info.get("used_memory", 0))
     if limit and used > limit * FULL_SHARE:

@@ -24,7 +24,7 @@ def redis_report(cluster: Cluster) -> RedisReport:
     connection = cluster.connection
     with connection.translated():
         info = connection.client.info()
-    return report_on(info, replicas=connection.replicas)
+    return report_on(info)
 
 
 def _journal_notes(cluster: Cluster) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Cluster:
 
         url = self._settings.journal_url
         assert url is not None  # noqa: S101 - else there is no cluster
-        return RedisConnection(url, replicas=self._settings.journal_replicas)
+        return RedisConnection(url)
 
     @cached_property
     def owners(self) -> "LeaseOwners":
@@ -65,7 +65,7 @@ class Cluster:
         """The connections for writing journals, one for each event loop."""
         from chat.storage.redis.pump import Pumps  # noqa: PLC0415 - an extra
 
-        return Pumps(self.connection.address, replicas=self.connection.replicas)
+        return Pumps(self.connection.address)
 
     def close_pumps(self) -> None:
         """Close the pump of the running event loop, after all turns have ended."""

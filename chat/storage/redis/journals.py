@@ -60,7 +60,7 @@ class RedisTurnJournal:
         self._seconds = max(1, round(retention_seconds))
         self._context = WriterContext(
             connection=connection,
-            pumps=pumps or Pumps(connection.address, replicas=connection.replicas),
+            pumps=pumps or Pumps(connection.address),
             retention_seconds=self._seconds,
             timeout_seconds=timeout_seconds,
             deferred=[],

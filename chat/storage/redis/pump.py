@@ -30,7 +30,6 @@ CONNECT_SECONDS = 2.0
 TICK_SECONDS = 0.25
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
-REPLICA_MILLISECONDS = 1000
 
 KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -97,11 +96,9 @@ class Pump:
 
     Args:
         dial: Returns the address of the primary; called in a thread before each connection attempt.
-        replicas: The number of replicas that must acknowledge commands before replies are passed
-            on.
     """
 
-    def __init__(self, dial: Callable[[], RedisUrl], *, replicas: int = 0) -> None:
+    def __init__(self, dial: Callable[[], RedisUrl]) -> None:
         self._loop = asyncio.get_running_loop()
         self._dial = dial
         self._users: set[CommandSender] = set()
@@ -114,8 +111,6 @@ class Pump:
         self._transport: asyncio.WriteTransport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._ticking: asyncio.TimerHandle | None = None
-        self._replicas = replicas
-        self._unreplicated: list[tuple[Answered, Any]] = []
 
     @property
     def is_connected(self) -> bool:
@@ -170,11 +165,9 @@ class Pump:
     # A pipeline
 
     def _flush(self) -> None:
-        if self._transport is None or not (self._waiting_callbacks or self._unreplicated):
+        if self._transport is None or not self._waiting_callbacks:
             self._is_busy = False
             return
-        if self._replicas:
-            self._waiting.append(pack(("WAIT", self._replicas, REPLICA_MILLISECONDS)))
         self._sent, self._waiting_callbacks = self._waiting_callbacks, []
         self._answers = 0
         data, self._waiting = b"".join(self._waiting), []
@@ -187,33 +180,17 @@ class Pump:
             return
         sent, answers = self._sent, self._answers
         try:
-            if self._replicas:
-                answers = self._take_replicated(link, gets)
-            else:
-                while (reply := gets()) is not _NOTHING:
-                    answers += 1
-                    sent[answers - 1](reply)
+            while (reply := gets()) is not _NOTHING:
+                answers += 1
+                sent[answers - 1](reply)
         except Exception:
             logger.exception("a reply of redis could not be processed")
             self.drop("a reply that can't be processed")
         if link.transport is not self._transport:
             return  # a callback dropped the connection
         self._answers = answers
-        if answers >= len(sent) + bool(self._replicas):
+        if answers >= len(sent):
             self._flush()
-
-    def _take_replicated(self, link: "_Link", gets: Callable[[], Any]) -> int:
-        """Pass replies on only once WAIT reports enough replicas; return the replies received."""
-        answers = self._answers
-        while link.transport is self._transport and (reply := gets()) is not _NOTHING:
-            answers += 1
-            if answers <= len(self._sent):
-                self._unreplicated.append((self._sent[answers - 1], reply))
-            elif isinstance(reply, int) and reply >= self._replicas:
-                replicated, self._unreplicated = self._unreplicated, []
-                for answered, answer in replicated:
-                    answered(answer)
-        return answers
 
     # The connection
 
@@ -268,7 +245,7 @@ class Pump:
             transport.abort()
         self._is_busy = False
         self._sent, self._waiting = [], []
-        self._waiting_callbacks, self._unreplicated = [], []
+        self._waiting_callbacks = []
         for user in list(self._users):
             user.disconnected()
         if self._users:
@@ -290,8 +267,7 @@ class Pump:
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _is_reply_overdue(self, now: float) -> bool:
-        due = len(self._sent) + bool(self._replicas)
-        return self._answers < due and now - self._sent_at > REPLY_SECONDS
+        return self._answers < len(self._sent) and now - self._sent_at > REPLY_SECONDS
 
 
 class _Link(asyncio.Protocol):
@@ -345,12 +321,10 @@ class Pumps:
 
     Args:
         dial: Returns the address of the primary; blocks.
-        replicas: The number of replicas that must acknowledge commands.
     """
 
-    def __init__(self, dial: Callable[[], RedisUrl], *, replicas: int = 0) -> None:
+    def __init__(self, dial: Callable[[], RedisUrl]) -> None:
         self._dial = dial
-        self._replicas = replicas
         self._process = os.getpid()
         self._pumps: dict[int, Pump] = {}
 
@@ -364,7 +338,7 @@ class Pumps:
             self._pumps = {
                 key: pump for key, pump in self._pumps.items() if not pump.loop.is_closed()
             }
-            pump = self._pumps[id(loop)] = Pump(self._dial, replicas=self._replicas)
+            pump = self._pumps[id(loop)] = Pump(self._dial)
         return pump
 
     def close(self) -> None:

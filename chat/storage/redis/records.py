@@ -121,19 +121,15 @@ class RedisRecords:
     ) -> bool:
         """Store a record; return False if ``exclusive`` and it exists already.
 
-        When this returns True, the configured number of replicas has acknowledged the record.
-
         Raises:
-            StorageUnavailable: Redis or too many replicas are unreachable. An exclusive put is
-                undone, if Redis can be reached for that.
+            StorageUnavailable: Redis is unreachable. An exclusive put is undone, if Redis can be
+                reached for that.
             StorageFull: Redis is out of memory.
         """
         value = secrets.token_hex(TAG_BYTES // 2).encode() + data
         put = self._put_new if exclusive else self._put
         try:
             is_stored = self._call(put, session_id, name, kind, value, self._milliseconds)
-            if is_stored:
-                self._connection.confirm()
         except StorageError:
             if exclusive:
                 with suppress(StorageError):  # the first error is the one to report

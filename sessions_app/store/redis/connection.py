@@ -37,7 +37,6 @@ class RedisConnection:
     Args:
         url: The server's URL.
         prefix: The prefix of all keys.
-        replicas: The number of replicas that must acknowledge a write.
         timeout_seconds: The reply timeout.
 
     Attributes:
@@ -51,11 +50,9 @@ class RedisConnection:
         url: str,
         *,
         prefix: str = ROOT,
-        replicas: int = 0,
         timeout_seconds: float = 1.0,
     ) -> None:
         self.prefix = self.root = prefix
-        self.replicas = replicas
         self.timeout_seconds = timeout_seconds
         self.shown = masked(url)
         self.shared: RedisConnection | None = None
@@ -107,26 +104,6 @@ class RedisConnection:
             if reason[1] == "OOM":
                 raise StorageFull("Redis is full.") from error
             raise self._unavailable(error) from error
-
-    def confirm(self) -> None:
-        """Wait until the configured number of replicas has all writes made so far.
-
-        Does not wait for the server's disk: it is synced once a second, which would delay each
-        approval by as much (docs/decisions/0068).
-
-        Raises:
-            StorageUnavailable: Too few replicas have them in time; the writes may be lost.
-        """
-        if not self.replicas:
-            return
-        milliseconds = int(self.timeout_seconds * 500)
-        with self.translated(), self.client.pipeline(transaction=False) as pipeline:
-            # WAIT covers writes of its own connection only; this one comes after all others.
-            pipeline.set(self.root_key("confirm"), b"1", px=1000)
-            pipeline.execute_command("WAIT", self.replicas, milliseconds)
-            _, replicas = pipeline.execute()
-        if replicas < self.replicas:
-            raise StorageUnavailable("Too few Redis replicas acknowledged a write in time.")
 
     def require_writes(self) -> None:
         """Write a small key, one for all processes.

@@ -43,7 +43,6 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_API_TOKEN", "schlüssel"),
         ("MOCHI_SECRET_KEY", "short"),
         ("MOCHI_JOURNAL_URL", "redis://cache:port"),
-        ("MOCHI_JOURNAL_REPLICAS", "-1"),
         ("MOCHI_LEASE_SECONDS", "0.5"),
         ("MOCHI_SESSIONS_URL", "s3://bucket"),
         ("MOCHI_DATA_DIR", "~nobody-of-that-name/data"),

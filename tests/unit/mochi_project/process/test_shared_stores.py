@@ -16,8 +16,8 @@ from tests.redis_server import running_redis
 class Shared(Cluster):
     """What is shared, made by a test."""
 
-    def __init__(self, url: str, objects: ObjectStore | None = None, replicas: int = 0) -> None:
-        self.connection = RedisConnection(url, replicas=replicas)
+    def __init__(self, url: str, objects: ObjectStore | None = None) -> None:
+        self.connection = RedisConnection(url)
         self.objects = objects
 
 
@@ -65,11 +65,6 @@ def test_a_server_that_throws_keys_away_is_refused() -> None:
         pytest.raises(ConfigurationError, match=r"MOCHI_JOURNAL_URL: Redis .* noeviction"),
     ):
         check_shared_stores(Shared(url))
-
-
-def test_replicas_that_are_asked_for_must_be_there(safe: str) -> None:
-    with pytest.raises(ConfigurationError, match="MOCHI_JOURNAL_REPLICAS asks for 1"):
-        check_shared_stores(Shared(safe, replicas=1))
 
 
 def test_a_server_that_forgets_at_a_restart_is_told_of(redis_server: str) -> None:

@@ -33,14 +33,11 @@ def test_a_server_of_one_machine_shares_nothing() -> None:
 
 @pytest.mark.allow_blocking
 def test_what_is_shared_is_connected_when_it_is_used() -> None:
-    settings = load_settings(
-        journal_url="redis://nowhere.invalid:1", journal_replicas=2, secret_key=KEY
-    )
+    settings = load_settings(journal_url="redis://nowhere.invalid:1", secret_key=KEY)
     cluster = build_cluster(settings)
 
     assert cluster is not None
     assert isinstance(cluster.connection, RedisConnection)
-    assert cluster.connection.replicas == 2
     assert cluster.objects is None
     assert not cluster.hub.is_running
     assert cluster.owners.lease_seconds == 6

@@ -17,6 +17,7 @@ from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import build_storage
 from mochi_project.wiring.turn_support import build_threads
 from models_app.scripted.server import ScriptedModelServer
+from sessions_app.deadline import Deadline
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
 DIRECTORIES = (
@@ -176,7 +177,7 @@ async def test_sessions_are_written_by_more_threads_where_writes_take_long(
     try:
         await asyncio.gather(*(threads.run(lambda: all_at_once.wait(30)) for _ in range(count)))
     finally:
-        await asyncio.to_thread(threads.close)
+        await asyncio.to_thread(threads.close, Deadline())
 
 
 async def test_services_are_closed_whatever_one_of_them_raises(

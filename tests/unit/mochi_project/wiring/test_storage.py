@@ -68,9 +68,9 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
         turn_id="turn",
     )
     assert unsaved.pending(session_id) == []
-    stores[1].decide(session_id, question.confirmation_id, approved=True)
+    stores[1].decide(session_id, question.confirmation_id, approved=False)
     with pytest.raises(ConfirmationAlreadyDecided):
-        stores[0].decide(session_id, question.confirmation_id, approved=False)
+        stores[0].decide(session_id, question.confirmation_id, approved=True)
     assert not (tmp_path / "one").exists()
 
 

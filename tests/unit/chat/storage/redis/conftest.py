@@ -52,10 +52,8 @@ async def make_journal(quick):
     """Makes journals at a URL; what they have open is closed with the test."""
     made = []
 
-    def make(url, *, prefix=None, replicas=0, timeout_seconds=60.0):
-        connection = RedisConnection(
-            url, prefix=prefix or f"test:{secrets.token_hex(4)}:", replicas=replicas
-        )
+    def make(url, *, prefix=None, timeout_seconds=60.0):
+        connection = RedisConnection(url, prefix=prefix or f"test:{secrets.token_hex(4)}:")
         made.append(
             RedisTurnJournal(
                 connection,

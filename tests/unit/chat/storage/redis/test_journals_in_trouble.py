@@ -10,7 +10,6 @@ import redis
 from chat.storage.journal import Fenced, JournalLost, JournalTimedOut, line
 from chat.storage.redis import journal_writers
 from sessions_app.errors import StorageUnavailable
-from tests.unit.chat.storage.redis.servers import Server
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 PREFIX = "test:"
@@ -300,31 +299,6 @@ async def test_a_replica_that_was_too_far_behind_has_no_gap(
     assert turn.kept == list(range(1, 111))
     assert [type(trouble) for trouble in turn.troubles] == [JournalLost]
     assert await numbers_in(journal) == list(range(1, 8))
-
-
-def replica_in(directory, server):
-    directory.mkdir()
-    return Server(directory, "--replicaof", "127.0.0.1", str(server.port))
-
-
-async def test_a_replica_has_what_is_shown(own_server, tmp_path, make_journal):
-    with redis.Redis.from_url(own_server.url) as client:
-        await asyncio.to_thread(client.config_set, "repl-diskless-sync-delay", "0")
-        journal = make_journal(own_server.url, replicas=1)
-        turn = await Turn(journal).open()
-        turn.say(3)
-        await asyncio.to_thread(client.ping)
-        assert turn.kept == []  # there is no replica
-        replica = await asyncio.to_thread(replica_in, tmp_path / "replica", own_server)
-        try:
-            await turn.writer.flushed()
-            assert turn.kept == [1, 2, 3]
-            with redis.Redis.from_url(replica.url) as copy:
-                key = journal.connection.key("j", SESSION, TURN)
-                assert await asyncio.to_thread(copy.xlen, key) == 4
-        finally:
-            await asyncio.to_thread(replica.stop)
-    turn.writer.close()
 
 
 async def test_a_replica_is_not_written_to(own_server, make_journal):

@@ -32,21 +32,6 @@ def others(redis_connection):
     return RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=SECONDS)
 
 
-class Replicas:
-    """A connection that replicas do or do not answer."""
-
-    def __init__(self, inner, answering):
-        self.inner, self.answering, self.confirmed = inner, answering, 0
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def confirm(self):
-        if not self.answering:
-            raise StorageUnavailable("Too few replicas.")
-        self.confirmed += 1
-
-
 def test_every_record_that_is_put_gives_its_session_the_whole_time(records, connection):
     key = connection.key("conf", SESSION)
     for kind in KINDS:
@@ -68,18 +53,6 @@ def test_fields_of_others_are_no_records(records, connection):
     assert records.kinds(SESSION) == {}
     assert records.read("../x", NAME, "asked") is None
     assert records.kinds("../x") == {}
-
-
-def test_what_replicas_do_not_have_is_not_kept(redis_connection, others):
-    replicas = Replicas(redis_connection, answering=False)
-    records = RedisRecords(replicas, "conf", kinds=KINDS, seconds=SECONDS)
-    with pytest.raises(StorageUnavailable):
-        records.put(SESSION, NAME, "decided", b"yes", exclusive=True)
-    assert others.read(SESSION, NAME, "decided") is None
-    replicas.answering = True
-    assert records.put(SESSION, NAME, "decided", b"no", exclusive=True)
-    assert others.read(SESSION, NAME, "decided") == b"no"
-    assert replicas.confirmed == 1
 
 
 def test_a_record_whose_answer_got_lost_does_not_stand(records, others, connection):

@@ -1,7 +1,5 @@
 import os
-import random
 import socket
-import time
 from contextlib import suppress
 
 import pytest
@@ -52,50 +50,6 @@ def test_a_server_that_is_full_is_a_full_disk() -> None:
         with pytest.raises(StorageFull), connection.translated():
             connection.client.set("y", "y")
         connection.close()
-
-
-def test_without_replicas_there_is_nobody_to_wait_for(redis_server: str) -> None:
-    connection = RedisConnection(redis_server)
-    connection.confirm()
-    connection.close()
-    nowhere = RedisConnection("redis://127.0.0.1:1")
-    nowhere.confirm()
-    nowhere.close()
-
-
-def free_port() -> str:
-    """Return a port that the system gives nobody by itself: replicas need one."""
-    while True:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with socket.socket() as tried, suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            return str(port)
-
-
-def test_what_was_written_is_confirmed_by_replicas() -> None:
-    port = free_port()
-    with (
-        running_redis("--port", port, "--repl-diskless-sync-delay", "0") as primary,
-        running_redis("--replicaof", "127.0.0.1", port) as replica,
-    ):
-        connection = RedisConnection(primary, replicas=1)
-        end = time.monotonic() + 60
-        while True:
-            connection.client.set("x", "1")
-            try:
-                connection.confirm()
-                break
-            except StorageUnavailable:  # it joins just now
-                assert time.monotonic() < end
-        assert redis.Redis.from_url(replica).get("x") == b"1"
-        connection.close()
-
-
-def test_too_few_replicas_confirm_nothing(redis_server: str) -> None:
-    connection = RedisConnection(redis_server, replicas=1, timeout_seconds=0.4)
-    with pytest.raises(StorageUnavailable, match="replicas"):
-        connection.confirm()
-    connection.close()
 
 
 @pytest.mark.parametrize(
