@@ -30,7 +30,6 @@ from tools_app.mcp.descriptions import (
     REFUSED,
     RESULT,
     fit_call,
-    fit_discovery,
     fit_initialization,
     fit_tools,
 )
@@ -55,7 +54,6 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _FITS = {
     "initialize": fit_initialization,
-    "server/discover": fit_discovery,
     "tools/list": fit_tools,
     "tools/call": fit_call,
 }

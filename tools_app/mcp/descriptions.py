@@ -30,19 +30,13 @@ _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object",
 def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is needed of the answer to ``initialize``; servers leave parts of it out."""
     version = result.get("protocolVersion")
+    tools = _object(_object(result.get("capabilities")).get("tools"))
     is_known = version in HANDSHAKE_PROTOCOL_VERSIONS
     return {
         "protocolVersion": version if is_known else LATEST_HANDSHAKE_VERSION,
-        "capabilities": _capabilities(result),
+        "capabilities": {"tools": {"listChanged": tools.get("listChanged") is True}},
         "serverInfo": {"name": "server", "version": ""},
     }
-
-
-def fit_discovery(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is needed of the answer to ``server/discover``."""
-    versions = result.get("supportedVersions")
-    known = [item for item in _items(versions) if isinstance(item, str)]
-    return {**_COMPLETE, "supportedVersions": known, "capabilities": _capabilities(result)}
 
 
 def fit_call(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +50,6 @@ def fit_call(result: Mapping[str, Any]) -> dict[str, Any]:
 def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a page of tools of which every one is well-formed, and what was refused."""
     listed = result.get("tools", result.get(BARE))
-    if isinstance(listed, Mapping):
-        listed = [{"name": name, **_object(tool)} for name, tool in listed.items()]
     if not isinstance(listed, list):
         return {"tools": listed}  # which the SDK refuses
     tools, refused, size = [], [], 0
@@ -78,11 +70,6 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
 
 class _RefusedError(ValueError):
     """Why a tool can't be offered, as a sentence."""
-
-
-def _capabilities(result: Mapping[str, Any]) -> dict[str, Any]:
-    tools = _object(_object(result.get("capabilities")).get("tools"))
-    return {"tools": {"listChanged": tools.get("listChanged") is True}}
 
 
 def _tool(raw: object) -> dict[str, Any]:

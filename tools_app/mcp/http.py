@@ -143,13 +143,13 @@ async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
     )
     kind = response.headers.get("content-type", "").lower()
     message = _message_in(response.request)
-    if kind.startswith("text/event-stream"):
+    if isinstance(message, JSONRPCRequest) and response.is_error:
+        response.headers["content-type"] = "application/json"
+        response.stream = _Rewritten(source, _error(source, secrets))
+    elif kind.startswith("text/event-stream"):
         response.stream = _Rewritten(source, _events(source))
     elif not isinstance(message, JSONRPCRequest) or response.is_redirect:
         response.stream = _Rewritten(source, _body(source))
-    elif response.is_error:
-        response.headers["content-type"] = "application/json"
-        response.stream = _Rewritten(source, _error(source, secrets))
     elif response.status_code != codes.ACCEPTED:
         response.headers["content-type"] = "text/event-stream"
         response.stream = _Rewritten(source, _reply(source, secrets))

@@ -36,14 +36,12 @@ _ENVELOPE = frozenset({"id", "result", "error"})
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,9})\b')
 _BEGIN = re.compile(rb'\s*[{\[]\s*(?:[{\["}\]]|$)')
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_NOT_SPACE = re.compile(r"\S|\Z")
 _MARK = b'"jsonrpc"'
 _HEAD_BYTES = 100
-_MAX_DIGITS = 9
 
 
 def read_messages(data: bytes) -> list[JSONRPCMessage]:
-    """Return the messages in a JSON text: one, a batch, or several without a separator.
+    """Return the messages in a JSON text: one, or a batch.
 
     Raises:
         ValueError: There are none, more than ``MAX_BATCH``, or too many values in them.
@@ -54,7 +52,7 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
     try:
         return [jsonrpc_message_adapter.validate_json(text, by_name=False)]
     except ValueError:
-        items = _values(text)
+        items = _items(text)
     if len(items) > MAX_BATCH:
         raise ValueError(f"It sent more than {MAX_BATCH} messages at once.")
     messages = [message for item in items if (message := _message(item)) is not None]
@@ -153,20 +151,13 @@ def _is_json(line: bytes) -> bool:
     return _BEGIN.match(line.removeprefix(_BOM)) is not None
 
 
-def _values(text: bytes) -> list[Any]:
-    """Decode JSON values that follow each other; line ends and tabs in strings are accepted."""
-    decoder, decoded = json.JSONDecoder(strict=False), text.decode(errors="replace")
-    values: list[Any] = []
-    end = 0
+def _items(text: bytes) -> list[Any]:
+    """Decode a message or a batch; line ends and tabs in strings are accepted."""
     try:
-        while end < len(decoded) and len(values) <= MAX_BATCH:
-            value, end = decoder.raw_decode(decoded, end)
-            values += value if isinstance(value, list) else [value]
-            start = _NOT_SPACE.search(decoded, end)
-            end = start.start() if start else len(decoded)
-    except (ValueError, RecursionError):
-        return values  # what comes before is whole
-    return values
+        decoded = json.loads(text.decode(errors="replace"), strict=False)
+    except RecursionError as error:
+        raise ValueError("It is nested too deeply for a message.") from error
+    return decoded if isinstance(decoded, list) else [decoded]
 
 
 def _message(item: object) -> JSONRPCMessage | None:
@@ -184,9 +175,7 @@ def _message(item: object) -> JSONRPCMessage | None:
     error = item.get("error")
     if error or (error is not None and "result" not in item):
         return JSONRPCError(jsonrpc="2.0", id=number, error=_error(error))
-    # Some servers spread the result over the message.
-    spread = {key: value for key, value in item.items() if key not in {"jsonrpc", "id", "error"}}
-    result = item.get("result", spread)
+    result = item.get("result")
     return JSONRPCResponse(
         jsonrpc="2.0",
         id=_UNKNOWN if number is None else number,
@@ -203,10 +192,8 @@ def _request_id(value: object) -> int | str | None:
 def _error(error: object) -> ErrorData:
     fields = error if isinstance(error, dict) else {"message": error}
     code, message = fields.get("code"), fields.get("message", fields)
-    digits = str(code).removeprefix("-")
-    is_code = digits.isdecimal() and len(digits) <= _MAX_DIGITS
     return ErrorData(
-        code=int(str(code)) if is_code else INTERNAL_ERROR,
+        code=code if isinstance(code, int) else INTERNAL_ERROR,
         message=message if isinstance(message, str) else json_text(message),
         data=fields.get("data"),
     )

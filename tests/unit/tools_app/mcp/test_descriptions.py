@@ -10,7 +10,6 @@ from tools_app.mcp.descriptions import (
     CUT,
     REFUSED,
     fit_call,
-    fit_discovery,
     fit_initialization,
     fit_tools,
 )
@@ -127,10 +126,6 @@ def test_odd_texts_hints_and_schemas_of_results_are_left_out():
     ]
 
 
-def test_tools_by_name_are_a_list():
-    assert fit_tools({"tools": {"a": {"description": "A"}}})["tools"][0]["name"] == "a"
-
-
 def test_a_page_beyond_the_limit_is_cut():
     big = {"name": "t", "inputSchema": {**NONE, "description": "x" * (MAX_LISTING_BYTES // 2)}}
 
@@ -159,4 +154,3 @@ def test_the_sdk_accepts_what_fits(schemas, more):
 @given(st.dictionaries(st.sampled_from(["protocolVersion", "capabilities", "serverInfo"]), JSON))
 def test_any_answer_to_initialize_fits(result):
     assert accepted("initialize", fit_initialization(result))
-    assert accepted("server/discover", fit_discovery({**result, "supportedVersions": [1, "x"]}))

@@ -21,6 +21,7 @@ from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
         (502, {"Content-Type": "text/html"}, b"<h1>Bad</h1> day", "502 Bad Gateway. It said: Bad"),
         (400, {}, b'{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"odd"}}', ": odd"),
         (404, {}, b"", "404 Not Found"),
+        (403, {"Content-Type": "text/event-stream"}, b"data: no\n\n", "403 Forbidden"),
         (200, {"Content-Type": "text/html"}, b"<title>Login</title>", "text/html"),
         (200, {}, b"", "It said: nothing"),
     ],
