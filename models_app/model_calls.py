@@ -17,6 +17,7 @@ from typing import Protocol, Self
 import msgspec
 
 from models_app.language_model import (
+    CallArgumentsDelta,
     Delta,
     Finished,
     LanguageModel,
@@ -25,6 +26,8 @@ from models_app.language_model import (
     Purpose,
     Retrying,
     SchemaLeftOut,
+    TextDelta,
+    ThinkingDelta,
     Warned,
     WindowGrown,
 )
@@ -77,6 +80,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
         caller: The caller; None if unknown.
         request: The request; None if a provider's library makes it.
         url: The provider's address, which may hold credentials; None if it is not known.
+        characters: The characters of the messages, if there is no request.
     """
 
     provider: str
@@ -86,6 +90,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
     caller: Caller | None = None
     request: ModelRequest | None = None
     url: str | None = None
+    characters: int = 0
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +104,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
             was none.
         seconds: From then to the end.
         tokens: Why the model stopped, and the tokens as the provider counted them.
+        streamed: The characters of text, reasoning and arguments that came.
     """
 
     start: ModelCallStart
@@ -107,6 +113,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_first_token: float | None
     seconds: float
     tokens: Finished
+    streamed: int = 0
 
 
 class ModelCallObserver(Protocol):
@@ -188,10 +195,11 @@ class CallInProgress:
 
     Attributes:
         finished: The last delta, once it is there.
+        streamed: The characters that came so far.
         warning: An observer's warning for the caller.
     """
 
-    __slots__ = ("_begun", "_first", "_observer", "_start", "finished", "warning")
+    __slots__ = ("_begun", "_first", "_observer", "_start", "finished", "streamed", "warning")
 
     def __init__(
         self,
@@ -202,8 +210,10 @@ class CallInProgress:
         purpose: Purpose,
         request: ModelRequest | None = None,
         url: str | None = None,
+        characters: int = 0,
     ) -> None:
         self.finished: Finished | None = None
+        self.streamed = 0
         self.warning: str | None = None
         self._observer = observer
         self._start = ModelCallStart(
@@ -214,6 +224,7 @@ class CallInProgress:
             caller=_caller.get(),
             request=request,
             url=url,
+            characters=characters,
         )
         self._first: float | None = None
         self._begun = 0.0
@@ -232,6 +243,15 @@ class CallInProgress:
                 return True
         return False
 
+    def count(self, batch: Sequence[Delta]) -> None:
+        """Count the characters of a batch, for the case that the provider will not say."""
+        for delta in batch:
+            kind = type(delta)
+            if kind is TextDelta or kind is ThinkingDelta:
+                self.streamed += len(delta.text)  # type: ignore[union-attr] # by its kind
+            elif kind is CallArgumentsDelta:
+                self.streamed += len(delta.arguments)  # type: ignore[union-attr]
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -248,6 +268,7 @@ class CallInProgress:
                 seconds_to_first_token=None if self._first is None else self._first - self._begun,
                 seconds=seconds,
                 tokens=self.finished or Finished(),
+                streamed=self.streamed,
             )
         )
 
@@ -259,6 +280,20 @@ class CallInProgress:
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             return CANCELLED
         return CRASHED
+
+
+def _with_counted_sink(request: ModelRequest, call: CallInProgress) -> ModelRequest:
+    sink = request.sink
+    if sink is None:
+        return request
+
+    def counted(batch: Sequence[Delta]) -> bool:
+        taken = sink(batch)
+        if taken:
+            call.count(batch)
+        return taken
+
+    return msgspec.structs.replace(request, sink=counted)
 
 
 class ObservedModel:
@@ -308,8 +343,10 @@ class ObservedModel:
             if call.warning is not None:
                 yield [Warned(call.warning)]
             try:
-                async with aclosing(self._model.stream(request)) as batches:
+                counted = _with_counted_sink(request, call)
+                async with aclosing(self._model.stream(counted)) as batches:
                     async for batch in batches:
+                        call.count(batch)
                         if not has_begun:
                             has_begun = call.begins(batch)
                         if batch and type(batch[-1]) is Finished:

@@ -4,14 +4,16 @@ A line is a JSON object. ``v`` is the version of the format: readers skip lines 
 and ignore unknown fields of this one.
 """
 
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
-from models_app.language_model import ModelRequest
-from models_app.model_calls import CANCELLED, OK, ModelCall
+from chat.context.tokens import CHARACTERS_PER_TOKEN, estimate_messages, estimate_tools
+from models_app.language_model import Finished, ModelRequest
+from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from models_app.prices import read_money
 from sessions_app.decoding import decoder_of
 from usage_app.price import Price
@@ -48,6 +50,8 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         images: The number of images in the request.
         cost_usd: The cost in US dollars: a decimal number.
         price_source: The source of the price.
+        estimated: Whether tokens, and so the cost, are estimated, because the call was stopped or
+            broke off, or the provider counts nothing.
     """
 
     v: Literal[1]
@@ -69,6 +73,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     images: int = 0
     cost_usd: str | None = None
     price_source: str | None = None
+    estimated: bool = False
 
     @property
     def day(self) -> str:
@@ -110,14 +115,39 @@ def full_name(provider: str, model: str) -> str:
     return model if provider == "ollama" else f"{provider}:{model}"
 
 
+def tokens_sent(start: ModelCallStart) -> int:
+    """Estimate the tokens of a call's request."""
+    if start.request is None:
+        return int(start.characters / CHARACTERS_PER_TOKEN)
+    return estimate_messages(start.request.messages) + estimate_tools(start.request.tools)
+
+
+def tokens_of(call: ModelCall) -> Finished:
+    """Return the tokens of a call, estimated as far as its provider did not count them.
+
+    Budgets count them, too (docs/decisions/0122). A call that failed before the model produced
+    output used none.
+    """
+    tokens, has_output = call.tokens, call.seconds_to_first_token is not None
+    if not (has_output or call.outcome in (OK, CANCELLED)):
+        return tokens
+    if tokens.prompt_eval_count is None:
+        sent = tokens_sent(call.start) or None
+        tokens = msgspec.structs.replace(tokens, prompt_eval_count=sent)
+    if tokens.eval_count is None and call.streamed:
+        streamed = math.ceil(call.streamed / CHARACTERS_PER_TOKEN)
+        tokens = msgspec.structs.replace(tokens, eval_count=streamed)
+    return tokens
+
+
 def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
     """Return the record of a call.
 
     Args:
         call: The call.
-        price: Its price; None if it is unknown.
+        price: The price of ``tokens_of`` it; None if it is unknown.
     """
-    start, tokens = call.start, call.tokens
+    start, tokens = call.start, tokens_of(call)
     caller = start.caller
     ended = datetime.fromtimestamp(call.started_at + call.seconds, UTC)
     first = call.seconds_to_first_token
@@ -141,6 +171,7 @@ def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
         images=_images_in(start.request),
         cost_usd=None if price is None else price.text,
         price_source=None if price is None else price.source,
+        estimated=tokens != call.tokens,
     )
 
 

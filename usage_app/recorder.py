@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from models_app.model_calls import ModelCall, ModelCallStart
 from usage_app.ledger import Ledger, MonthFile
 from usage_app.prices import PriceList
-from usage_app.record import UsageRecord, record_of
+from usage_app.record import UsageRecord, record_of, tokens_of
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class UsageRecorder:
 
     def _record(self, call: ModelCall) -> UsageRecord:
         start = call.start
-        return record_of(call, self._prices.price_of(start.provider, start.model, call.tokens))
+        return record_of(call, self._prices.price_of(start.provider, start.model, tokens_of(call)))
 
     def _note_loss(self, error: OSError, count: int) -> None:
         self.lost += count

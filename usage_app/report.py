@@ -42,6 +42,7 @@ class Sums(msgspec.Struct, kw_only=True, gc=False):
         cost: The known costs in US dollars.
         priced: The number of calls of known cost.
         unpriced: The number of calls of unknown cost.
+        estimated: The number of calls whose tokens are estimated.
     """
 
     requests: int = 0
@@ -55,6 +56,7 @@ class Sums(msgspec.Struct, kw_only=True, gc=False):
     cost: Decimal = Decimal(0)
     priced: int = 0
     unpriced: int = 0
+    estimated: int = 0
 
     def add(self, record: UsageRecord) -> None:
         """Add a call."""
@@ -66,6 +68,7 @@ class Sums(msgspec.Struct, kw_only=True, gc=False):
         self.cache_write += record.cache_write or 0
         self.reasoning += record.reasoning or 0
         self.images += record.images
+        self.estimated += record.estimated
         cost = record.cost
         if cost is not None:
             self.cost += cost

@@ -104,6 +104,10 @@ class UsageSumsOut(BaseModel):
     )
     cost_known: bool = Field(description="Whether that is all: no call's cost is unknown")
     unpriced_requests: int = Field(description="Calls that may have cost something unknown")
+    estimated_requests: int = Field(
+        description="Calls whose tokens are estimated: they were stopped or broke off, or their "
+        "provider does not count"
+    )
 
 
 class UsageGroupOut(UsageSumsOut):
@@ -132,6 +136,7 @@ _SUMS: dict[str, Any] = {
     "cost_usd": "0.009046",
     "cost_known": True,
     "unpriced_requests": 0,
+    "estimated_requests": 0,
 }
 _EXAMPLE: dict[str, Any] = {
     "from": "2026-11-01",
@@ -179,4 +184,5 @@ def _sums_to_json(sums: Sums) -> dict[str, Any]:
         "cost_usd": money(sums.cost) if sums.priced or not sums.unpriced else None,
         "cost_known": sums.unpriced == 0,
         "unpriced_requests": sums.unpriced,
+        "estimated_requests": sums.estimated,
     }

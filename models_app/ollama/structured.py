@@ -163,7 +163,12 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         purpose: Purpose,
     ) -> ollama.ChatResponse:
         call = CallInProgress(
-            self._observer, provider="ollama", model=model, purpose=purpose, url=self.public_host
+            self._observer,
+            provider="ollama",
+            model=model,
+            purpose=purpose,
+            url=self.public_host,
+            characters=sum(len(message.get("content") or "") for message in messages),
         )
         async with call:
             with typed_errors(self.public_host, model, passing=(ModelError,)):

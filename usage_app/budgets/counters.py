@@ -90,8 +90,10 @@ class Counters:
         if not record.was_answered:  # it does not count
             return
         name = record.provider, record.model
-        if record.output is not None and (
-            name in self._answers or len(self._answers) < _MOST_MODELS
+        if (
+            record.output is not None
+            and not record.estimated
+            and (name in self._answers or len(self._answers) < _MOST_MODELS)
         ):
             count, tokens = self._answers.get(name, (0, 0))
             self._answers[name] = count + 1, tokens + record.output

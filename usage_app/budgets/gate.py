@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import msgspec
 
-from chat.context.tokens import estimate_messages, estimate_tools
 from models_app.language_model import TOKEN_LIMITS, Finished, ModelRequest
 from models_app.model_calls import ModelCallStart
 from sessions_app.errors import StorageUnavailable
@@ -26,6 +25,7 @@ from usage_app.budgets.errors import BudgetExceeded, BudgetsInvalid
 from usage_app.budgets.running_calls import RunningCall, RunningCalls
 from usage_app.ledger import Ledger
 from usage_app.prices import PriceList
+from usage_app.record import tokens_sent
 
 logger = logging.getLogger(__name__)
 
@@ -283,9 +283,7 @@ class BudgetGate:
     ) -> tuple[Use, Use]:
         """Return the minimum and the probable use of a call."""
         request = start.request
-        sent = 0
-        if request is not None:
-            sent = estimate_messages(request.messages) + estimate_tools(request.tools)
+        sent = tokens_sent(start)
         answer = counters.usual_answer(start.provider, start.model)
         limit = _limit_of(request) if request is not None else None
         answer = answer if limit is None else min(answer, limit)

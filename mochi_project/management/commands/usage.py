@@ -60,6 +60,8 @@ class Command(ReportCommand):
             return
         for shown in _shown(report):
             self.print_rich(shown)
+        if report.total.estimated:
+            self.print_rich(f"Of {report.total.estimated:,} calls the tokens are estimated.")
         for line in budget_lines(get_services()):
             self.print_rich(Text(printable(line)))
         if not report.groups:

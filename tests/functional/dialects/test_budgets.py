@@ -98,6 +98,28 @@ def test_a_turn_with_tools_ends_between_two_calls_with_what_it_has(shop, script)
     assert chat.messages(session_id) == saved
 
 
+def test_a_turn_that_is_stopped_has_spent_what_was_sent_and_what_came(shop, script):
+    shop.allow({"scope": {"model": "qwen3:14b"}, "tokens": 1_000_000})
+    chat = shop.server.chat()
+    (before,) = shop.standings()
+
+    for _ in range(2):
+        session_id = chat.new_session()
+        message = script(["word " * 400, "more"], stall_after=1, stall_seconds=600) + "y" * 2_000
+        with chat.stream(session_id, message=message) as events:
+            while next(events).name != "content_delta":
+                pass
+            assert chat.cancel(session_id).status_code == 200
+
+    (after,) = shop.standings()
+    assert after["spent"] - before["spent"] > 2 * (400 + 500)
+    usage = chat.http.get("/usage", params={"group_by": "session"}).json()
+    (group,) = (each for each in usage["groups"] if each["session_id"] == session_id)
+    assert group["estimated_requests"] == 1
+    assert group["input_tokens"] > 500
+    assert group["output_tokens"] > 400
+
+
 def test_a_turn_whose_first_call_is_refused_leaves_nothing(shop):
     shop.allow({"scope": {"provider": "anthropic"}, "tokens": 0})
 

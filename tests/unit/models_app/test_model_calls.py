@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import OllamaUnreachable, ServiceUnavailable
 from models_app.language_model import (
+    CallArgumentsDelta,
     Finished,
     ModelRequest,
     Retrying,
@@ -180,6 +181,30 @@ async def test_a_call_that_is_stopped_is_seen_as_cancelled(calls):
         await anext(batches)
 
     assert calls.only.outcome == "cancelled"
+
+
+async def test_what_came_is_counted_wherever_it_went(calls):
+    taken = []
+
+    class Pushing:
+        async def stream(self, request):
+            yield [ThinkingDelta("Hm")]
+            for batch in ([TextDelta("Hello")], [CallArgumentsDelta(0, "c", "add", "{}")]):
+                if not request.sink(batch):
+                    yield batch
+            yield [TextDelta("!")]
+
+    def take(batch):
+        taken.append(batch)
+        return type(batch[0]) is TextDelta
+
+    model = ObservedModel(Pushing(), provider="mine", observer=calls)
+    request = ModelRequest(model="m", messages=[], sink=take)
+    async with aclosing(model.stream(request)) as batches:
+        yielded = [batch async for batch in batches]
+
+    assert (len(taken), len(yielded)) == (2, 3)
+    assert calls.only.streamed == len("Hm" + "Hello" + "{}" + "!")
 
 
 async def test_a_cancelled_task_is_seen_as_cancelled(calls):

@@ -58,6 +58,7 @@ SUMS = {
     "cost_usd": "0.0058",
     "cost_known": True,
     "unpriced_requests": 0,
+    "estimated_requests": 0,
 }
 
 

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from models_app.language_model import Finished, ModelRequest
@@ -51,6 +52,45 @@ def test_what_is_not_known_is_left_out():
 
     assert b"null" not in line
     assert not any(name in line for name in (b"input", b"cost_usd", b"session_id", b"images"))
+
+
+QUESTION = ModelRequest(
+    model="gpt-5.1",
+    messages=[UserMessage(content="x" * 400, message_id="a", timestamp="t")],
+)
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "UPSTREAM_ERROR", "ok"])
+def test_what_the_provider_did_not_count_is_estimated_and_marked(outcome):
+    stopped = msgspec.structs.replace(call(outcome=outcome, request=QUESTION), streamed=90)
+    record = record_of(stopped, None)
+
+    assert (record.input, record.output, record.estimated) == (104, 23, True)
+    assert read_line(line_of(record)) == record
+
+
+def test_what_the_provider_counted_is_not_estimated():
+    counted = msgspec.structs.replace(
+        call(outcome="UPSTREAM_ERROR", request=QUESTION, tokens=Finished("stop", 7, 3)), streamed=90
+    )
+    half = msgspec.structs.replace(counted, tokens=Finished(prompt_eval_count=7))
+
+    assert (record_of(counted, None).input, record_of(counted, None).estimated) == (7, False)
+    assert (record_of(half, None).input, record_of(half, None).output) == (7, 23)
+    assert record_of(half, None).estimated
+
+
+def test_a_call_that_failed_before_the_model_spoke_used_no_tokens():
+    record = record_of(call(outcome="UPSTREAM_ERROR", first=None, request=QUESTION), None)
+
+    assert (record.input, record.output, record.estimated) == (None, None, False)
+
+
+def test_a_request_that_a_library_makes_is_estimated_by_its_characters():
+    start = ModelCallStart(provider="ollama", model="m", purpose="summary", characters=80)
+    stopped = msgspec.structs.replace(call(outcome="cancelled", first=None), start=start)
+
+    assert (record_of(stopped, None).input, record_of(stopped, None).estimated) == (20, True)
 
 
 @pytest.mark.parametrize(
