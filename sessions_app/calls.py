@@ -1,6 +1,8 @@
 """Pairs the tool calls of a history with their results. Pure."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 
 import msgspec
 
@@ -18,6 +20,43 @@ def named_call(message_id: str, call_id: str) -> str:
     return f"{message_id}/{call_id}"
 
 
+def call_ids(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the ids of all calls of a history."""
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            for call in message.tool_calls:
+                yield call.id
+
+
+def distinct_calls(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the history with an id of its own for each call; the same object if it has them.
+
+    Calls of clients, and those that older servers saved, may repeat the ids of earlier rounds,
+    which some providers refuse. A later call and its result get a number.
+    """
+    ids = list(call_ids(messages))
+    if len(set(ids)) == len(ids):
+        return messages
+    taken = set[str]()
+    distinct = list(messages)
+    for index, message in enumerate(messages):
+        if not isinstance(message, AssistantMessage) or not message.tool_calls:
+            continue
+        names: defaultdict[str | None, list[str]] = defaultdict(list)
+        calls = []
+        for call in message.tool_calls:
+            numbered = (f"{call.id}_{number}" for number in count(2))
+            name = next(each for each in chain([call.id], numbered) if each not in taken)
+            taken.add(name)
+            names[call.id].append(name)
+            calls.append(msgspec.structs.replace(call, id=name))
+        distinct[index] = msgspec.structs.replace(message, tool_calls=tuple(calls))
+        for place, result in enumerate(_results_after(messages, index), index + 1):
+            if left := names[result.tool_call_id]:
+                distinct[place] = msgspec.structs.replace(result, tool_call_id=left.pop(0))
+    return distinct
+
+
 def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the history with exactly one result after every tool call, as providers require.
 
@@ -26,6 +65,7 @@ def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     without a call are left out.
     """
     paired: list[Message] = []
+    messages = distinct_calls(messages)
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             continue

@@ -27,6 +27,7 @@ from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionWriter, open_session
 from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
+from sessions_app.calls import call_ids
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, require_known_format
@@ -286,7 +287,10 @@ class TurnClaimer:
             if attempt.writer is not None:
                 self._give_up(session_id, turn_id, attempt.writer, attempt.taken_back)
             raise
-        job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
+        ids = frozenset(call_ids(session.messages)) if opened.job.available_tools.specs else ()
+        job = msgspec.structs.replace(
+            opened.job, session=session, is_saved=self._saves, call_ids=ids
+        )
         return msgspec.structs.replace(opened, job=job)
 
     def _open_turn(

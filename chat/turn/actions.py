@@ -78,6 +78,7 @@ class TurnActions:
         self._has_saved = False
         self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
         self._client_calls: Sequence[NumberedCall] = ()
+        self._call_ids = set(job.call_ids)
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
         self._caller = ModelCaller(
@@ -103,7 +104,7 @@ class TurnActions:
         return await self._ask(planning=False)
 
     async def _ask(self, *, planning: bool) -> Input:
-        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index)
+        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index, self._call_ids)
         self._answers.append(answer)
         self._next_id = new_message_id()
         await self._caller.ask(answer, planning=planning)

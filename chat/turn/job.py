@@ -1,6 +1,6 @@
 """Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -52,6 +52,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         is_saved: Whether the session is kept after the turn.
         rewinds: Whether messages of the session were removed for it.
         decisions: What its request decides about calls that are open.
+        call_ids: The ids of the session's calls, none of which a new call may have.
     """
 
     turn_id: str
@@ -78,6 +79,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     is_saved: bool = True
     rewinds: bool = False
     decisions: Sequence[Decision] = ()
+    call_ids: Collection[str] = ()
 
     @property
     def first_event(self) -> TurnStarted:

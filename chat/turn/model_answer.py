@@ -1,5 +1,6 @@
 """Collects a model's answer from its deltas and makes the events. Pure."""
 
+import secrets
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from io import StringIO
@@ -68,6 +69,7 @@ class ModelAnswer:
     Args:
         message_id: The id that the answer is saved under, fixed before the model is asked.
         first_call_index: The number within the turn of its first tool call.
+        call_ids: The ids that calls of the session have; those of new calls are added.
 
     Attributes:
         message_id: The id that the answer is saved under.
@@ -86,8 +88,10 @@ class ModelAnswer:
     __slots__ = (
         "_arguments_of",
         "_before",
+        "_call_ids",
         "_cleaner",
         "_ends",
+        "_named",
         "_shown_text",
         "_shown_thinking",
         "_text",
@@ -105,7 +109,9 @@ class ModelAnswer:
         "message_id",
     )
 
-    def __init__(self, message_id: str, first_call_index: int = 0) -> None:
+    def __init__(
+        self, message_id: str, first_call_index: int = 0, call_ids: set[str] | None = None
+    ) -> None:
         self.message_id = message_id
         self.calls: list[ToolCall] = []
         self.finished: Finished | None = None
@@ -124,6 +130,8 @@ class ModelAnswer:
         self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         self.first_call_index = first_call_index
         self._before: Finished | None = None
+        self._call_ids = set[str]() if call_ids is None else call_ids
+        self._named: dict[str, str] = {}
 
     @property
     def raw_text(self) -> str:
@@ -196,7 +204,10 @@ class ModelAnswer:
                 events.append(self._arguments(delta))
             elif type(delta) is CallDelta:
                 events += self._set_text_aside()
-                self.calls.append(mend_call(delta.call))
+                call = mend_call(delta.call)
+                name = self._name_call(call.id)
+                del self._named[call.id]  # another call may come with it
+                self.calls.append(msgspec.structs.replace(call, id=name))
                 self.has_output = True
             elif type(delta) is Finished:
                 self._add(events, *self._cleaner.finish())
@@ -286,9 +297,19 @@ class ModelAnswer:
         return ToolCallDelta(
             tool_name=delta.name if is_named else UNSET,
             call_index=self.first_call_index + delta.call_index,
-            tool_call_id=mend_call_id(delta.call_id),
+            tool_call_id=self._name_call(mend_call_id(delta.call_id)),
             arguments=self._arguments_of[delta.call_index].feed(delta.arguments),
         )
+
+    def _name_call(self, call_id: str) -> str:
+        """Return a call's id in the session, as models repeat them (docs/decisions/0113)."""
+        if call_id not in self._named:
+            name = call_id
+            while not name or name in self._call_ids:
+                name = f"call_{secrets.token_hex(12)}"
+            self._call_ids.add(name)
+            self._named[call_id] = name
+        return self._named[call_id]
 
     def _add(self, events: list[Event], text: str, thinking: str) -> None:
         if thinking:

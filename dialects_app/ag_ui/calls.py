@@ -52,7 +52,6 @@ class ShownCalls:
         self._resumed = resumed or ResumedCalls()
         self._subagent = subagent_run_id
         self._shown = set(self._resumed.known)
-        self._results: dict[str, int] = {}
         self._open: set[str] = set()
 
     def begin_round(self) -> None:
@@ -137,11 +136,10 @@ class ShownCalls:
         self, call_id: str, content: str, metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Send the result of a call."""
-        count = self._results[call_id] = self._results.get(call_id, 0) + 1
         self._shown.discard(call_id)  # another call may come to have its id
         self._frames.add(
             "TOOL_CALL_RESULT",
-            messageId=result_id(call_id, count),
+            messageId=result_id(call_id),
             toolCallId=call_id,
             content=content,
             role="tool",
@@ -150,9 +148,9 @@ class ShownCalls:
         )
 
 
-def result_id(call_id: str, count: int = 1) -> str:
-    """Return the id of the message with a call's result; ``count`` numbers calls of the same id."""
-    return f"result-{call_id}" if count == 1 else f"result-{call_id}-{count}"
+def result_id(call_id: str) -> str:
+    """Return the id of the message with a call's result."""
+    return f"result-{call_id}"
 
 
 def shown_call(call: ToolCall) -> tuple[str, Mapping[str, Any]]:

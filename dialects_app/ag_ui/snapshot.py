@@ -39,7 +39,6 @@ def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     System prompts belong to the server and are left out.
     """
     shown: list[dict[str, Any]] = []
-    results: dict[str, int] = {}
     paired = pair_calls(messages)
     for index, message in enumerate(paired):
         match message:
@@ -51,9 +50,7 @@ def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
                 ran = zip(message.tool_calls, results_of(paired, index), strict=True)
                 shown += _answer(message, [as_it_ran(call, result) for call, result in ran])
             case ToolMessage() if message.message_id:  # else it was made up just now
-                call_id = message.tool_call_id or ""
-                results[call_id] = results.get(call_id, 0) + 1
-                shown.append(_result(message, call_id, results[call_id]))
+                shown.append(_result(message, message.tool_call_id or ""))
             case SystemMessage() | ToolMessage():
                 pass
     return shown
@@ -146,10 +143,10 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _result(message: ToolMessage, call_id: str, count: int) -> dict[str, Any]:
+def _result(message: ToolMessage, call_id: str) -> dict[str, Any]:
     content = result_content(message)
     shown: dict[str, Any] = {
-        "id": result_id(call_id, count),
+        "id": result_id(call_id),
         "role": "tool",
         "toolCallId": call_id,
         "content": content,

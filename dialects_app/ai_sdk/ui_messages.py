@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from dialects_app.ai_sdk.chunks import file_part, message_id_of
+from sessions_app.calls import distinct_calls
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -128,7 +129,7 @@ def ui_messages(
     """
     shown: list[UIMessage] = []
     answer: _Answer | None = None
-    for message in messages:
+    for message in distinct_calls(messages):
         if isinstance(message, AssistantMessage | ToolMessage):
             answer = answer or _Answer(session_id, message)
             answer.take(message, questions)

@@ -22,6 +22,7 @@ from dialects_app.responses.items import (
 )
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
+from sessions_app.calls import distinct_calls
 from sessions_app.edits import with_history
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
@@ -289,8 +290,9 @@ def without_item(session: Session, item_name: str) -> Session:
     named = read_item_id(item_name)
     if named is None or named.session_id != session.session_id or named.kind == "mcpr":
         raise ItemNotFound(item_name)
-    left = [_without(named, message) for message in session.messages]
-    changed = [at for at, message in enumerate(session.messages) if left[at] is not message]
+    history = distinct_calls(session.messages)
+    left = [_without(named, message) for message in history]
+    changed = [at for at, message in enumerate(history) if left[at] is not message]
     if not changed:
         raise ItemNotFound(item_name)
     messages = [message for message in left if message is not None]

@@ -15,7 +15,6 @@ from dialects_app.responses.saved_items import (
     function_item,
     request_item,
     server_call_item,
-    unique_name,
 )
 from sessions_app.messages import ToolCall
 
@@ -139,7 +138,7 @@ class Output:
         """Send a request for approval of a call."""
         self.end_texts()
         item = request_item(call, confirmation_id, self._session_id)
-        if unique_name(self._names, item["id"]) == item["id"]:  # else it was asked already
+        if self._unique(item["id"]) == item["id"]:  # else it was asked already
             self._done(self._add(item)["output_index"])
 
     def hand_over(self, call: ToolCall) -> None:
@@ -174,8 +173,9 @@ class Output:
         self._frames.add("response.output_item.done", output_index=index, item=self._items[index])
 
     def _unique(self, name: str) -> str:
-        """Return a unique name: some models restart their numbering of calls in every round."""
-        return unique_name(self._names, name)
+        """Return the name, with a number if it was used before: a model may think twice."""
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
 
 
 def _place(index: int, item: Item) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Converts saved messages to items, with the same ids and fields as in streams. Pure."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -8,7 +7,7 @@ import msgspec
 
 from dialects_app.openai.ids import item_id
 from sessions_app.attachments.media_type import IMAGES
-from sessions_app.calls import results_of
+from sessions_app.calls import distinct_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,
     Attachment,
@@ -44,6 +43,7 @@ def items_of(
         questions: The pending confirmations, by call id.
     """
     items: list[Item] = []
+    messages = distinct_calls(messages)
     for index, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
             items += answer_items(message, session_id)
@@ -57,14 +57,7 @@ def items_of(
             continue
         else:
             items.append(said_item(message, session_id))
-    names: Counter[str] = Counter()
-    return [{**item, "id": unique_name(names, item["id"])} for item in items]
-
-
-def unique_name(names: Counter[str], name: str) -> str:
-    """Return the name, with a number if it was used before."""
-    names[name] += 1
-    return name if names[name] == 1 else f"{name}_{names[name]}"
+    return items
 
 
 def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:

@@ -1,6 +1,5 @@
 """Rebuilds a response from its session after the events of its turn were deleted. Pure."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,8 @@ from dialects_app.responses.saved_items import (
     request_item,
     server_call_item,
     shown_call,
-    unique_name,
 )
-from sessions_app.calls import results_of
+from sessions_app.calls import distinct_calls, results_of
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, as_it_ran
 from sessions_app.session import Session
 
@@ -128,13 +126,13 @@ def output_of(
     """Return the output items of a response, in the order of its stream."""
     session_id = turn.session.session_id
     items = list(_resumed_items(turn, record))
-    for index, message in enumerate(turn.made):
+    made = distinct_calls(turn.made)
+    for index, message in enumerate(made):
         if isinstance(message, AssistantMessage):
             items += answer_items(message, session_id)
-            results = results_of(turn.made, index)
+            results = results_of(made, index)
             items += _call_items(message.tool_calls, results, session_id, questions)
-    names: Counter[str] = Counter()
-    return [{**item, "id": unique_name(names, item["id"])} for item in items]
+    return items
 
 
 def _resumed_items(turn: SavedTurn, record: ResponseRecord) -> Iterator[Item]:

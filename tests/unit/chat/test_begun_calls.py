@@ -196,7 +196,9 @@ async def test_calls_of_a_later_round_are_told_from_those_of_an_earlier_one(star
     await approve(second, session_id)
     async with asyncio.timeout(20):
         await second.tools.waiting.wait()
-    assert (first.tools.calls, second.tools.calls) == (["c0"], ["c0"])
+    assert first.tools.calls == ["c0"]
+    [again] = second.tools.calls
+    assert again != "c0"  # no two calls of a session have the same id
     await second.turns.cancel(session_id)
     await read_all(turn.first_subscription)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.calls import open_calls, pair_calls, results_of
+from sessions_app.calls import call_ids, distinct_calls, open_calls, pair_calls, results_of
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
@@ -147,3 +147,27 @@ def test_each_of_many_answers_looks_at_its_own_results_only() -> None:
         messages += [calls("1"), result("one", "1")]
     assert len(pair_calls(messages)) == 1000
     assert messages.looks < 5 * len(messages)
+
+
+def test_calls_of_later_rounds_with_the_id_of_an_earlier_one_get_a_number() -> None:
+    rounds = [
+        calls("1", "1"),
+        result("a", "1"),
+        result("b", "1"),
+        calls("1", "1_2"),
+        result("c", "1"),
+    ]
+    distinct = distinct_calls(rounds)
+    assert list(call_ids(distinct)) == ["1", "1_2", "1_3", "1_2_2"]
+    assert [each.tool_call_id for each in distinct if isinstance(each, ToolMessage)] == [
+        *("1", "1_2"),
+        "1_3",
+    ]
+    assert distinct_calls(distinct) is distinct
+
+
+def test_models_are_sent_every_id_once() -> None:
+    round_ = [calls("1"), result("one", "1")]
+    paired = pair_calls([*round_, *round_])
+    assert len(set(call_ids(paired))) == 2
+    assert contents(paired) == ["", "one", "", "one"]

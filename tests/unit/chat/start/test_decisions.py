@@ -36,6 +36,9 @@ class Shelf:
 
     def __init__(self):
         self.ran = []
+        self.began = asyncio.Event()
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
 
     async def listing(self, selection=None):
         spec = ToolSpec(name="delete", description="D.", parameters={"type": "object"})
@@ -43,6 +46,8 @@ class Shelf:
 
     async def call_tool(self, invocation):
         self.ran.append(dict(invocation.arguments))
+        self.began.set()
+        await self.goes_on.wait()
         return ToolResult(success=True, result="deleted")
 
 
@@ -126,6 +131,23 @@ async def test_what_is_expected_is_looked_at_when_the_session_is_claimed(house, 
         await run(house, session_id, TurnRequest(message="Two", expects=seen))
     said = (await load(house, session_id)).messages
     assert [message.content for message in said] == ["One", "First."]
+
+
+async def test_a_denied_call_has_its_result_if_its_round_is_stopped(house, shelf):
+    other = ToolCall(id="c2", name="delete", arguments={"path": "b"})
+    session_id, (first, second) = await suspended(house, CALL, other)
+    shelf.goes_on.clear()
+    turn = await house.turns.start(session_id, resuming(yes(first), no(second)))
+    async with asyncio.timeout(20):
+        await shelf.began.wait()
+        await house.turns.cancel(session_id)
+        await turn.finished()
+    messages = (await load(house, session_id)).messages
+    results = {m.tool_call_id: m.error_code for m in messages if isinstance(m, ToolMessage)}
+    assert results == {"c1": None, "c2": "TOOL_EXECUTION_DENIED"}
+    with pytest.raises(ConfirmationAlreadyDecided):
+        await house.confirmations.decide(session_id, second.confirmation_id, approved=True)
+    assert shelf.ran == [{"path": "a"}]
 
 
 @pytest.fixture

@@ -106,3 +106,11 @@ def test_an_answer_of_an_old_server_has_the_messages_id() -> None:
     old = AssistantMessage(content="Hi", message_id="f1e2d3c4b5", timestamp=NOW, model="qwen")
     orphan = ToolMessage(content="3", message_id="aaaaaaaaaa", timestamp=NOW, tool_name="add")
     assert [each.id for each in show(old, orphan)] == ["f1e2d3c4b5"]
+
+
+def test_calls_of_an_older_server_with_the_same_id_are_parts_of_their_own() -> None:
+    asking = answered("", tool_calls=(CALL,))
+    [shown] = show(asking, returned("1"), asking, returned("2"))
+    parts = [part for part in shown.parts if part["type"] == "dynamic-tool"]
+    assert [part["output"] for part in parts] == ["1", "2"]
+    assert len({part["toolCallId"] for part in parts}) == 2

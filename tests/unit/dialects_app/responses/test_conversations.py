@@ -250,3 +250,31 @@ def test_what_is_no_conversation_is_not_found(conversations, name):
     ):
         with pytest.raises(ConversationNotFound):
             call()
+
+
+def test_an_item_of_an_older_server_goes_alone_if_calls_of_other_rounds_have_its_id(
+    sessions, conversations
+):
+    made = conversations.create(ConversationIn(items=[HELLO]))
+    session_id = session_id_of(made)
+    rounds = []
+    for number in range(2):
+        call = ToolCall(id="c1", name="add", arguments={"a": number})
+        asked = AssistantMessage(
+            content="", message_id=f"a{number}", timestamp=NOW, tool_calls=(call,)
+        )
+        result = ToolMessage(
+            content=str(number),
+            message_id=f"t{number}",
+            timestamp=NOW,
+            tool_name="add",
+            tool_call_id="c1",
+        )
+        rounds += [asked, result]
+    sessions.change(session_id, lambda session: append_messages(session, *rounds, now=NOW))
+    first, second = (item for item in conversations.items(made.id) if item["type"] == "mcp_call")
+    conversations.remove(made.id, second["id"])
+    left = [each for each in only(sessions).messages if isinstance(each, ToolMessage)]
+    assert [each.content for each in left] == ["0"]
+    conversations.remove(made.id, first["id"])
+    assert [each.role for each in only(sessions).messages] == ["user"]
