@@ -93,8 +93,6 @@ class TurnActions:
         """Perform an action; the returned input is the next one of the state machine."""
         return PERFORMED[action](self)
 
-    # The model
-
     async def ask_for_plan(self) -> Input:
         """Ask the model what to do, in the first of two phases."""
         return await self._ask(planning=True)
@@ -104,7 +102,8 @@ class TurnActions:
         return await self._ask(planning=False)
 
     async def _ask(self, *, planning: bool) -> Input:
-        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index, self._call_ids)
+        first = self._tools.next_index
+        answer = self._answer = ModelAnswer(self._next_id, first, self._call_ids)
         self._answers.append(answer)
         self._next_id = new_message_id()
         await self._caller.ask(answer, planning=planning)

@@ -54,8 +54,8 @@ async def run(request: HttpRequest) -> HttpResponseBase:
 
     A thread is a session: `threadId` is its id, or a name chosen by the client, under which it is
     created. `forwardedProps.model` sets the model of a new thread. The session is authoritative:
-    the history in the request is not read. The run continues if the client disconnects; `POST
-    /agui/{thread_id}/stop` stops it.
+    the history in the request is not read. The run continues if the client disconnects, unless
+    `forwardedProps.detached` is false; `POST /agui/{thread_id}/stop` stops it.
     """
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.openai.body import read_body  # noqa: PLC0415
@@ -99,7 +99,8 @@ async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
 async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
     """Stop the run of a thread, from any connection and worker; its stream ends as `cancelled`.
 
-    Closing the connection does not stop a run. `stopped` is false if nothing was running.
+    Closing the connection stops only runs that are not detached. `stopped` is false if nothing was
+    running.
     """
     return AgUiStoppedOut(stopped=await _runs().stop(thread_id))
 

@@ -80,11 +80,13 @@ class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         model: The model of the thread, from this run on.
         think: Whether and how hard to reason, as in ``POST /chat``.
         selected_tools: The server's tools for this run, as in ``POST /chat``.
+        detached: Whether the run goes on when its client leaves; it does unless this is ``false``.
     """
 
     model: str | None = None
     think: bool | Literal["low", "medium", "high"] | None = None
     selected_tools: Annotated[Sequence[str], FEW] | None = None
+    detached: bool | None = None
 
 
 class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

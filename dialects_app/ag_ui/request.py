@@ -172,7 +172,7 @@ def read_turn(body: RunIn, props: PropsIn) -> TurnRequest:
         dialect="ag_ui",
         think=props.think,
         selected_tools=props.selected_tools,
-        detached=True,
+        detached=props.detached is not False,
         approvals="suspend",
         instructions=_instructions(body),
         client_tools=[_tool(tool, index) for index, tool in enumerate(body.tools or ())],

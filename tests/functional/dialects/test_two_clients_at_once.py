@@ -1,13 +1,14 @@
 """Two requests that continue the same conversation at once: neither sees what the other said."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from mochi_server.testing import MODEL, MochiServer
+from mochi_server.testing import MODEL, MochiServer, Reply
 from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.conftest import ServeOnce
 
@@ -82,3 +83,26 @@ def test_of_two_tabs_of_a_thread_one_is_told_that_its_conversation_differs(serve
         assert sorted(each.status_code for each in answers) == [200, 409], answers
         [refused] = [each for each in answers if each.status_code == 409]
         assert refused.json()["error"]["code"] in ("CHAT_DIFFERS", "SESSION_BUSY")
+
+
+def test_a_run_that_is_not_detached_stops_with_its_connection(server):
+    """CopilotKit's Stop only closes the connection."""
+    server.script(Reply("A long answer to this.", stall_seconds=600, stall_after=2), "Another one.")
+    body = {
+        "threadId": "stopped",
+        "runId": "run",
+        "messages": [{"id": "u1", "role": "user", "content": "Hello"}],
+        "forwardedProps": {"model": MODEL, "detached": False},
+    }
+    url = f"{server.url}/api/v1/agui"
+    with (
+        httpx.Client(trust_env=False, verify=NO_TLS, timeout=60) as client,
+        client.stream("POST", url, json=body) as stream,
+    ):
+        next(line for line in stream.iter_lines() if "TEXT_MESSAGE_CONTENT" in line)
+    body["messages"].append({"id": "u2", "role": "user", "content": "Again"})
+    deadline = time.monotonic() + 30
+    while (answer := at_once(server, "/api/v1/agui", [body])[0]).status_code == 409:
+        assert answer.json()["error"]["code"] == "SESSION_BUSY", answer.text
+        assert time.monotonic() < deadline
+    assert (answer.status_code, "Another one." in answer.text) == (200, True), answer.text

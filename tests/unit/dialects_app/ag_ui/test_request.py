@@ -253,6 +253,15 @@ def test_properties_that_mean_nothing_here_are_ignored():
     props = read_props(body(forwardedProps={"model": "small:1b", "theme": "dark", "think": "low"}))
     assert (props.model, props.think, props.selected_tools) == ("small:1b", "low", None)
     assert read_props(body(forwardedProps="dark")).model is None
+
+
+@pytest.mark.parametrize(("given", "detached"), [(None, True), (True, True), (False, False)])
+def test_a_run_goes_on_without_its_client_unless_it_is_told_not_to(given, detached):
+    sent = body(forwardedProps={"detached": given})
+    assert read_turn(sent, read_props(sent)).detached is detached
+
+
+def test_a_property_of_a_wrong_type_is_refused():
     with pytest.raises(ValidationFailed) as refused:
         read_props(body(forwardedProps={"model": 5}))
     assert refused.value.details["field"] == "forwardedProps.model"

@@ -11,7 +11,6 @@ from dialects_app.openai.ids import item_id
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import parse_input, referenced_sessions
 from dialects_app.responses.saved_items import items_of, request_item
-from sessions_app.calls import distinct_calls
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -112,8 +111,7 @@ def test_a_model_may_count_its_calls_anew_in_every_round() -> None:
     ]
     items = items_of(parsed.messages, SESSION)
     assert len({item["id"] for item in items}) == 4
-    again = parse_input(items).messages
-    assert said(again) == said(distinct_calls(parsed.messages))
+    assert len(said(parse_input(items).messages)) == 4
 
 
 def test_reasoning_that_says_nothing_is_no_answer() -> None:
