@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
+LONGEST_STEP = 1 << 16
 EMPTY = "The model gave an empty answer; it is asked again."
 ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
 UNFIT = "The model's answer does not fit the schema; it is asked again, without tools."
@@ -207,7 +208,9 @@ class ModelCaller:
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
                 async for batch in batches:
-                    for part in (batch,) if has_begun else from_first_text(batch):
+                    steps = in_steps(batch)
+                    is_long = len(steps) > 1
+                    for part in steps if has_begun or is_long else from_first_text(batch):
                         if self._is_stopped():
                             raise asyncio.CancelledError
                         if self._take(answer, part) and not has_begun:
@@ -217,6 +220,8 @@ class ModelCaller:
                             # Clients get it before the turn goes on: where the rest has
                             # arrived too, it would first read and save all of it.
                             await asyncio.sleep(0)
+                        elif is_long:
+                            await asyncio.sleep(0)  # others go on
                     if self._stream.is_congested:
                         await self._stream.flushed()
         finally:
@@ -272,6 +277,23 @@ class ModelCaller:
 
     def _announce_compression(self) -> None:
         self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])
+
+
+def in_steps(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
+    """Cut texts that take long to clean, so that others can go on in between."""
+    if not any(
+        isinstance(delta, TextDelta | ThinkingDelta) and len(delta.text) > LONGEST_STEP
+        for delta in batch
+    ):
+        return (batch,)
+    steps: list[Sequence[Delta]] = []
+    for delta in batch:
+        if isinstance(delta, TextDelta | ThinkingDelta):
+            cuts = range(0, len(delta.text), LONGEST_STEP)
+            steps += [[type(delta)(delta.text[at : at + LONGEST_STEP])] for at in cuts]
+        else:
+            steps.append([delta])
+    return steps
 
 
 def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:

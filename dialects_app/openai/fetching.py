@@ -7,6 +7,7 @@ Redirects are followed here, each checked like the first URL.
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -60,6 +61,7 @@ class Fetcher:
         self._policy = policy or PublicAddresses()
         self._resolve = resolve
         self._seconds = seconds
+        self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
     async def fetch(self, url: str, *, max_bytes: int) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -75,10 +77,15 @@ class Fetcher:
             AttachmentTooLarge: The file is larger.
         """
         try:
+            if self._tls is None:  # it reads all certificates: 100 ms
+                self._tls = await asyncio.to_thread(httpx.create_ssl_context, trust_env=False)
             async with asyncio.timeout(self._seconds), AsyncExitStack() as stack:
                 client = await stack.enter_async_context(
                     httpx.AsyncClient(
-                        timeout=_SILENCE_SECONDS, trust_env=False, follow_redirects=False
+                        verify=self._tls,
+                        timeout=_SILENCE_SECONDS,
+                        trust_env=False,
+                        follow_redirects=False,
                     )
                 )
                 response = await self._found(client, stack, _parsed(url))

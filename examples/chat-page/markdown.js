@@ -10,7 +10,7 @@ const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?![ \t])(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const INLINE =
-  /(`+)([^`](?:.*?[^`])?)\1(?!`)|!?\[([^\]\n]*)\]\(([^()\s]+(?:\([^()\s]*\))?)\)|\*\*(?=\S)(.+?)\*\*|\*(?=\S)([^*\n]+?)\*|~~(?=\S)(.+?)~~|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])/s;
+  /(`+)([^`](?:.*?[^`])?)\1(?!`)|!?\[([^\[\]\n]*)\]\(([^()\s]+(?:\([^()\s]*\))?)\)|\*\*(?=\S)(.+?)\*\*|\*(?=\S)([^*\n]+?)\*|~~(?=\S)(.+?)~~|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])|`+/s;
 const DEEPEST = 8;
 const LONGEST = 5000; // of a paragraph whose marks are drawn: looking for them takes the square of it
 
@@ -96,7 +96,8 @@ function* inline(text, depth) {
     else if (bold !== undefined) yield element("strong", {}, inline(bold, depth + 1));
     else if (italic !== undefined) yield element("em", {}, inline(italic, depth + 1));
     else if (struck !== undefined) yield element("del", {}, inline(struck, depth + 1));
-    else yield link(bare, bare);
+    else if (bare !== undefined) yield link(bare, bare);
+    else yield whole; // backquotes that nothing closes: none of them is tried again
     rest = rest.slice(found.index + whole.length);
   }
   if (rest) yield rest;

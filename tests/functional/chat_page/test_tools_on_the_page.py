@@ -169,6 +169,24 @@ async def test_long_texts_of_nothing_but_marks_are_drawn_at_once(page: Page) -> 
 
 
 @pytest.mark.timeout(60)  # took the square of the length: hours for these
+@pytest.mark.parametrize("marks", ["[", "![", "[a", "`", "`a``a", "[a](", "**a ", "***a", "~~a "])
+async def test_paragraphs_of_marks_that_nothing_closes_are_drawn_at_once(
+    page: Page, marks: str
+) -> None:
+    seconds = await page.do(
+        """
+        const { markdown } = await import('/markdown.js');
+        const paragraph = marks.repeat(4900 / marks.length);
+        const begun = performance.now();
+        markdown(`${paragraph}\\n\\n`.repeat(200));
+        return (performance.now() - begun) / 1000;
+        """,
+        marks=marks,
+    )
+    assert seconds < 1.5
+
+
+@pytest.mark.timeout(60)  # took the square of the length: hours for these
 async def test_long_lines_that_begin_like_something_else_are_drawn_at_once(page: Page) -> None:
     lines = [("# ", "#", "x"), ("# ", " ", "x"), ("# ", " ", "\r"), ("```", "a", "`")]
     lines += [("~", "~", "`"), ("- ", " ", "\r"), ("1. ", "\t", "\u2028"), ("-", " ", "x")]

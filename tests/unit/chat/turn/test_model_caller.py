@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import time
 
 import msgspec
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from chat.turn.model_caller import from_first_text
+from chat.turn.model_caller import LONGEST_STEP, from_first_text, in_steps
 from models_app.errors import CallRefused, OllamaError
 from models_app.language_model import (
     AnsweredBy,
@@ -223,6 +224,36 @@ def test_only_a_first_text_is_taken_apart_from_what_comes_after_it(batch, sizes)
 
     assert [len(part) for part in parts] == sizes
     assert [delta for part in parts for delta in part] == batch
+
+
+def test_a_long_text_is_taken_in_steps():
+    batch = [TextDelta("<think>" * 100_000), call("c1"), ThinkingDelta("b" * 100_000), Finished()]
+
+    steps = in_steps(batch)
+
+    sizes = [len(getattr(delta, "text", "")) for step in steps for delta in step]
+    assert max(sizes) <= LONGEST_STEP
+    assert sum(sizes) == 800_000
+    assert [type(step[0]) for step in steps][-3:] == [ThinkingDelta, ThinkingDelta, Finished]
+    assert list(in_steps([TextDelta("short")])) == [[TextDelta("short")]]
+
+
+async def test_others_go_on_while_a_line_of_megabytes_is_cleaned(house):
+    house.model.say([TextDelta("<think>a</think>" * 250_000), Finished()])
+    session_id = await house.new_session()
+    longest = 0.0
+
+    async def look():
+        nonlocal longest
+        while True:
+            begun = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - begun)
+
+    looking = asyncio.create_task(look())
+    await run(house, session_id)
+    looking.cancel()
+    assert longest < 0.5
 
 
 CUT = Finished(done_reason="length", prompt_eval_count=8000, eval_count=190)  # of 8192

@@ -1,8 +1,11 @@
 """How files are fetched by their URLs: from addresses that were checked, and with limits."""
 
 import asyncio
+import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+import httpx
 import pytest
 
 from dialects_app.openai.attaching import FetchFailed, FetchRefused
@@ -112,6 +115,23 @@ async def test_tls_is_spoken_with_the_host_at_the_address_that_was_checked():
     [hello] = hellos
     assert hello.startswith(b"\x16\x03")  # a handshake
     assert b"cats.example" in hello
+
+
+async def test_certificates_are_read_once_and_not_in_the_loop(web, monkeypatch):
+    threads: list[threading.Thread] = []
+    make = httpx.create_ssl_context
+
+    def made(**how: object) -> ssl.SSLContext:
+        threads.append(threading.current_thread())
+        return make(**how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(httpx, "create_ssl_context", made)
+    fetcher = Fetcher(Loopback(), resolve=CATS)  # type: ignore[arg-type]
+    for _ in range(3):
+        async with fetcher.fetch(f"http://cats.example:{web.port}/", max_bytes=10) as pieces:
+            assert b"".join([piece async for piece in pieces]) == PICTURE
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_a_name_that_changes_after_the_check_is_not_asked_again(web):
