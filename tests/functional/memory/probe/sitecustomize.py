@@ -1,6 +1,7 @@
 """Lets a test look into the server process under test: SIGUSR1 writes what lives in it.
 
-SIGUSR2 writes how often all garbage was collected, and collects none.
+SIGUSR2 writes how often all garbage was collected, and collects none. From the first of them on,
+the longest pause of the event loop is in the file ``MOCHI_E2E_PAUSES``.
 
 Python imports this first where its folder is on ``PYTHONPATH``.
 """
@@ -9,10 +10,13 @@ import asyncio
 import ctypes
 import gc
 import json
+import mmap
 import os
 import signal
+import struct
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -40,6 +44,37 @@ def heap_in_use() -> int:
     return int(now.uordblks + now.hblkhd)
 
 
+class PauseMeter:
+    """Keeps the longest pause of the event loop, in seconds, in a file of two numbers.
+
+    The second number counts ticks. What counts is the time that the process worked: a machine with
+    other load makes no pause.
+    """
+
+    EVERY = 0.005
+
+    def __init__(self, path: str) -> None:
+        with open(path, "r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 16)
+        self._loop = asyncio.get_running_loop()
+        self._last = self._now()
+        self._loop.call_soon_threadsafe(self._tick)
+
+    def _now(self) -> tuple[float, float]:
+        return time.monotonic(), time.process_time()
+
+    def _tick(self) -> None:
+        now = self._now()
+        pause = min(new - old for new, old in zip(now, self._last, strict=True))
+        longest, ticks = struct.unpack("dd", self._shared[:])
+        self._shared[:] = struct.pack("dd", max(longest, pause), ticks + 1)
+        self._last = self._now()
+        self._loop.call_later(self.EVERY, self._tick)
+
+
+METERS: list[PauseMeter] = []
+
+
 def look(_number: int, _frame: FrameType | None) -> None:
     """Write counts of what lives, as JSON, at once."""
     gc.collect()
@@ -62,6 +97,8 @@ def look(_number: int, _frame: FrameType | None) -> None:
 
 def count(_number: int, _frame: FrameType | None) -> None:
     """Write the number of full collections, as JSON, at once."""
+    if not METERS and "MOCHI_E2E_PAUSES" in os.environ:
+        METERS.append(PauseMeter(os.environ["MOCHI_E2E_PAUSES"]))
     write({"full_collections": gc.get_stats()[2]["collections"]})
 
 
