@@ -10,9 +10,9 @@ check: test
 test *arguments:
     uv run pytest {{ arguments }}
 
-# What repeats with chance, for long: 200 rounds of random faults, 60 of kills, a thousand examples
+# What repeats with chance, for long: 200 rounds of random faults, 60 of kills, costly bodies, a thousand examples
 soak rounds="23":
-    MOCHI_E2E_FAULT_ROUNDS={{ rounds }} MOCHI_E2E_CRASH_ROUNDS=60 \
+    MOCHI_E2E_FAULT_ROUNDS={{ rounds }} MOCHI_E2E_CRASH_ROUNDS=60 MOCHI_E2E_BODIES=all \
         uv run pytest --timeout 7200 -m soak -n 2 --dist worksteal tests/functional/durability tests/functional/memory
     uv run pytest --timeout 7200 -m hypothesis --hypothesis-profile soak
 

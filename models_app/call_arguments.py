@@ -35,6 +35,8 @@ _FAULTS = {
 }
 _MOST_REPEATED = 16
 """So many times may the object of a call be sent in its text."""
+_LONGEST_REPAIRED = 256 * 1024
+"""Looking for commas to take out holds the interpreter all the time."""
 _FENCES = frozenset({"```", "```json"})
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _SPACE = re.compile(r"\s*")
@@ -83,6 +85,8 @@ def _read(text: str) -> Any:
     try:
         values = list(_values(text))
     except (ValueError, RecursionError):
+        if len(text) > _LONGEST_REPAIRED:
+            return text
         try:
             values = list(_values(_STRING_OR_COMMA.sub(r"\1", text)))
         except (ValueError, RecursionError):

@@ -140,6 +140,7 @@ def test_long_arguments_of_few_values_are_taken():
         "1 " * 1_000_000,
         ", " * 1_000_000,
         "," + " " * 1_000_000,
+        '"' * 8_000_000,
     ],
 )
 def test_a_long_text_that_nothing_repairs_takes_no_time(raw):
