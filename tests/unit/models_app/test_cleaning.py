@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from models_app.cleaning import END_MARKER, StreamCleaner
 
-TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
+TAG = re.compile(r"</?(?:think(?:ing)?|thought|reasoning)>|\[/?think\]", re.IGNORECASE)
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}]")
 FRAGMENTS = st.sampled_from(
     ["<", "</", "<th", "think", "ing", ">", "k>", "<think>", "</think>", "<Thinking>",
      "</thinking>", "\x00", "\r\n", "\x85", END_MARKER, " ", "\n", "\t", "a", "é", "<b>", "漢",
+     "[", "[/", "[th", "[THINK]", "[/THINK]", "ink]", "<reasoning>", "</thought>", "ought>", "soning>",
      "😀", "\ud83d", "\ude00", "\ud83d\ude00"]
 )  # fmt: skip
 HOSTILE = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
@@ -96,6 +97,11 @@ def test_the_providers_own_thinking_is_as_clean_and_never_turns_into_text(
         ("<think>why</think>because", "because", "why"),
         ("<thinking>why</thinking>because", "because", "why"),
         ("<THINK>why</Think>because", "because", "why"),
+        ("<thought>why</thought>because", "because", "why"),
+        ("<reasoning>why</reasoning>because", "because", "why"),
+        ("[THINK]why[/THINK]because", "because", "why"),
+        ("a[0] [t] [thinker] <result> [/th", "a[0] [t] [thinker] <result> [/th", ""),
+        ("[TH<think>hidden</think>INK]joined", "", "hiddenjoined"),
         ("one<think>two</think>three<think>four</think>", "onethree", "twofour"),
         ("<think>never closed", "", "never closed"),
         ("no block</think> was open", "no block was open", ""),
