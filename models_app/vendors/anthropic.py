@@ -17,6 +17,8 @@ from sessions_app.messages import Message
 if TYPE_CHECKING:
     import httpx2
 
+    from models_app.vendors.event_streams import Translator
+
 
 class Anthropic(Vendor, frozen=True, kw_only=True):
     """Anthropic's Messages API."""
@@ -57,6 +59,12 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
     def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return False while a tool round runs whose calls came without signed thinking."""
         return running_round_is_signed(messages, self.name, model)
+
+    def translator(self) -> "Translator":
+        """Return what lets the SDK read odd events."""
+        from models_app.vendors.claude_events import ClaudeEvents  # noqa: PLC0415 - cheap start
+
+        return ClaudeEvents()
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import Anthropic's SDK and return a factory of its models."""

@@ -5,33 +5,29 @@ The SDK sees no other form (docs/decisions/0123).
 What can be understood is kept; an error, a page or words in the place of an answer become an error.
 """
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from models_app.call_arguments import NO_NAME
-from models_app.error_words import readable
 from models_app.finish_reasons import UNSTATED, finish_reason
 from models_app.odd_values import compact_json, number_of, text_of
 from models_app.vendors.call_pieces import CallPiece, CallPieces
-from models_app.vendors.errors import MAX_WORDS, error_message
-from models_app.vendors.event_streams import DONE
+from models_app.vendors.event_streams import DONE, Translator, event
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-_KNOWN = {"choices", "usage", "id", "object", "error"}
-_SAYS_ERROR = re.compile(r"error|fail|exception", re.IGNORECASE)
-_ABOUT_ERRORS = ("message", "detail", "msg", "error_message")
 
 
-class ChatChunks:
-    """Rewrites one stream; a ``Translator``.
+class ChatChunks(Translator):
+    """Rewrites one stream.
 
     Args:
         is_openrouter: Whether the SDK's model knows OpenRouter's own fields, and checks them.
     """
 
+    answer_fields = frozenset(["choices", "usage"])
+
     def __init__(self, *, is_openrouter: bool = False) -> None:
+        super().__init__()
         self._is_openrouter = is_openrouter
         self._calls = CallPieces()
         self._usage: dict[str, Any] = {}
@@ -42,30 +38,13 @@ class ChatChunks:
             "model": "",
         }
         self._has_output = False
-        self._has_finished = False
-        self._has_failed = False
 
-    def read(self, data: str) -> Iterable[str]:
-        """Return the chunks in the place of one event."""
-        if data.strip() == DONE:
-            if self._has_output and not self._has_finished:
-                yield self._chunk({}, finish=UNSTATED)
-            yield from self.end()
-            yield DONE
-            return
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
-            # What breaks off is for the SDK to refuse.
-            yield from (data,) if data.lstrip()[:1] == "{" else self._fail(data)
-            return
-        if not isinstance(value, dict) or _is_only_error(value, data):
-            yield from self._fail(data)
-        elif error := _error_in(value):
-            self._has_failed = True
-            yield compact_json({"error": error})
-        else:
-            yield from self._chunks(value)
+    def done(self) -> Iterable[str]:
+        """Return the end of the answer, with a reason if it has none."""
+        if self._has_output and not self.has_ended:
+            yield self._chunk({}, finish=UNSTATED)
+        yield from self.end()
+        yield event(DONE)
 
     def end(self) -> Iterable[str]:
         """Return what the whole answer has: calls without a name, and the usage."""
@@ -73,17 +52,12 @@ class ChatChunks:
             function = {"name": NO_NAME, "arguments": ""}
             yield self._chunk({"tool_calls": [{"index": number, "function": function}]})
         self._calls = CallPieces()
-        if self._usage and self._has_finished:
-            yield compact_json({**self._head, "choices": [], "usage": self._usage})
+        if self._usage and self.has_ended:
+            yield event(compact_json({**self._head, "choices": [], "usage": self._usage}))
             self._usage = {}
 
-    def _fail(self, words: str) -> Iterable[str]:
-        """Return the error of words in the place of an answer; nothing after the answer."""
-        if not (self._has_finished or self._has_failed):
-            self._has_failed = True
-            yield compact_json({"error": {"message": readable(words.strip())[:MAX_WORDS]}})
-
-    def _chunks(self, value: Mapping[str, Any]) -> Iterable[str]:
+    def translate(self, value: Mapping[str, Any]) -> Iterable[str]:
+        """Return the chunks in the place of one: one for each piece."""
         for name in ("id", "model", "provider"):
             if isinstance(value.get(name), str):
                 self._head[name] = value[name]
@@ -104,10 +78,10 @@ class ChatChunks:
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> str:
         choice: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": finish}
         if finish is not None:
-            self._has_finished = True
+            self.has_ended = True
             if self._is_openrouter:
                 choice |= {"finish_reason": finish_reason(finish), "native_finish_reason": finish}
-        return compact_json({**self._head, "choices": [choice]})
+        return event(compact_json({**self._head, "choices": [choice]}))
 
     def _deltas(self, choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         delta = choice.get("delta")
@@ -158,26 +132,6 @@ class ChatChunks:
         if isinstance(item.get("extra_content"), dict):  # signatures of Google's models
             placed["extra_content"] = item["extra_content"]
         return {"tool_calls": [placed]}
-
-
-def _is_only_error(value: Mapping[str, Any], data: str) -> bool:
-    """Return whether an object has none of the fields of an answer, and tells of an error."""
-    return not value.keys() & _KNOWN and _SAYS_ERROR.search(data) is not None
-
-
-def _error_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    error = value.get("error")
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return error
-    is_answer = isinstance(value.get("choices"), list) or isinstance(value.get("usage"), dict)
-    if error or (not is_answer and any(value.get(name) for name in _ABOUT_ERRORS)):
-        words = error_message(value) or error_message({"message": value.get("msg")})
-        code = value.get("code")
-        return {
-            "message": (words or compact_json(value))[:MAX_WORDS],
-            **({"code": code} if code else {}),
-        }
-    return None
 
 
 def _texts(content: Any) -> Iterator[tuple[str, str]]:

@@ -4,24 +4,94 @@ Skips byte order marks, comments, keep-alives without data and the names of even
 that stand on lines without ``data:``, or whole bodies.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from models_app.error_words import readable
+from models_app.odd_values import compact_json
+from models_app.vendors.errors import MAX_WORDS, error_message
 
 _FIELD = re.compile(r"(data|event|id|retry)\s*:[ ]?(.*)", re.DOTALL)
 DONE = "[DONE]"
+_OTHER_FIELDS = frozenset(["id", "object", "type"])
+_SAYS_ERROR = re.compile(r"error|fail|exception", re.IGNORECASE)
+_ABOUT_ERRORS = ("message", "detail", "msg", "error_message")
 
 
-class Translator(Protocol):
-    """Rewrites the data of one vendor's events, so that its SDK can read them."""
+class Translator:
+    """Rewrites the data of one answer's events, so that a vendor's SDK can read them.
+
+    Attributes:
+        answer_fields: Fields that an answer's objects have, and errors have not.
+        has_ended: Whether the answer came to its end: words after it count for nothing.
+    """
+
+    answer_fields: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        self.has_ended = False
 
     def read(self, data: str) -> Iterable[str]:
-        """Return the data of the events to read in the place of this one."""
-        ...
+        """Return the events to read in the place of one with these data."""
+        if data.strip() == DONE:
+            yield from self.done()
+            return
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            yield from (self.broken(data),) if data.lstrip()[:1] == "{" else self._fail(data)
+            return
+        if not isinstance(value, dict):
+            yield from self._fail(data)
+        elif (error := self._error_in(value, data)) is not None:
+            yield from self._fail(error)
+        else:
+            yield from self.translate(value)
+
+    def translate(self, value: Mapping[str, Any]) -> Iterable[str]:
+        """Return the events in the place of an object of an answer."""
+        raise NotImplementedError
+
+    def error(self, error: Mapping[str, Any]) -> str:
+        """Return the event that the SDK takes for an error; it has a ``message``."""
+        return event(compact_json({"error": error}))
+
+    def broken(self, data: str) -> str:
+        """Return the event of data that break off, which the SDK refuses."""
+        return event(data)
+
+    def done(self) -> Iterable[str]:
+        """Return the events in the place of ``[DONE]``."""
+        return ()
 
     def end(self) -> Iterable[str]:
-        """Return the data of the events to read at the end of the stream."""
-        ...
+        """Return the events to read at the end of the stream."""
+        return ()
+
+    def _fail(self, error: str | Mapping[str, Any]) -> Iterable[str]:
+        if self.has_ended:
+            return
+        self.has_ended = True
+        if isinstance(error, str):
+            error = {"message": readable(error.strip())[:MAX_WORDS]}
+        yield self.error(error)
+
+    def _error_in(self, value: Mapping[str, Any], data: str) -> str | Mapping[str, Any] | None:
+        """Return the error that an object holds, in whatever form."""
+        error = value.get("error")
+        if isinstance(error, dict) and isinstance(error.get("message"), str):
+            return error
+        fields = self.answer_fields
+        is_answer = any(isinstance(value.get(name), list | dict) for name in fields)
+        if error or (not is_answer and any(value.get(name) for name in _ABOUT_ERRORS)):
+            words = error_message(value) or error_message({"message": value.get("msg")})
+            code = value.get("code")
+            message = (words or data)[:MAX_WORDS]
+            return {"message": message, **({"code": code} if code else {})}
+        is_unknown = not value.keys() & (fields | _OTHER_FIELDS)
+        return data if is_unknown and _SAYS_ERROR.search(data) else None
 
 
 class EventReader:
@@ -83,5 +153,10 @@ def _is_whole(lines: list[str]) -> bool:
     return bool(lines) and lines[0].lstrip()[:1] == "{" and lines[-1].rstrip()[-1:] == "}"
 
 
+def event(data: str, name: str | None = None) -> str:
+    """Return an event as servers send it."""
+    return f"data: {data}\n\n" if name is None else f"event: {name}\ndata: {data}\n\n"
+
+
 def _encoded(found: Iterable[str]) -> bytes:
-    return b"".join(f"data: {data}\n\n".encode("utf-8", "surrogatepass") for data in found)
+    return "".join(found).encode("utf-8", "surrogatepass")

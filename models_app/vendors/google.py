@@ -15,6 +15,8 @@ from models_app.vendors.vendor import (
 if TYPE_CHECKING:
     import httpx2
 
+    from models_app.vendors.event_streams import Translator
+
 
 class Google(Vendor, frozen=True, kw_only=True):
     """Google's Gemini API."""
@@ -50,6 +52,12 @@ class Google(Vendor, frozen=True, kw_only=True):
             config = {"include_thoughts": True, "thinking_budget": budget}
             return {"google_thinking_config": config}
         return {"thinking": think}
+
+    def translator(self) -> "Translator":
+        """Return what lets the SDK read odd events."""
+        from models_app.vendors.gemini_events import GeminiEvents  # noqa: PLC0415 - cheap start
+
+        return GeminiEvents()
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import Google's SDK and return a factory of its models."""

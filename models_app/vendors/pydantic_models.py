@@ -26,6 +26,8 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
     """
     # A setting that a model does not have is left out; a warning for each request would be noise.
     warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
+    # Google's SDK warns of each reason for an answer's end that is newer than it.
+    warnings.filterwarnings("ignore", message=".* is not a valid FinishReason")
     return vendor.open_models(key or NO_KEY, http_client)
 
 

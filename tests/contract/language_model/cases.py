@@ -162,3 +162,20 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
+
+
+async def read_body(
+    open_model: Opener,
+    serve: Serve,
+    body: str | bytes,
+    provider: Provider = MINE,
+    kind: str = "text/event-stream",
+) -> list[Delta]:
+    """Return what a model reads from a server that answers with this body."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n"
+        writer.write(head.encode() + (body if isinstance(body, bytes) else body.encode()))
+
+    url = await serve(answer)
+    return await ask(open_model(provider, url), provider, user("Hello"), tools=[NOW, WEATHER])

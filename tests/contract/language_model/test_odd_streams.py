@@ -1,28 +1,26 @@
 """Streams of servers that copy OpenAI's API, as their users report them."""
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from models_app.errors import ModelError
-from models_app.language_model import Delta, Finished, Warned
+from models_app.language_model import Finished, Warned
 from tests.contract.language_model.cases import (
+    ANTHROPIC,
+    GOOGLE,
     MINE,
-    NOW,
     OPENAI,
     OPENROUTER,
-    WEATHER,
     Opener,
     Provider,
     Serve,
-    ask,
     calls_of,
     end_of,
+    read_body,
     text_of,
     thinking_of,
-    user,
 )
 
 CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -46,21 +44,6 @@ def piece(arguments: Any = "", name: str | None = None, **more: Any) -> str:
 
 END = event(STOP) + DONE
 CALLED = event({"index": 0, "delta": {}, "finish_reason": "tool_calls"}) + DONE
-
-
-async def read(
-    open_model: Opener,
-    serve: Serve,
-    body: str | bytes,
-    provider: Provider = MINE,
-    kind: str = "text/event-stream",
-) -> list[Delta]:
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n"
-        writer.write(head.encode() + (body if isinstance(body, bytes) else body.encode()))
-
-    url = await serve(answer)
-    return await ask(open_model(provider, url), provider, user("Hello"), tools=[NOW, WEATHER])
 
 
 @copies
@@ -91,7 +74,7 @@ async def test_a_call_is_whole_however_its_pieces_are_numbered(
         for text, name, index, call_id in pieces
     )
 
-    deltas = await read(open_model, serve, body + CALLED, provider)
+    deltas = await read_body(open_model, serve, body + CALLED, provider)
 
     assert [(it.name, it.arguments) for it in calls_of(deltas)] == [("now", {"zone": "CET"})]
     assert calls_of(deltas)[0].id == str(next(it[3] for it in pieces if it[3] is not None))
@@ -105,7 +88,7 @@ async def test_parallel_calls_of_one_index_are_several(
     body = piece('{"zone": "CET"}', "now", index=0, id="a")
     body += piece("", "now", index=0, id="b") + piece('{"zone": "UTC"}', index=0)
 
-    deltas = await read(open_model, serve, body + CALLED, provider)
+    deltas = await read_body(open_model, serve, body + CALLED, provider)
 
     assert [it.arguments for it in calls_of(deltas)] == [{"zone": "CET"}, {"zone": "UTC"}]
 
@@ -113,7 +96,7 @@ async def test_parallel_calls_of_one_index_are_several(
 async def test_arguments_that_belong_to_nobody_run_no_tool(
     open_model: Opener, serve: Serve
 ) -> None:
-    deltas = await read(open_model, serve, piece('{"zone": "CET"}') + CALLED)
+    deltas = await read_body(open_model, serve, piece('{"zone": "CET"}') + CALLED)
 
     assert [it.name for it in calls_of(deltas)] == ["no_name_given"]
 
@@ -133,7 +116,7 @@ async def test_usage_that_grows_with_each_chunk_is_not_added_up(
     )
     last = event(STOP, usage={"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 13})
 
-    deltas = await read(open_model, serve, body + last + DONE, provider)
+    deltas = await read_body(open_model, serve, body + last + DONE, provider)
 
     assert (end_of(deltas).prompt_eval_count, end_of(deltas).eval_count) == (10, 3)
 
@@ -146,7 +129,7 @@ async def test_numbers_and_the_like_are_text(
         map(says, ["It costs $", 5, ", see [", 1, "]: ", True, " ", 0.5, None, {"a": 1}])
     )
 
-    deltas = await read(open_model, serve, body + END, provider)
+    deltas = await read_body(open_model, serve, body + END, provider)
 
     assert text_of(deltas) == 'It costs $5, see [1]: true 0.5{"a":1}'
 
@@ -172,7 +155,7 @@ async def test_an_answer_with_any_reason_for_its_end_is_complete(
 ) -> None:
     body = says("Hello") + event({"index": 0, "delta": {}, "finish_reason": word}) + DONE
 
-    deltas = await read(open_model, serve, body, provider)
+    deltas = await read_body(open_model, serve, body, provider)
 
     assert text_of(deltas) == "Hello"
     assert end_of(deltas).done_reason == reason
@@ -186,7 +169,7 @@ async def test_a_refusal_in_other_words_is_one(
     body = says("Hel") + event({"index": 0, "delta": {}, "finish_reason": word}) + DONE
 
     with pytest.raises(ModelError, match=word) as raised:
-        await read(open_model, serve, body, provider)
+        await read_body(open_model, serve, body, provider)
 
     assert raised.value.code == "CONTENT_REFUSED"
 
@@ -203,7 +186,7 @@ async def test_a_refusal_in_other_words_is_one(
 async def test_a_last_chunk_without_delta_ends_the_answer(
     open_model: Opener, serve: Serve, provider: Provider, last: dict[str, Any]
 ) -> None:
-    deltas = await read(open_model, serve, says("Hello") + event(last) + DONE, provider)
+    deltas = await read_body(open_model, serve, says("Hello") + event(last) + DONE, provider)
 
     assert text_of(deltas) == "Hello"
     assert end_of(deltas).done_reason == "stop"
@@ -218,7 +201,7 @@ async def test_keep_alives_are_skipped(
 ) -> None:
     body = between + says("Hel") + between + says("lo") + between + END
 
-    assert text_of(await read(open_model, serve, body, provider)) == "Hello"
+    assert text_of(await read_body(open_model, serve, body, provider)) == "Hello"
 
 
 @copies
@@ -227,7 +210,7 @@ async def test_events_may_begin_with_a_mark_and_end_with_one_line_break(
 ) -> None:
     body = (says("Hel") + says("lo") + END).replace("\n\n", "\r\n")
 
-    deltas = await read(open_model, serve, b"\xef\xbb\xbf" + body.encode(), provider)
+    deltas = await read_body(open_model, serve, b"\xef\xbb\xbf" + body.encode(), provider)
 
     assert text_of(deltas) == "Hello"
 
@@ -242,7 +225,7 @@ async def test_an_answer_that_is_not_streamed_is_read(
     whole["usage"] = {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}
     body = json.dumps(whole, indent=2)
 
-    deltas = await read(open_model, serve, body, provider, "application/json")
+    deltas = await read_body(open_model, serve, body, provider, "application/json")
 
     assert text_of(deltas) == "Hello"
     assert [it.name for it in calls_of(deltas)] == ["now"]
@@ -253,7 +236,7 @@ async def test_an_answer_that_is_not_streamed_is_read(
 async def test_an_answer_without_a_reason_for_its_end_comes_with_a_note(
     open_model: Opener, serve: Serve, provider: Provider
 ) -> None:
-    deltas = await read(open_model, serve, says("Hello") + DONE, provider)
+    deltas = await read_body(open_model, serve, says("Hello") + DONE, provider)
 
     assert text_of(deltas) == "Hello"
     assert end_of(deltas).done_reason == "stop"
@@ -278,7 +261,7 @@ async def test_reasoning_is_found_wherever_it_is(
     body = event({"index": 0, "delta": delta})
     body += says([{"type": "text", "text": "Hello"}]) + END
 
-    deltas = await read(open_model, serve, body, provider)
+    deltas = await read_body(open_model, serve, body, provider)
 
     assert (thinking_of(deltas), text_of(deltas)) == ("Hm.", "Hello")
 
@@ -291,12 +274,17 @@ async def test_the_old_form_of_a_call_is_read(
     body += event({"index": 0, "delta": {"function_call": {"arguments": ': "CET"}'}}})
     body += event({"index": 0, "delta": {}, "finish_reason": "function_call"}) + DONE
 
-    deltas = await read(open_model, serve, body, provider)
+    deltas = await read_body(open_model, serve, body, provider)
 
     assert [(it.name, it.arguments) for it in calls_of(deltas)] == [("now", {"zone": "CET"})]
 
 
-@copies
+copies_and_others = pytest.mark.parametrize(
+    "provider", [MINE, OPENAI, OPENROUTER, GOOGLE, ANTHROPIC], ids=lambda it: it.name
+)
+
+
+@copies_and_others
 @pytest.mark.parametrize(
     "body",
     [
@@ -315,6 +303,6 @@ async def test_words_in_the_place_of_an_answer_are_told(
     open_model: Opener, serve: Serve, provider: Provider, body: str
 ) -> None:
     with pytest.raises(ModelError, match="the pool is drained") as raised:
-        await read(open_model, serve, body, provider)
+        await read_body(open_model, serve, body, provider)
 
     assert "<" not in raised.value.message

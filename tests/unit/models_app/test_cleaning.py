@@ -13,7 +13,7 @@ CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}]")
 FRAGMENTS = st.sampled_from(
     ["<", "</", "<th", "think", "ing", ">", "k>", "<think>", "</think>", "<Thinking>",
      "</thinking>", "\x00", "\r\n", "\x85", END_MARKER, " ", "\n", "\t", "a", "é", "<b>", "漢",
-     "[", "[/", "[th", "[THINK]", "[/THINK]", "ink]", "<reasoning>", "</thought>", "ought>", "soning>",
+     "[", "[/", "[th", "[THINK]", "[/THINK]", "ink]", "<reasoning>", "</thought>",
      "😀", "\ud83d", "\ude00", "\ud83d\ude00"]
 )  # fmt: skip
 HOSTILE = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
