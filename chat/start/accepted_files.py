@@ -3,10 +3,47 @@
 from collections.abc import Sequence
 
 from chat.context.attachment_costs import AttachmentRules, rules_for
+from chat.context.tokens import CHARACTERS_PER_TOKEN
+from chat.turn.attached_files import MOST_FILE_BYTES, MOST_TEXT_BYTES
 from models_app.language_model import ModelInfo
-from sessions_app.attachments.media_type import PDF
+from sessions_app.attachments.media_type import PDF, TEXT
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import AssistantMessage, Attachment, Message, UserMessage
+
+FAR_BEYOND = 4
+"""A model's longest contexts of text that are read, in case it is much shorter in its tokens."""
+
+
+def require_room(
+    info: ModelInfo | None, messages: Sequence[Message], *, brought: Sequence[Message] = ()
+) -> None:
+    """Refuse texts and files far beyond what any request of the model holds, unread.
+
+    Args:
+        info: The facts about the model, if known.
+        messages: The new messages.
+        brought: The messages of the request, if it has several.
+
+    Raises:
+        ValidationFailed: ``details`` name the sizes.
+    """
+    longest = info.context_length if info is not None else None
+    most_text = MOST_TEXT_BYTES
+    if longest:
+        most_text = min(most_text, int(FAR_BEYOND * longest * CHARACTERS_PER_TOKEN))
+    for message in messages:
+        distinct = {each.id: each for each in message.attachments}.values()
+        texts = sum(each.size for each in distinct if each.media_type == TEXT)
+        files = sum(each.size for each in distinct) - texts
+        for kind, size, most in (("texts", texts, most_text), ("files", files, MOST_FILE_BYTES)):
+            if size > most:
+                raise ValidationFailed(
+                    f"The {kind} of this message have {size:,} bytes, and a request to the model "
+                    f"takes {most:,} at most. Attach less, or only the parts that matter.",
+                    field=_place_of(message, brought),
+                    size=size,
+                    limit=most,
+                )
 
 
 def require_takes(

@@ -14,7 +14,7 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import HistoryChanged, NothingToContinue
-from chat.start.accepted_files import require_takes
+from chat.start.accepted_files import require_room, require_takes
 from chat.start.offered_tools import first_call, offered_tools
 from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
@@ -296,6 +296,7 @@ class ChatPreparation:
         if continuation.append and self.request.message is not None:
             said = [user_message(self.request.message, self.request.attachments)]
         require_takes(info, said, brought=self.request.messages)
+        require_room(info, said, brought=self.request.messages)
         return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:

@@ -13,6 +13,10 @@ from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
 Attaching = UserMessage | ToolMessage
 
+MOST_TEXT_BYTES = 8 << 20
+MOST_FILE_BYTES = 96 << 20
+"""Bytes of all texts, and of all images and PDFs, of one request to a model."""
+
 
 def have_attachments(messages: Sequence[Message]) -> bool:
     """Return whether any of the messages has an image or a file."""
@@ -35,23 +39,28 @@ class AttachedFiles:
         """Return the messages including text files, and the bytes of other attachments. Blocks.
 
         Files that the model does not accept, or that were deleted or cut, are only mentioned, so
-        that a conversation can continue with another model.
+        that a conversation can continue with another model. So are the oldest beyond
+        ``MOST_TEXT_BYTES`` and ``MOST_FILE_BYTES``. A text is sent once with a message.
         """
         files: dict[str, bytes] = {}
-        return [self._loaded(message, files) for message in messages], files
+        room = {True: MOST_TEXT_BYTES, False: MOST_FILE_BYTES}
+        loaded = [self._loaded(message, files, room) for message in reversed(messages)]
+        return loaded[::-1], files
 
-    def _loaded(self, message: Message, files: dict[str, bytes]) -> Message:
+    def _loaded(self, message: Message, files: dict[str, bytes], room: dict[bool, int]) -> Message:
         if not isinstance(message, Attaching) or not message.attachments:
             return message
-        texts = [self._text(attachment, files) for attachment in message.attachments]
+        distinct = {attachment.id: attachment for attachment in message.attachments}
+        texts = [self._text(attachment, files, room) for attachment in distinct.values()]
         parts = [part for part in (message.content, *texts) if part]
         return msgspec.structs.replace(message, content="\n\n".join(parts))
 
-    def _text(self, attachment: Attachment, files: dict[str, bytes]) -> str:
+    def _text(self, attachment: Attachment, files: dict[str, bytes], room: dict[bool, int]) -> str:
         """Return the text for an attachment; empty if its bytes are sent."""
         if attachment.id in files:
             return ""
-        if not self.takes(attachment.media_type):
+        is_text = attachment.media_type == TEXT
+        if not self.takes(attachment.media_type) or attachment.size > room[is_text]:
             return mention(attachment, left_out=True)
         try:
             data = self.read(attachment.id)
@@ -59,7 +68,8 @@ class AttachedFiles:
             return mention(attachment, left_out=True)
         if len(data) != attachment.size:  # damaged since it was kept: none is sent in half
             return mention(attachment, left_out=True)
-        if attachment.media_type == TEXT:
+        room[is_text] -= len(data)
+        if is_text:
             return named_block(attachment.name, decode_text(data))
         files[attachment.id] = data
         return ""

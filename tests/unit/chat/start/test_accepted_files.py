@@ -1,8 +1,9 @@
 """What a model does not take is refused before it is saved, in words that help."""
 
+import msgspec
 import pytest
 
-from chat.start.accepted_files import require_takes
+from chat.start.accepted_files import require_room, require_takes
 from models_app.language_model import ModelInfo
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import Attachment, Message, ToolMessage
@@ -61,3 +62,28 @@ def test_what_it_takes_and_what_is_of_a_history_passes(
     info: ModelInfo | None, messages: list[Message]
 ) -> None:
     require_takes(info, messages)
+
+
+def of_size(attachment: Attachment, mebibytes: int, number: int = 0) -> Attachment:
+    return msgspec.structs.replace(attachment, id=f"sha256:{number}", size=mebibytes << 20)
+
+
+@pytest.mark.parametrize(
+    ("context", "attachments", "kind"),
+    [
+        (None, [of_size(text(), 20)], "texts"),
+        (100_000, [of_size(text(), 2)], "texts"),
+        (None, [of_size(text(), 2, n) for n in range(5)], "texts"),
+        (None, [of_size(image(), 20, n) for n in range(5)], "files"),
+    ],
+)
+def test_what_is_far_beyond_a_request_is_refused_unread(
+    context: int | None, attachments: list[Attachment], kind: str
+) -> None:
+    info = ModelInfo(name="m", size_mb=0, context_length=context)
+    with pytest.raises(ValidationFailed, match=f"The {kind} of this message have"):
+        require_room(info, [asked(1, *attachments)])
+
+
+def test_a_text_that_is_named_twenty_times_counts_once() -> None:
+    require_room(None, [asked(1, *[of_size(text(), 5)] * 20)])

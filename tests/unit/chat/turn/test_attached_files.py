@@ -1,8 +1,15 @@
 """What a model gets of attachments: bytes, texts, or a mention."""
 
 import msgspec
+import pytest
 
-from chat.turn.attached_files import AttachedFiles, have_attachments, named_block
+from chat.turn.attached_files import (
+    MOST_FILE_BYTES,
+    MOST_TEXT_BYTES,
+    AttachedFiles,
+    have_attachments,
+    named_block,
+)
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 
@@ -81,3 +88,32 @@ def test_messages_without_attachments_stay_the_same_objects() -> None:
     assert not have_attachments(messages)
     found, _ = AttachedFiles(read, lambda _: True).load(messages)
     assert all(one is other for one, other in zip(found, messages, strict=True))
+
+
+def test_a_text_that_is_named_twenty_times_is_read_and_sent_once() -> None:
+    contents, _ = loaded(said("Look:", *[NOTES] * 20))
+    assert contents == ["Look:\n\nnotes.md:\n```\nRemember\n```"]
+
+
+@pytest.mark.parametrize(("media_type", "most"), [("text/plain", 2), ("image/png", 24)])
+def test_what_all_messages_together_have_too_much_is_left_out_of_the_oldest(
+    media_type: str, most: int
+) -> None:
+    size = 4 << 20
+    reads: list[str] = []
+
+    def read_large(attachment_id: str) -> bytes:
+        reads.append(attachment_id)
+        return b"x" * size
+
+    messages = [
+        said(f"{n}", Attachment(id=f"sha256:{n}", name="a", media_type=media_type, size=size))
+        for n in range(30)
+    ]
+    found, files = AttachedFiles(read_large, lambda _: True).load(messages)
+    left_out = [message.content for message in found if "left out" in message.content]
+    assert len(reads) == most
+    assert len(left_out) == 30 - most
+    assert "left out" not in found[-1].content
+    assert sum(map(len, files.values())) <= MOST_FILE_BYTES
+    assert sum(len(message.content) for message in found) <= MOST_TEXT_BYTES + 10_000
