@@ -106,6 +106,7 @@ class TurnRegistry:
             wants_summaries=on_answer is not None,
             saves=forget is None,
             in_thread=in_thread,
+            renew_attachments=preparer.renew_attachments,
         )
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()

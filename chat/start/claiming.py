@@ -8,7 +8,8 @@ before the claim (docs/decisions/0049). Decisions of the request are recorded wi
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,8 +28,9 @@ from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionWriter, open_session
 from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
+from sessions_app.attachments.references import attachments_in
 from sessions_app.calls import call_ids
-from sessions_app.errors import SessionBusy, SessionNotFound
+from sessions_app.errors import AttachmentNotFound, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import Change, SessionRepository
@@ -92,6 +94,7 @@ class TurnClaimer:
         wants_summaries: Whether a final answer makes a summary due.
         saves: Whether the sessions are kept after their turns.
         in_thread: Runs the writes of turns to their sessions in a thread.
+        renew_attachments: Sets the last use of attachments to now. Blocks.
     """
 
     def __init__(
@@ -106,7 +109,9 @@ class TurnClaimer:
         wants_summaries: bool = False,
         saves: bool = True,
         in_thread: InThread = asyncio.to_thread,
+        renew_attachments: Callable[[Collection[str]], None] | None = None,
     ) -> None:
+        self._renew_attachments = renew_attachments
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
@@ -316,6 +321,8 @@ class TurnClaimer:
             if not still_asked(session, question):
                 raise ConfirmationNotFound(decision.confirmation_id)
         announce(turn_id)
+        if job.rewinds:
+            self._keep_files_of_removed(session, job.session)
         changed = open_session(job.session, job, now=utc_now())
         attempt.note(session, changed, rewinds=job.rewinds)
         # Before the claim: a claim whose journal has no writer is that of a turn which is over.
@@ -327,6 +334,18 @@ class TurnClaimer:
             undo=attempt.taken_back,
         )
         return changed, opened
+
+    def _keep_files_of_removed(self, before: Session, after: Session) -> None:
+        """Let files that only removed messages refer to count as used now.
+
+        The messages are back if the turn ends without an answer (docs/decisions/0110).
+        """
+        if self._renew_attachments is None:
+            return
+        kept = {each.id for each in attachments_in(after.messages)}
+        for attachment_id in {each.id for each in attachments_in(before.messages)} - kept:
+            with suppress(AttachmentNotFound):
+                self._renew_attachments([attachment_id])
 
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:
         """Undo the claim of a turn that can't begin, and what was saved with it.

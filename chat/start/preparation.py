@@ -1,6 +1,6 @@
 """Prepares turns: looks up model and tools, then makes the job that the engine runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -106,6 +106,7 @@ class TurnPreparer:
     delegate: Delegate | None = None
     context_strategy: str = DEFAULT_STRATEGY
     read_attachment: Callable[[str], bytes] | None = None
+    renew_attachments: Callable[[Collection[str]], None] | None = None
 
     async def available_tools_of(self, session: Session) -> AvailableTools:
         """Return the tools and agents of a session's next request, if that selects none itself."""

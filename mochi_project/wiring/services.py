@@ -301,6 +301,7 @@ def _build_preparer(
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
         read_attachment=attachments.store.read,
+        renew_attachments=attachments.store.renew,
     )
 
 

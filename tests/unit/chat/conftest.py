@@ -31,6 +31,7 @@ from chat.storage.journal import TurnJournal
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
+from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
 from sessions_app.store.file_repository import FileSessionRepository
@@ -155,6 +156,7 @@ class House:
         places: TurnPlaces | None = None,
         ephemeral: bool = False,
         on_answer: Callable[[str], None] | None = None,
+        attachments: FileAttachmentStore | None = None,
         read_attachment: Callable[[str], bytes] | None = None,
     ):
         self.model = ToldModel()
@@ -171,6 +173,7 @@ class House:
             max_rounds=3,
             dynamic_window=True,
             read_attachment=read_attachment,
+            renew_attachments=None if attachments is None else attachments.renew,
         )
         self.turns = TurnRegistry(
             repository=self.repository,
