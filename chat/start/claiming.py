@@ -26,7 +26,7 @@ from chat.storage.journal import JournalWriter, OwnerExpired, TurnJournal
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionWriter, open_session
-from chat.turn.turn_ids import new_turn_id
+from chat.turn.turn_ids import last_turn_id, new_turn_id
 from chat.work_threads import InThread
 from sessions_app.attachments.references import attachments_in
 from sessions_app.calls import call_ids
@@ -235,8 +235,8 @@ class TurnClaimer:
     ) -> _Opened:
         """Claim the session for a turn whose id sorts after those of all its turns.
 
-        Ids are compared under the session's lock, so they have the order of the turns, even if one
-        starts slowly or the clock is set back.
+        Ids are compared under the session's lock, with those of journals and messages, so they have
+        the order of the turns, even if one starts slowly or the clock is set back.
         """
         turn_id = new_turn_id()
         while True:
@@ -313,8 +313,9 @@ class TurnClaimer:
         May be called again with a newer session.
         """
         turns = [each for each in self._journal.turns(session.session_id) if each != turn_id]
-        if turns and turns[-1] >= turn_id:
-            raise _Overtaken(turns[-1])
+        last = max(*turns[-1:], last_turn_id(session.messages), "")
+        if last >= turn_id:
+            raise _Overtaken(last)
         job = prepare(turn_id, session)
         for decision in job.decisions:  # they are recorded together, or not at all
             question = self._confirmation_store.accept(session.session_id, decision, dry=True)

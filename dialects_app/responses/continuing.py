@@ -61,15 +61,14 @@ def find_continued(
 def end_of_turn(session: Session, turn_id: str) -> int | None:
     """Return the number of messages at the end of a turn; None if the session has no such turn.
 
-    Turn ids sort by time, so messages of larger ids were added later.
+    The order of the messages tells, not the ids of turns, which have the time of a clock.
     """
-    later = [
-        index
-        for index, message in enumerate(session.messages)
-        if message.turn_id is not None and message.turn_id > turn_id
-    ]
-    end = later[0] if later else len(session.messages)
-    return end if any(each.turn_id == turn_id for each in session.messages[:end]) else None
+    turns = [message.turn_id for message in session.messages]
+    if turn_id not in turns:
+        return None
+    start = turns.index(turn_id)
+    later = (at for at in range(start, len(turns)) if turns[at] not in (None, turn_id))
+    return next(later, len(turns))
 
 
 def _after_response(name: str, sessions: SessionManager, store: ResponseStore) -> Continued:

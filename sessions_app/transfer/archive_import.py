@@ -76,7 +76,8 @@ class SessionImporter:
 
     Importing is idempotent. A session is stored after its attachments, so an interrupted import
     leaves no session without them; unused attachments are swept like unused uploads. Tool policies
-    are not imported, because a file's author must not decide what runs here without approval.
+    are not imported, because a file's author must not decide what runs here without approval, and
+    neither are clients' names for conversations, by which it would take a front end's thread.
     Where sessions expire, one is marked as imported, so that its age does not delete it at once
     (docs/decisions/0080).
 
@@ -134,8 +135,8 @@ class SessionImporter:
         return _taken(session, outcome or "imported", len(references), missing)
 
     def _as_imported(self, session: Session) -> Session:
-        """Return the session without its policies; with its origin, where its age counts."""
-        shown = ask_before_all_tools(session)
+        """Return the session for this server; with its origin, where its age counts."""
+        shown = _disarmed(session)
         return _imported(shown) if self._sessions.expires else shown
 
     def _compared(self, session: Session) -> Outcome | None:
@@ -147,8 +148,8 @@ class SessionImporter:
         except SessionCorrupt:
             return "different"
         known = encode(_unmarked(there))
-        # also with policies, if the session came from this server
-        either = (session, ask_before_all_tools(session))
+        # also as it is, if the session came from this server
+        either = (session, _disarmed(session))
         is_same = any(known == encode(_unmarked(each)) for each in either)
         return "same" if is_same else "different"
 
@@ -235,6 +236,12 @@ class ArchiveImport:
             taken = self._taking.take(self._archive.session(session_id))
             self._done += 1
             yield taken
+
+
+def _disarmed(session: Session) -> Session:
+    """Return the session without its policies and without its client's name for it."""
+    metadata = msgspec.structs.replace(session.metadata, client_id=None)
+    return ask_before_all_tools(msgspec.structs.replace(session, metadata=metadata))
 
 
 def _mark(session: Session) -> Mapping[str, str]:

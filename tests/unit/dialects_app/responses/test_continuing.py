@@ -14,6 +14,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
 
 TURNS = [f"0199f3a2b4c51f2e3d{number:02x}" for number in range(4)]
+EARLIER = "0190f3a2b4c51f2e3d00"
 NOW = "2026-01-02T03:04:05.000000+00:00"
 
 pytestmark = pytest.mark.allow_blocking
@@ -99,3 +100,11 @@ def test_a_conversation_goes_on_at_its_end_however_it_is_named(sessions, store, 
 
 def test_a_request_that_names_nothing_begins(sessions, store):
     assert find_continued(ResponseIn(), sessions, store) is None
+
+
+def test_the_newest_response_is_found_though_the_clock_was_set_back(sessions, store, session):
+    messages = [said(UserMessage, 6, EARLIER), said(AssistantMessage, 7, EARLIER)]
+    sessions.change(session.session_id, lambda each: append_messages(each, *messages, now=NOW))
+    for turn_id, length in ((TURNS[0], 4), (TURNS[1], 6), (EARLIER, 8)):
+        body = ResponseIn(previous_response_id=name_of(session, turn_id))
+        assert find_continued(body, sessions, store).length == length

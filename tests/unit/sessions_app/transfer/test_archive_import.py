@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from dialects_app.client_sessions import find_session
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import with_labels
 from sessions_app.retention import due_in
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, ToolSettings
+from sessions_app.session import Session, ToolSettings, append_messages, make_session
 from sessions_app.store.repository import Listing
 from sessions_app.transfer.archive_import import ArchiveImport, ImportedArchive
 from sessions_app.transfer.bounded_zip import Limits
@@ -151,6 +153,22 @@ def test_who_wrote_a_session_does_not_decide_what_runs_here_without_a_question(
     ((known,), _) = taken(archive, there, MemoryStore())
     assert known.outcome == "same"
     assert there.get(session.session_id).metadata.tool_settings == settings
+
+
+def test_an_imported_session_takes_no_thread_of_a_front_end(
+    there: SessionManager, here: SessionManager
+) -> None:
+    place = find_session(there, "main", field="id")
+    now = utc_now()
+    made = make_session(place.session_id, "m", now=now, client_id=place.client_id)
+    there.repository.create(append_messages(made, question(), now=now))
+    archive = read(archive_of(there.get(place.session_id), MemoryStore()))
+    outcomes = [taken(archive, here, MemoryStore())[0][0].outcome for _ in range(2)]
+    assert outcomes == ["imported", "same"]
+    assert find_session(here, "main", field="id").session is None
+    ((known,), _) = taken(archive, there, MemoryStore())
+    assert known.outcome == "same"
+    assert find_session(there, "main", field="id").session is not None
 
 
 def test_a_session_that_went_on_stays_as_it_is(
