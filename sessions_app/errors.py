@@ -108,7 +108,7 @@ class StorageReadOnly(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The store can't be reached, or refuses requests; the data in it is intact."""
+    """The store or a directory can't be reached or used; the data in it is intact."""
 
     code = "STORAGE_UNAVAILABLE"
 

@@ -136,7 +136,8 @@ def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
         path=request.path_info,
     )
     if response.status_code >= 500:
-        logger.warning("%s: %s", error.code, error.message)
+        cause = f" ({error.__cause__})" if isinstance(error.__cause__, OSError) else ""
+        logger.warning("%s: %s%s", error.code, error.message, cause)
         # private: HttpResponse._has_been_logged. Django would log the status again, as a server
         # error without the code.
         vars(response)["_has_been_logged"] = True
@@ -180,11 +181,10 @@ def on_suspicious_operation(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
-    """Return a storage error for a full or read-only disk, else ``INTERNAL_ERROR``."""
+    """Return a storage error if a disk or directory can't be used, else ``INTERNAL_ERROR``."""
     try:
         raise_if_unwritable(error)
     except StorageError as storage_error:
-        logger.warning("%s %s failed", request.method, request.path, exc_info=error)
         return on_mochi_error(request, storage_error)
     return on_unexpected_error(request, error)
 

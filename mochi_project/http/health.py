@@ -13,7 +13,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
 from mochi_project.wiring.reachability import Reachability
 from mochi_project.wiring.services import get_services
-from sessions_app.errors import MochiError, StorageReadOnly
+from sessions_app.errors import MochiError, StorageReadOnly, StorageUnavailable
 
 PING_SECONDS = 1.5
 
@@ -76,8 +76,8 @@ async def ready() -> ReadyOut:
     Raises:
         ShuttingDown: It is about to stop, and starts no turns any more.
         StorageReadOnly: It can't write to its data directory.
-        StorageUnavailable, StorageFull: It can't reach, or not write to, what it shares with
-            other machines.
+        StorageUnavailable, StorageFull: Something else is in the place of a directory, or it can't
+            reach, or not write to, what it shares with other machines.
     """
     checks = (_require_running, _require_writable, get_services().stores.require)
     found = await asyncio.gather(*(_problem_of(check) for check in checks))
@@ -104,9 +104,20 @@ async def _require_running() -> None:
 
 
 async def _require_writable() -> None:
-    directory = get_services().settings.resolved_state_dir
-    if not await asyncio.to_thread(os.access, directory, os.W_OK | os.X_OK):
-        raise StorageReadOnly(f"{directory} can't be written to")
+    await asyncio.to_thread(_require_directories, get_services().settings)
+
+
+def _require_directories(settings: MochiSettings) -> None:
+    directories = [settings.resolved_state_dir]
+    if settings.sessions_url is None:
+        attachments = settings.resolved_data_dir / "attachments"
+        others = (settings.resolved_sessions_dir, settings.resolved_agent_chats_dir, attachments)
+        directories += [each for each in others if os.path.lexists(each)]  # else made when needed
+    for directory in directories:
+        if os.path.lexists(directory) and not directory.is_dir():
+            raise StorageUnavailable(f"{directory} is not a directory: move it out of the way.")
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise StorageReadOnly(f"{directory} can't be written to")
 
 
 async def health() -> HealthOut:

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from sessions_app.errors import StorageFull, StorageReadOnly
+from sessions_app.errors import StorageFull, StorageReadOnly, StorageUnavailable
 from sessions_app.ids_and_clock import new_file_tag
 
 StrPath = str | os.PathLike[str]
@@ -29,7 +29,8 @@ _PIECE = 1 << 20
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
-_NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_UNUSABLE = frozenset({errno.ENOTDIR, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENOTCONN})
+_NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOTDIR})
 
 
 class UnreadableFileError(OSError):
@@ -109,11 +110,12 @@ def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
 
 
 def raise_if_unwritable(error: OSError) -> None:
-    """Raise the typed error for a write that failed because the disk is full or read-only.
+    """Raise the typed error for a failure of the disk or of a directory.
 
     Raises:
         StorageFull: No space is left.
         StorageReadOnly: The file system or the directory is not writable.
+        StorageUnavailable: Something else is in the directory's place, or it can't be read.
     """
     if error.errno in _FULL:
         raise StorageFull(
@@ -123,6 +125,11 @@ def raise_if_unwritable(error: OSError) -> None:
         raise StorageReadOnly(
             "The data directory can't be written to, nothing was changed. Make it writable and "
             "try again."
+        ) from error
+    if error.errno in _UNUSABLE:
+        raise StorageUnavailable(
+            "A directory of this server's data can't be used "
+            f"({os.strerror(error.errno).lower()}). Its log says which: mend it and try again."
         ) from error
 
 
@@ -175,6 +182,10 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
             make_private_directory(parent)
             os.mkdir(directory, PRIVATE_DIRECTORY)  # not retried: some parents allow none (/proc)
     except FileExistsError:
+        if not os.path.isdir(directory):
+            raise NotADirectoryError(
+                errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(directory)
+            ) from None
         return
     if durable:
         with contextlib.suppress(PermissionError):  # the parent may be writable but not readable

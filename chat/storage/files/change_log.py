@@ -72,8 +72,8 @@ class FileChangeLog:
             written = self._append(f"{kind} {session_id} {turn_id}\n".encode())
         except FileNotFoundError:  # the usual case: no listeners
             return
-        except OSError:
-            logger.warning("the change log can't be written to, starting a new one", exc_info=True)
+        except OSError as error:
+            logger.warning("the change log can't be written to, starting a new one: %s", error)
             with suppress(OSError):
                 Path(self._path).unlink()
         with self._lock:

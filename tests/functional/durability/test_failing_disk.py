@@ -5,9 +5,11 @@ import http.client
 import json
 import urllib.parse
 
+import httpx
 import pytest
 
 from tests.functional.agents.conftest import Scribe, calls
+from tests.functional.conftest import MODEL
 from tests.unit.sessions_app.attachments import images
 
 
@@ -112,3 +114,50 @@ def test_an_upload_that_the_disk_takes_half_of_is_refused_and_leaves_nothing(
             assert fault == "readonly" or left.suffix == ".lock"
             left.unlink()
     assert chat.http.post("/attachments", content=data).status_code == 201
+
+
+FOLDERS = ["chat_sessions", "chat_sessions/.claims", ".mochi/turns", ".mochi", "attachments"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_file_in_the_place_of_a_folder_is_told_in_words(start, folder):
+    server = start()
+    chat = server.chat()
+    session_id = chat.new_session()
+    chat.say(session_id, "Hello")
+    upload = {"content": b"words", "headers": {"Content-Type": "text/plain"}}
+    assert chat.http.post("/attachments", **upload).status_code == 201
+    place = server.data_dir / folder
+    aside = server.data_dir / "aside"
+    place.rename(aside)
+    place.write_text("not a folder")
+
+    answers = [
+        chat.http.get("/health/ready"),
+        chat.http.get("/sessions"),
+        chat.http.get(f"/sessions/{session_id}"),
+        chat.http.post("/sessions", json={"model": MODEL}),
+        chat.http.post(f"/chat/{session_id}", json={"message": "x"}),
+        chat.http.post(f"/chat/{session_id}/stream", json={"message": "x"}),
+        chat.http.patch(f"/sessions/{session_id}", json={"title": "x"}),
+        chat.http.delete(f"/sessions/{session_id}"),
+        chat.http.post("/attachments", **upload),
+        chat.http.get("/search", params={"q": "hello"}),
+        httpx.post(f"{server.url}/v1/responses", json={"model": MODEL, "input": "x"}),
+    ]
+    failed = [answer for answer in answers if answer.status_code >= 500]
+    assert failed
+    assert (answers[0] in failed) == (folder in {"chat_sessions", ".mochi", "attachments"})
+    for answer in failed:
+        error = answer.json()["error"]
+        code = error.get("mochi_code") or error["code"]
+        assert (answer.status_code, code) == (503, "STORAGE_UNAVAILABLE")
+    log = server.log.read_text()
+    assert "Traceback" not in log
+    assert str(place) in log
+
+    place.unlink()
+    aside.rename(place)
+    assert chat.http.get("/health/ready").status_code == 200
+    if folder.startswith("chat_sessions"):  # it was not deleted
+        assert [event.name for event in chat.say(session_id, "Hello")][-1] == "done"

@@ -266,7 +266,7 @@ def test_calls_are_refused_while_it_cannot_be_known_what_was_used(bank):
     bank.allow({"requests": 2})
     bank.path.with_name("budgets").write_text("in the way")
 
-    with pytest.raises(StorageUnavailable, match="Budgets can't be looked at"):
+    with pytest.raises(StorageUnavailable, match="can't be used"):
         bank.gate.admit(bank.start())
 
 
