@@ -64,4 +64,11 @@ async def chat_completion(
         key=idempotency_key,
         client=client_of(request),
     )
-    return await complete(services.chat, services.models, services.given_files, body, manner)
+    return await complete(
+        services.chat,
+        services.sessions,
+        services.models,
+        body,
+        manner,
+        files=services.given_files,
+    )

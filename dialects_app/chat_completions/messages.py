@@ -75,6 +75,15 @@ def whole_conversation(messages: Sequence[MessageIn]) -> Conversation:
     return _read(messages, calls_before=None)
 
 
+def rest_of_conversation(messages: Sequence[MessageIn], first: int) -> Conversation:
+    """Parse the messages from an index on; a copied session has the earlier ones.
+
+    Raises:
+        ValidationFailed, MissingToolResult: As for a whole conversation.
+    """
+    return _read(messages, first=first, calls_before=None)
+
+
 def what_follows(messages: Sequence[MessageIn]) -> Conversation:
     """Parse the messages after the last assistant message; the session has the earlier ones.
 

@@ -4,7 +4,6 @@ Unsupported options that would change the meaning of the answer are refused, nam
 unsupported options are listed in ``x-mochi-warning``; unknown ones are ignored.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,16 +14,22 @@ from msgspec.structs import replace
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn, ReasoningIn
-from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
+from dialects_app.chat_completions.branches import Branch
+from dialects_app.chat_completions.messages import (
+    Conversation,
+    rest_of_conversation,
+    what_follows,
+    whole_conversation,
+)
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.errors import MochiError, ValidationFailed
-from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
+from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Attachment
-from sessions_app.session import Session, ToolSettings, make_session
+from sessions_app.session import Session, ToolSettings, fork, make_session
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 _POLICY_OF_NAMED_TOOLS = "confirm_destructive"
@@ -69,7 +74,7 @@ def read_request(
     body: CompletionIn,
     *,
     session_id: str | None = None,
-    creates: bool = False,
+    branch: Branch | None = None,
     own_tools: str | None = None,
 ) -> ParsedCompletion:
     """Parse a request.
@@ -77,7 +82,8 @@ def read_request(
     Args:
         body: Its body.
         session_id: The session that it continues (``X-Mochi-Session-Id``).
-        creates: Whether to create that session instead.
+        branch: The session that holds its history, or the one to make: an empty one, or a copy of
+            another one's beginning.
         own_tools: Tools of this server, separated by commas (``X-Mochi-Tools``).
 
     Raises:
@@ -96,14 +102,16 @@ def read_request(
         options=_options(body),
         answer_schema=_answer_schema(body),
     )
-    continues = session_id is not None and not creates
-    said = (
-        what_follows(body.messages)
-        if continues
-        else whole_conversation(body.messages).with_system_message()
-    )
+    if branch is not None and branch.exists:
+        session_id, branch = branch.session_id, None
+    if branch is not None and branch.copied is not None:
+        said = rest_of_conversation(body.messages, branch.first)
+    elif branch is None and session_id is not None:
+        said = what_follows(body.messages)
+    else:
+        said = whole_conversation(body.messages).with_system_message()
     return ParsedCompletion(
-        chat=_chat_request(body, said, turn, session_id, creates=creates),
+        chat=_chat_request(body, said, turn, session_id, branch),
         paths=said.paths,
         files=said.files,
         model=body.model,
@@ -119,14 +127,6 @@ def with_kept_files(asked: ParsedCompletion, kept: Mapping[str, Attachment]) -> 
         return asked
     turn = replace(asked.chat.turn, messages=with_files(asked.chat.turn.messages, kept))
     return msgspec.structs.replace(asked, chat=msgspec.structs.replace(asked.chat, turn=turn))
-
-
-def session_of_chat(chat_id: str, model: str) -> str:
-    """Return the id of the session for another program's chat with a model.
-
-    Open WebUI lets several models answer a chat at once, while a session has one model.
-    """
-    return hashlib.sha256(f"{chat_id}\n{model}".encode()).hexdigest()[:ID_LENGTH]
 
 
 def name_field(error: MochiError, paths: Sequence[str] = ()) -> None:
@@ -172,19 +172,23 @@ def _chat_request(
     said: Conversation,
     turn: TurnRequest,
     session_id: str | None,
-    *,
-    creates: bool,
+    branch: Branch | None,
 ) -> ChatRequest:
-    if session_id is not None and not creates:
-        turn = replace(turn, messages=said.messages, instructions=said.system)
+    turn = replace(turn, messages=said.messages, instructions=said.system)
+    if branch is None and session_id is not None:
         return ChatRequest(turn=turn, session_id=session_id, model=body.model)
-    saves = bool(body.store) or creates
-    return ChatRequest(
-        turn=replace(turn, messages=said.messages),
-        session_id=session_id,
-        new=_new_session(body, turn, session_id or new_session_id(), saves=saves),
-        ephemeral=not saves,
-    )
+    saves = bool(body.store) or branch is not None
+    named = None if branch is None else branch.session_id
+    if branch is not None and branch.copied is not None:
+        new = fork(
+            branch.copied,
+            session_id=branch.session_id,
+            now=utc_now(),
+            message_index=branch.length - 1,
+        )
+    else:
+        new = _new_session(body, turn, named or new_session_id(), saves=saves)
+    return ChatRequest(turn=turn, session_id=named, new=new, ephemeral=not saves)
 
 
 def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, saves: bool) -> Session:

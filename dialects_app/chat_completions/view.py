@@ -1,5 +1,6 @@
 """Answers requests for chat completions: opens the turn, then streams it or waits for its end."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -11,12 +12,12 @@ from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from chat.service import ChatService, OpenTurn
 from dialects_app.chat_completions.answer import whole_answer
 from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.chat_completions.branches import Branch, branch_from, branch_of_chat
 from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.chat_completions.request import (
     ParsedCompletion,
     name_field,
     read_request,
-    session_of_chat,
     with_kept_files,
 )
 from dialects_app.openai.additions import SESSION_HEADER
@@ -24,7 +25,8 @@ from dialects_app.openai.attaching import RequestFiles
 from dialects_app.openai.refused_turns import events_of_refused
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import MochiError, SessionExists, SessionNotFound
+from sessions_app.errors import MochiError, SessionExists
+from sessions_app.service import SessionManager
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,17 +49,19 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
 
 async def complete(
     chat: ChatService,
+    sessions: SessionManager,
     models: ModelCatalogue,
-    files: RequestFiles,
     body: CompletionIn,
     manner: RequestContext,
+    *,
+    files: RequestFiles,
 ) -> HttpResponseBase:
     """Return the response to a request, as a stream or as one object.
 
     Raises:
         MochiError: The turn could not start or, without streaming, an error ended it.
     """
-    asked, turn = await _open(chat, files, body, manner)
+    asked, turn = await _open(chat, sessions, files, body, manner)
     with _fields_named(asked):
         answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
     if not asked.chat.ephemeral:
@@ -69,23 +73,35 @@ async def complete(
 
 
 async def _open(
-    chat: ChatService, files: RequestFiles, body: CompletionIn, manner: RequestContext
+    chat: ChatService,
+    sessions: SessionManager,
+    files: RequestFiles,
+    body: CompletionIn,
+    manner: RequestContext,
 ) -> tuple[ParsedCompletion, OpenTurn]:
-    """Open the turn; for another program's chat on its session, which is created if necessary.
+    """Open the turn on the session that holds the history, which is made if there is none.
 
-    Only streaming requests belong to such a chat: titles and tags are requested without streaming.
+    Of another program's chat only streaming requests belong to a session: titles and tags are
+    requested without streaming.
     """
-    if manner.session_id is None and manner.chat_id and body.stream:
-        own = msgspec.structs.replace(
-            manner, session_id=session_of_chat(manner.chat_id, body.model)
-        )
-        with suppress(SessionNotFound):
-            return await _open_as(chat, files, body, own, creates=False)
-        with suppress(SessionExists):
-            return await _open_as(chat, files, body, own, creates=True)
-        # Another request of the same chat has made it meanwhile.
-        return await _open_as(chat, files, body, own, creates=False)
-    return await _open_as(chat, files, body, manner, creates=False)
+    while (branch := await asyncio.to_thread(_branch, sessions, body, manner)) is not None:
+        with suppress(SessionExists):  # another request of the same chat has made it meanwhile
+            return await _open_as(chat, files, body, manner, branch)
+    return await _open_as(chat, files, body, manner)
+
+
+def _branch(sessions: SessionManager, body: CompletionIn, manner: RequestContext) -> Branch | None:
+    """Return the session that holds the resent history; None if none is compared. Blocks."""
+    if manner.session_id is None:
+        if not (manner.chat_id and body.stream):
+            return None
+        return branch_of_chat(sessions, manner.chat_id, body.model, body.messages)
+    if all(message.role != "assistant" for message in body.messages):  # only what is new is sent
+        return None
+    session = sessions.get(manner.session_id)
+    if session.metadata.model != body.model:  # refused by the turn
+        return None
+    return branch_from(session, body.messages)
 
 
 async def _open_as(
@@ -93,11 +109,10 @@ async def _open_as(
     files: RequestFiles,
     body: CompletionIn,
     manner: RequestContext,
-    *,
-    creates: bool,
+    branch: Branch | None = None,
 ) -> tuple[ParsedCompletion, OpenTurn]:
     asked = read_request(
-        body, session_id=manner.session_id, creates=creates, own_tools=manner.own_tools
+        body, session_id=manner.session_id, branch=branch, own_tools=manner.own_tools
     )
     if asked.files:
         asked = with_kept_files(asked, await files.keep(asked.chat.turn.messages, asked.files))

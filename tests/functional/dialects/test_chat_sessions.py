@@ -152,3 +152,60 @@ def test_a_chat_of_open_webui_can_have_a_session(serve_once, connect):
         "How are you?",
         "Fine.",
     ]
+
+
+def test_a_chat_of_open_webui_goes_on_without_the_branch_that_was_removed(serve_once, connect):
+    scripted = serve_once(MOCHI_OPENWEBUI_SESSIONS="true")
+    client = connect(scripted)
+
+    def say(*said: str, chat: str = "17c0") -> str:
+        """Send user and assistant by turns; return the session that answered."""
+        sent: Any = [
+            {"role": "assistant" if index % 2 else "user", "content": text}
+            for index, text in enumerate(said)
+        ]
+        raw = client.chat.completions.with_raw_response.create(
+            model=MODEL, messages=sent, stream=True, extra_headers={"X-OpenWebUI-Chat-Id": chat}
+        )
+        list(raw.parse())
+        asked = scripted.model_requests[-1]["messages"]
+        assert [each["content"] for each in asked] == list(said)
+        return raw.headers["x-mochi-session-id"]
+
+    def in_session(session_id: str) -> list[str]:
+        return [each["content"] for each in messages(scripted, session_id)]
+
+    scripted.script("a1", "a2", "a2 again", "b2", "a3", "a2 edited", "c1", "b3", "d1")
+    first = say("u1")
+    assert say("u1", "a1", "u2") == first
+    again = say("u1", "a1", "u2")  # made again: the answer is not the client's any more
+    assert again != first
+    assert in_session(again) == ["u1", "a1", "u2", "a2 again"]
+    edited = say("u1", "a1", "v2")  # edited
+    assert in_session(edited) == ["u1", "a1", "v2", "b2"]
+    assert say("u1", "a1", "u2", "a2 again", "u3") == again  # back to the other branch
+    assert in_session(first) == ["u1", "a1", "u2", "a2"]
+    corrected = say("u1", "A1!", "u2")  # the answer was edited
+    assert in_session(corrected) == ["u1", "A1!", "u2", "a2 edited"]
+    assert in_session(say("v1")) == ["v1", "c1"]  # the first message was edited
+    assert say("u1", "a1", "v2", "b2", "v3") == edited
+    assert len({first, again, edited, corrected}) == 4
+    assert say("u1", chat="other") not in {first, again, edited, corrected}
+
+
+def test_a_session_that_is_named_goes_on_in_a_copy_where_the_histories_part(scripted, client):
+    scripted.script("a1", "a2", "a2 again")
+    user: Any = [{"role": "user", "content": text} for text in ("u1", "u2")]
+    answer: Any = {"role": "assistant", "content": "a1"}
+    _, headers = with_headers(client, user[0], store=True)
+    named = {"X-Mochi-Session-Id": headers["x-mochi-session-id"]}
+    complete(client, user[0], answer, user[1], extra_headers=named)
+    key = {"Idempotency-Key": "again"}
+    _, copy = with_headers(client, user[0], answer, user[1], extra_headers={**named, **key})
+    assert copy["x-mochi-session-id"] != named["X-Mochi-Session-Id"]
+    said = [each["content"] for each in messages(scripted, copy["x-mochi-session-id"])]
+    assert said == ["u1", "a1", "u2", "a2 again"]
+    _, same = with_headers(client, user[0], answer, user[1], extra_headers={**named, **key})
+    assert same["x-mochi-session-id"] == copy["x-mochi-session-id"]
+    _, own = with_headers(client, {"role": "user", "content": "u3"}, extra_headers=named)
+    assert own["x-mochi-session-id"] == named["X-Mochi-Session-Id"]

@@ -3,7 +3,8 @@
 import pytest
 
 from chat.errors import TurnError
-from dialects_app.chat_completions.request import name_field, session_of_chat
+from dialects_app.chat_completions.branches import Branch, session_of_chat
+from dialects_app.chat_completions.request import name_field
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import is_session_id
 from tests.unit.dialects_app.chat_completions.bodies import HELLO, asked, function, refused
@@ -59,7 +60,7 @@ def test_a_request_continues_a_session_only_with_the_session_s_model():
 
 
 def test_a_session_can_be_made_under_an_id_that_is_given():
-    chat = asked(where={"session_id": "a1b2c3d4e5", "creates": True}).chat
+    chat = asked(where={"branch": Branch(session_id="a1b2c3d4e5")}).chat
     assert chat.session_id == "a1b2c3d4e5"
     assert chat.new is not None
     assert chat.new.session_id == "a1b2c3d4e5"

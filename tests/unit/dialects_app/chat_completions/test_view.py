@@ -15,6 +15,7 @@ from chat.turn.outcome import Outcome
 from dialects_app.chat_completions.view import RequestContext, complete
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound
+from sessions_app.session import Session, make_session
 from tests.unit.dialects_app.chat_completions.bodies import body_of, function
 from tests.unit.dialects_app.chat_completions.journals import (
     DONE,
@@ -71,10 +72,7 @@ class House:
     async def open(self, request: ChatRequest, key: Any, *, client: Any, asked: Any) -> OpenTurn:
         self.asked.append((request, asked))
         if request.session_id is not None and request.new is None:
-            if request.session_id not in self.sessions:
-                if self.made_meanwhile:
-                    self.sessions.add(request.session_id)
-                raise SessionNotFound(request.session_id)
+            self.get(request.session_id)
         elif request.session_id in self.sessions:
             raise SessionExists(request.session_id)
         if self._error is not None and self._events:
@@ -89,6 +87,13 @@ class House:
             finished=self._finished,
             leave=self._leave,
         )
+
+    def get(self, session_id: str) -> Session:
+        if session_id not in self.sessions:
+            if self.made_meanwhile:
+                self.sessions.add(session_id)
+            raise SessionNotFound(session_id)
+        return make_session(session_id, "qwen3:14b", now="1")
 
     async def _committed(self) -> None:
         if self._error is not None:
@@ -118,7 +123,8 @@ async def ask(
     house: House, *messages: Any, manner: RequestContext | None = None, **fields: Any
 ) -> Any:
     body = body_of(*messages, **fields)
-    return await complete(house, Models(), None, body, manner or RequestContext())  # type: ignore[arg-type]
+    manner = manner or RequestContext()
+    return await complete(house, house, Models(), body, manner, files=None)  # type: ignore[arg-type]
 
 
 async def test_an_answer_is_one_json_object_and_the_turn_is_left():
@@ -223,7 +229,7 @@ async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_f
     first = await ask(house, stream=True, manner=manner)
     second = await ask(house, stream=True, manner=manner)
     assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
-    assert [request.new is None for request, _ in house.asked] == [True, False, True]
+    assert [request.new is None for request, _ in house.asked] == [False, True]
     assert "x-mochi-session-id" not in await ask(house, manner=manner)
     other = await ask(house, stream=True, manner=manner, model="other")
     assert other["x-mochi-session-id"] != first["x-mochi-session-id"]
@@ -233,5 +239,5 @@ async def test_first_messages_of_a_chat_that_come_at_once_are_of_one_session():
     house = House()
     house.made_meanwhile = True
     await ask(house, stream=True, manner=RequestContext(chat_id="c1"))
-    assert [request.new is None for request, _ in house.asked] == [True, False, True]
+    assert [request.new is None for request, _ in house.asked] == [False, True]
     assert len({request.session_id for request, _ in house.asked}) == 1
