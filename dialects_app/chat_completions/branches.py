@@ -45,7 +45,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Exchange(msgspec.Struct, frozen=True):
-    """What was said until an answer; ``end`` is the index after it."""
+    """A question and its answer; ``end`` is the index after it, ``answered`` None without one."""
 
     asked: str
     answered: str | None
