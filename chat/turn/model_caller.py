@@ -139,7 +139,7 @@ class ModelCaller:
         finally:
             if answer.holds_text:  # it broke off, and nobody has seen it
                 answer.drop_text()
-        if answer.is_empty and answer.thinking:
+        if answer.is_empty and answer.thinking:  # docs/decisions/0124
             status = StatusChanged(state="warning", message=ONLY_REASONING)
             self._commit_point.send_or_hold([status])
 

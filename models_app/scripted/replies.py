@@ -22,7 +22,8 @@ A user message may script the answer with a block, outside of which nothing coun
       "drop_after": 3,                       // cut the connection after N chunks
       "malformed": true,                     // a broken line half-way, or after N chunks
       "error_line": "runner died",           // an error line, then the end; true, text or N
-      "refuse_after": 2                      // end as content that the provider refuses
+      "refuse_after": 2,                     // end as content that the provider refuses
+      "raw": ["data: {}\n\n"]                // instead of all messages: exactly these bytes
     }
     <|instruction_end|>
 
@@ -119,12 +120,18 @@ class TokenLimit(msgspec.Struct, frozen=True):
     """The reply has as many tokens as it may; the stream ends with ``length``."""
 
 
+class RawBytes(msgspec.Struct, frozen=True):
+    """Text that is sent as it is; a reply that has any has nothing else, not even an end."""
+
+    text: str
+
+
 class Disconnect(msgspec.Struct, frozen=True):
     """The connection is cut."""
 
 
 Chunk = ReasoningChunk | TextChunk | ToolCallChunk
-Step = Chunk | Silence | BrokenLine | ErrorLine | Refusal | TokenLimit | Disconnect
+Step = Chunk | RawBytes | Silence | BrokenLine | ErrorLine | Refusal | TokenLimit | Disconnect
 
 
 class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +197,7 @@ class Instruction(msgspec.Struct, frozen=True):
     malformed: bool | Count = False
     error_line: bool | Count | str = False
     refuse_after: Count | None = None
+    raw: list[str] = []
 
 
 def _refuse(constant: str) -> float:
@@ -236,9 +244,10 @@ def plan_reply(
         for index, entry in enumerate(entries)
         for chunk in _scripted(instruction, entry, index, salt)
     ]
+    steps = [RawBytes(text) for text in instruction.raw] or chunks
     return ReplyPlan(
         mode="instruction",
-        steps=_with_faults(chunks if entries else _fallback(latest, reasons=reasons), instruction),
+        steps=_with_faults(steps or _fallback(latest, reasons=reasons), instruction),
         status=instruction.status,
         retry_after=instruction.retry_after,
         words_per_second=instruction.words_per_second,
@@ -365,7 +374,7 @@ def _chunks(thought: Sequence[str], text: Sequence[str], message_index: int) -> 
     ]
 
 
-def _with_faults(chunks: Sequence[Chunk], instruction: Instruction) -> list[Step]:
+def _with_faults(chunks: Sequence[Step], instruction: Instruction) -> list[Step]:
     middle = len(chunks) // 2
     faults: list[tuple[int, Step]] = []
     if instruction.stall_seconds:

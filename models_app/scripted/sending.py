@@ -12,6 +12,7 @@ from models_app.scripted.replies import (
     Chunk,
     Disconnect,
     ErrorLine,
+    RawBytes,
     Refusal,
     ReplyPlan,
     Silence,
@@ -72,6 +73,9 @@ async def _send_steps(
 
     for step in plan.steps:
         match step:
+            case RawBytes(text):
+                await pace.chunk()
+                await send(text.encode("utf-8", "surrogatepass"))
             case Silence(seconds):
                 await pace.silence(seconds)
             case BrokenLine():
@@ -93,7 +97,12 @@ async def _send_steps(
                 for frame in wire.frames(step):
                     await pace.chunk()
                     await send(frame)
-    await send(wire.closing(estimate_tokens(counted)))
+    await send(_end(plan, wire, estimate_tokens(counted)))
+
+
+def _end(plan: ReplyPlan, wire: ReplyWire, tokens: int) -> bytes:
+    is_raw = any(isinstance(step, RawBytes) for step in plan.steps)
+    return b"" if is_raw else wire.closing(tokens)
 
 
 async def whole(
@@ -106,8 +115,11 @@ async def whole(
     """Send the answer as one body, after the time that streaming it would take."""
     chunks: list[Chunk] = []
     broken = False
+    raw = ""
     for step in plan.steps:
         match step:
+            case RawBytes(text):
+                raw += text
             case Silence(seconds):
                 await pace.silence(seconds)
             case BrokenLine():
@@ -123,6 +135,9 @@ async def whole(
             case _:
                 await pace.chunk()
                 chunks.append(step)
+    if raw:
+        body = raw.encode("utf-8", "surrogatepass")
+        return web.Response(body=body, content_type="application/json")
     body = wire.whole(chunks, estimate_tokens(sum(map(characters, chunks))))
     if broken:
         body = body[: len(body) // 2]

@@ -141,7 +141,7 @@ class VendorInventory:
             reason = self._words(str(error)) or type(error).__name__
             raise interrupted(vendor, reason, model=model) from None
         try:
-            value = msgspec.json.decode(response.content)
+            value = msgspec.json.decode(response.content.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             if response.status_code == 200:
                 raise invalid_answer(

@@ -16,6 +16,8 @@ from tests.contract.language_model.cases import (
     Opener,
     Provider,
     Serve,
+    ask,
+    block,
     calls_of,
     end_of,
     read_body,
@@ -306,3 +308,15 @@ async def test_words_in_the_place_of_an_answer_are_told(
         await read_body(open_model, serve, body, provider)
 
     assert "<" not in raised.value.message
+
+
+@copies
+async def test_test_mode_sends_any_oddity_as_it_is_scripted(
+    open_model: Opener, provider: Provider
+) -> None:
+    raw = [says(5), ": ping\n\n", says(" apples"), DONE]
+
+    deltas = await ask(open_model(provider), provider, block(raw=raw))
+
+    assert text_of(deltas) == "5 apples"
+    assert [type(it) for it in deltas[-2:]] == [Warned, Finished]

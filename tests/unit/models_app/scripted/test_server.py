@@ -255,3 +255,14 @@ async def test_other_paths_answer_in_plain_text_as_ollama_does(
 ) -> None:
     reply = await http.request(method, path)
     assert (reply.status, reply.content_type, await reply.text()) == (status, "text/plain", text)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_raw_texts_are_sent_as_they_are_and_nothing_else(
+    http: aiohttp.ClientSession, scripted: Callable[..., dict[str, Any]], stream: bool
+) -> None:
+    message = scripted(raw=["one\n", "{two"])
+    async with http.post(
+        "/v1/chat/completions", json={"messages": [message], "stream": stream}
+    ) as answer:
+        assert (answer.status, await answer.text()) == (200, "one\n{two")

@@ -3,7 +3,7 @@
 import pytest
 
 from models_app.errors import SchemaNotSupported, ServiceUnavailable
-from models_app.vendors.errors import error_from_refusal
+from models_app.vendors.errors import error_from_refusal, redact_keys
 from models_app.vendors.registry import KNOWN_VENDORS
 
 VENDOR = KNOWN_VENDORS[0]
@@ -51,3 +51,20 @@ def test_a_vendor_that_takes_no_schemas_or_fails_is_told_as_before(status: int, 
     error = error_from_refusal(VENDOR, words, model="m", status=status)
 
     assert type(error) is ServiceUnavailable
+
+
+@pytest.mark.parametrize("key", ["none", "no-key", "x", "1234567"])
+def test_a_key_too_short_to_be_one_is_not_cut_out_of_words(key: str) -> None:
+    words = f"The model has {key} of the 1234567 parts."
+
+    assert redact_keys(words, key) == words
+    assert redact_keys("Not a key: secret-key", "secret-key") == "Not a key: ***"
+
+
+def test_a_page_of_a_proxy_is_told_in_its_words() -> None:
+    page = (
+        "<!-- x --><HTML><head><title>502 Bad &amp; Gateway</title><style>a{}</style></head></HTML>"
+    )
+
+    assert redact_keys(page, None) == "a web page instead of an answer: 502 Bad & Gateway"
+    assert "It broke" in redact_keys("<html><body><h1>It\nbroke</h1></body></html>", None)

@@ -210,6 +210,12 @@ async def test_a_list_of_another_shape_is_empty(serve: Serve, answer: Any) -> No
     assert await (await serve("openai", answer)).list_models() == []
 
 
+async def test_a_list_after_a_byte_order_mark_is_read(serve: Serve) -> None:
+    models = await serve("mine", b'\xef\xbb\xbf{"data": [{"id": "m"}]}')
+
+    assert [info.name for info in await models.list_models()] == ["mine:m"]
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
