@@ -11,8 +11,9 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,30 +51,46 @@ class Fault(NamedTuple):
     words: str
 
 
-def find_fault(value: Any, schema: Mapping[str, Any]) -> Fault | None:
-    """Return what does not fit the schema. Blocks, at most for ``SECONDS``.
+def find_fault(
+    value: Any, schema: Mapping[str, Any], *, unchecked: Collection[str] = ()
+) -> Fault | None:
+    """Return what does not fit the schema. Blocks, at most for ``SECONDS``; not if asked again.
 
     Returns None if the value fits, and also if the schema is invalid, refers to other documents
     or takes too long: nothing is known of the value then.
+
+    Args:
+        value: The value.
+        schema: The schema.
+        unchecked: The names of properties of the value whose faults don't count.
     """
+    try:
+        return _checked(json.dumps([schema, value, sorted(unchecked)]).encode())
+    except (OSError, RecursionError, TypeError, ValueError) as error:
+        logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
+        return None
+
+
+@lru_cache(maxsize=16)
+def _checked(question: bytes) -> Fault | None:
     command = [sys.executable, "-P", "-c", _BOOTSTRAP, str(_ROOT)]
     try:
         checked = subprocess.run(  # noqa: S603 - our own module
             command,
-            input=json.dumps([schema, value]).encode(),
+            input=question,
             capture_output=True,
             timeout=SECONDS,
             check=True,
         )
-        fault = json.loads(checked.stdout)
-    except (OSError, subprocess.SubprocessError, RecursionError, TypeError, ValueError) as error:
+    except subprocess.SubprocessError as error:
         logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
         return None
+    fault = json.loads(checked.stdout)
     return fault and Fault(*fault)
 
 
 def main() -> None:
-    """Check the value of ``[schema, value]`` on standard input, and print its fault as JSON."""
+    """Check ``[schema, value, unchecked]`` of standard input, and print the fault as JSON."""
     from jsonschema_rs import validator_for  # noqa: PLC0415 - in this process alone
 
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
@@ -81,9 +98,11 @@ def main() -> None:
     with suppress(OSError, ValueError):  # not everywhere can addresses be limited
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     os.nice(10)
-    schema, value = json.load(sys.stdin.buffer)
+    schema, value, unchecked = json.load(sys.stdin.buffer)
     validator = validator_for(schema, offline=True, mask="it", validate_formats=False)
-    error = next(iter(validator.iter_errors(value)), None)
+    errors = validator.iter_errors(value)
+    counting = (error for error in errors if not {*error.instance_path[:1]} & {*unchecked})
+    error = next(counting, None)
     json.dump(error and _fault_of(error), sys.stdout)
 
 

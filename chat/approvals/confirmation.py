@@ -170,7 +170,7 @@ def approval(
     wanted_hash = hash_call(question.tool_name, wanted)
     edited = wanted_hash != question.arguments_hash
     if edited and question.parameters is not None:
-        check_arguments(wanted, question.parameters)
+        check_arguments(wanted, question.parameters, of_model=question.arguments)
     return ApprovalDecision(
         confirmation_id=question.confirmation_id,
         reason="approved",

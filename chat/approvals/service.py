@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
+from sessions_app.errors import MochiError
 from sessions_app.store.repository import SessionRepository
 
 CHECKS_AT_ONCE = 2
@@ -82,6 +84,14 @@ class ConfirmationService:
         confirmation, decision = await in_thread(decide)
         await self._wake(confirmation)
         return confirmation, decision
+
+    async def check(self, session_id: str, decisions: Sequence[Decision]) -> None:
+        """Check edited arguments before a turn does, which holds its session's lock meanwhile."""
+        for decision in decisions:
+            if isinstance(decision.arguments, Mapping):
+                accept = partial(self._confirmation_store.accept, session_id, decision, dry=True)
+                with suppress(MochiError):  # the turn is refused with it, if it begins
+                    await self._checks.run(accept)
 
     async def accept(self, session_id: str, decision: Decision) -> None:
         """Record a decision while its turn waits, which is woken; to repeat it succeeds.

@@ -263,7 +263,9 @@ class Runs:
             refuse("resume", "No call of the thread waits for an answer.")
         if said.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
-        return [each.decision for each in given.values()]
+        decisions = [each.decision for each in given.values()]
+        await self._space.confirmations.check(session_id, decisions)
+        return decisions
 
     async def _require_idle(self, place: ClientSession) -> None:
         """Raise ``SessionBusy`` if a turn of the thread is running."""

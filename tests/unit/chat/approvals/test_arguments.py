@@ -82,3 +82,13 @@ def test_long_lists_of_arguments_are_checked():
     rows = [*range(5000), "x"]
     with pytest.raises(ValidationFailed):
         check_arguments({"rows": rows}, schema)
+
+
+def test_what_the_model_gave_and_nobody_edited_is_left_to_the_tool():
+    of_model = {"path": None, "n": 1}
+    check_arguments({"path": None, "n": 2}, SCHEMA, of_model=of_model)
+    with pytest.raises(ValidationFailed) as raised:
+        check_arguments({"path": None, "n": True}, SCHEMA, of_model=of_model)
+    assert raised.value.details["field"] == "arguments.n"
+    with pytest.raises(ValidationFailed):
+        check_arguments({"n": 2}, SCHEMA, of_model=of_model)
