@@ -141,7 +141,9 @@ class SearchOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
     results: list[FoundOut]
-    total_estimate: int = Field(description="About how many there are on all pages")
+    total_estimate: int = Field(
+        description="About how many there are on all pages; at least those found so far"
+    )
     took_ms: float
     index: IndexState = Field(
         description="`building` while much is not indexed yet, `scan` where there is no index: "
