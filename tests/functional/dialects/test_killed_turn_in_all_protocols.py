@@ -13,7 +13,7 @@ from tests.functional.dialects.conftest import Connect
 from tests.functional.dialects.connecting import http_at
 
 SLOW = block(["One ", "two ", "three"], stall_after=2, stall_seconds=600)
-SAID = "One two "
+SAID = "One two"
 
 Said = Callable[[Any], str]
 
