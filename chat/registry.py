@@ -159,8 +159,7 @@ class TurnRegistry:
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
             ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
-            NothingToContinue, ValidationFailed, ModelError, ToolNotFound: By the request
-                (``ChatPreparation``).
+            MochiError: By the request (``ChatPreparation``), and by its decisions.
         """
         if self._closing:
             raise ShuttingDown
@@ -355,6 +354,7 @@ class TurnRegistry:
                 available_tools=job.available_tools,
                 mode=request.approvals,
                 keep_digests=claimed.session_writer.keep_digests,
+                is_copy=job.session.metadata.is_copy,
             ),
             observer=self._observer,
         )

@@ -166,6 +166,11 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
+    def is_copy(self) -> bool:
+        """Return whether messages may come from a session with approvals of its own."""
+        return self.forked_from is not None or self.imported_from is not None
+
+    @property
     def answering_agent(self) -> str | None:
         """The name of the agent that answers, if ``model`` is ``agent:<name>``."""
         return agent_named(self.model)

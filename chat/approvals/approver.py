@@ -78,6 +78,7 @@ class Approver:
         available_tools: The tools that the model may call, and the approval policies.
         mode: The way to deal with calls that need an approval.
         keep_digests: Stores the digests of tools that were approved after a change.
+        is_copy: Whether calls that are open may have been asked about in another session.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Approver:
         available_tools: AvailableTools,
         mode: ApprovalMode,
         keep_digests: KeepDigests | None = None,
+        is_copy: bool = False,
     ) -> None:
         self._confirmation_store = confirmation_store
         self._session_id = session_id
@@ -96,6 +98,7 @@ class Approver:
         self._available = available_tools
         self._mode = mode
         self._keep_digests = keep_digests
+        self._is_copy = is_copy
         self._agents: list[Approver] = []
         self._asked = False
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
@@ -142,6 +145,7 @@ class Approver:
                 tools=tools, settings=self._available.settings, agent_name=agent_name
             ),
             mode=self._mode,
+            is_copy=True,  # of another session's agent, perhaps
         )
         self._agents.append(agent)
         return agent
@@ -225,14 +229,22 @@ class Approver:
             self._confirmation_store.withdraw(self._session_id, ids)
 
     def _asked_before(self, calls: Sequence[NumberedCall], message_id: str) -> list[NumberedCall]:
-        """Return the calls that need an approval, now or when they were made."""
+        """Return the calls that need an approval, now or when they were made.
+
+        All of a copy do that nobody was asked about here, as the original may have asked.
+        """
+        known = self._confirmation_store.calls_asked(self._session_id, message_id)
+        if self._is_copy:
+            known = known or None
+        available = self._available
         return [
             item
             for item in calls
-            if self._available.must_ask(item.call.name)
+            if available.must_ask(item.call.name)
             or (
-                self._available.allows(item.call.name)
-                and self._confirmation_store.has_asked(self._session_id, message_id, item.call.id)
+                (known is None or item.call.id in known)
+                and available.allows(item.call.name)
+                and not available.delegates(item.call.name)
             )
         ]
 
@@ -317,10 +329,7 @@ class Approver:
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
-        """Use up the approvals, each of which is valid once; None replaces those used before.
-
-        One that was denied meanwhile is replaced by the denial.
-        """
+        """Use up the approvals; None replaces those used before, a denial those denied since."""
         used: dict[int, ApprovalDecision | None] = {}
         for index, decision in decisions.items():
             standing: ApprovalDecision | None = decision

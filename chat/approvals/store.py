@@ -243,11 +243,11 @@ class ConfirmationStore:
                 approvals.append(decision)
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
-    def has_asked(self, session_id: str, message_id: str, call_id: str) -> bool:
-        """Return whether a person was asked about a call; what can't be read may be about it."""
-        asked = (self._question(session_id, name) for name in self._records.kinds(session_id))
-        call = (message_id, call_id)
-        return any(each is None or (each.message_id, each.tool_call_id) == call for each in asked)
+    def calls_asked(self, session_id: str, message_id: str) -> set[str] | None:
+        """Return the calls of a message that were asked about; None if a question is unreadable."""
+        asked = [self._question(session_id, name) for name in self._records.kinds(session_id)]
+        ids = {each.tool_call_id for each in asked if each and each.message_id == message_id}
+        return None if None in asked else ids
 
     def consume(self, session_id: str, confirmation_id: str) -> bool:
         """Use up an approval and return True; its tool may run only then.

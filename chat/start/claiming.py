@@ -282,11 +282,12 @@ class TurnClaimer:
                 recover=self._recovery.recover,
                 new=new,
             )
-            for decision in opened.job.decisions:
-                self._confirmation_store.accept(session_id, decision)
-            self._withdraw_questions(session_id, opened.job.continuation)
             if opened.earlier_turns and opened.earlier_turns[-1] != self._ended.get(session_id):
                 self._recovery.end_earlier(session, opened.earlier_turns)
+            # Denials first: a call must not keep an approval if the turn can't begin after all.
+            for decision in sorted(opened.job.decisions, key=lambda each: each.approved):
+                self._confirmation_store.accept(session_id, decision)
+            self._withdraw_questions(session_id, opened.job.continuation)
         except BaseException:
             self._forget(turn_id)
             if attempt.writer is not None:

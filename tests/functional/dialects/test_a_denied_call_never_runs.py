@@ -242,6 +242,18 @@ def test_a_question_stays_one_if_the_policy_is_relaxed(house):
     assert house.runs() == ["a"]
 
 
+@pytest.mark.parametrize("decision", [{"approved": False}, None])
+def test_a_copy_asks_anew_about_a_call_that_was_open_whatever_its_policy(house, decision):
+    session_id, question = house.suspended("a")
+    if decision is not None:
+        assert house.confirm(session_id, question, **decision).status_code == 200
+    copy = house.post(f"/api/v1/sessions/{session_id}/fork", {}).json()["session_id"]
+    house.relax(copy)
+    answer = house.resume(copy)
+    assert answer.status_code == 202, answer.text
+    assert house.runs() == []
+
+
 def test_a_denial_wins_over_the_policy_that_comes_with_it(house):
     session_id, question = house.suspended("a")
     free = {"type": "mcp", "server_label": "mochi", "require_approval": "never"}
