@@ -40,27 +40,31 @@ CALLS_CLIENT = "tool_calls"
 class _Trimmed:
     """Passes text on without the white space around it, piece by piece, as it will be saved."""
 
-    __slots__ = ("_has_begun", "_held")
+    __slots__ = ("_blanks", "_has_begun", "_tail")
 
     def __init__(self) -> None:
         self._has_begun = False
-        self._held: list[str] = []
+        self._tail = ""
+        self._blanks: list[str] = []
 
-    def feed(self, text: str) -> str:
-        """Return what can be shown now: white space waits for what follows it."""
-        if self._has_begun:
-            if not self._held and not text[-1].isspace():
-                return text
-            kept = text.rstrip()
-        else:
-            kept = text.strip()
+    def feed(self, text: str) -> Sequence[str]:
+        """Return what can be shown now: white space waits for what follows it.
+
+        Pieces of nothing but white space stay pieces of their own.
+        """
+        if not self._has_begun:
             text = text.lstrip()
+        elif not (self._tail or self._blanks or text[-1].isspace()):
+            return (text,)
+        kept = text.rstrip()
         if not kept:
-            self._held += [text] if self._has_begun else []
-            return ""
-        shown = "".join([*self._held, kept])
-        self._has_begun, self._held = True, [text[len(kept) :]] if len(kept) < len(text) else []
-        return shown
+            if self._has_begun:
+                self._blanks.append(text)
+            return ()
+        pieces = [*self._blanks, kept]
+        pieces[0] = self._tail + pieces[0]
+        self._has_begun, self._tail, self._blanks = True, text[len(kept) :], []
+        return pieces
 
 
 class ModelAnswer:
@@ -315,16 +319,16 @@ class ModelAnswer:
         if thinking:
             self._thinking.write(thinking)
             self.has_output = True
-            if shown := self._shown_thinking.feed(thinking):
-                events.append(ThinkingContentDelta(content=shown))
+            shown = self._shown_thinking.feed(thinking)
+            events += [ThinkingContentDelta(content=piece) for piece in shown]
         if text:
             self._say(events, text)
 
     def _say(self, events: list[Event], text: str) -> None:
         self._text.write(text)
         self.has_output = True
-        if not self.holds_text and (shown := self._shown_text.feed(text)):
-            events.append(ContentDelta(content=shown))
+        if not self.holds_text:
+            events += [ContentDelta(content=piece) for piece in self._shown_text.feed(text)]
 
 
 def _together(before: Finished | None, last: Finished) -> Finished:

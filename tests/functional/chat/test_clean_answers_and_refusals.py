@@ -80,7 +80,7 @@ def test_no_piece_of_text_has_markers(dirty, model):
     events, _ = dirty(model)
 
     pieces = deltas(events, "content_delta")
-    assert "".join(pieces) == "Grüße\na <b> c "
+    assert "".join(pieces) == "Grüße\na <b> c"
     assert len(pieces) > 2
     assert not any(bad in piece for piece in pieces for bad in UNCLEAN)
 

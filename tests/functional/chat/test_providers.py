@@ -48,7 +48,7 @@ def test_an_answer_has_its_final_text_and_thinking(chat, script, model):
     complete = events[-2].data
     assert events[-2].name == "message_complete"
     assert (complete["content"], complete["thinking"]) == ("Grüße", "I see")
-    assert text_of(events) == "Grüße "
+    assert text_of(events) == "Grüße"
     assert text_of(events, "thinking_delta") == "I see"
     assert complete["model"] == model
     assert complete["usage"]["prompt_tokens"] > 0
@@ -116,7 +116,7 @@ def test_cancelling_gives_what_there_was_and_stops_the_provider(chat, script, mo
     message = script(["one ", "two ", "three"], stall_seconds=60, stall_after=2)
 
     with chat.stream(session_id, message=message, detached=True) as events:
-        while text_of([next(events)]) != "two ":
+        while text_of([next(events)]) != " two":
             pass
         answer = chat.cancel(session_id)
         rest = list(events)

@@ -274,7 +274,7 @@ def test_the_python_client_goes_on_in_mid_turn_and_approves(server: Any, asking:
     assert ended.returncode == 0, ended.stderr
     shown = ended.stdout
     assert shown.startswith("user: ")
-    assert shown.count('Let me see.\n\nadd_numbers({"a": 1, "b": 2}) - may it run?') == 1
+    assert shown.count('Let me see.\nadd_numbers({"a": 1, "b": 2}) - may it run?') == 1
     assert shown.count("[add_numbers: 3.0]") == 1
     assert shown.count("> lorem ipsum") == 2, "it was asked, and asked again"
 

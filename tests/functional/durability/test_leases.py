@@ -32,7 +32,7 @@ def test_a_web_process_that_died_is_given_up_at_once_and_one_that_stops_gives_it
     session_id = owner.new_session()
     message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
     with ThreadPoolExecutor(1) as pool, owner.stream(session_id, message=message) as events:
-        while next(events).data.get("content") != "an ":
+        while next(events).data.get("content") != " an":
             pass
         following = pool.submit(witness.reattach, session_id)
         doomed.kill()

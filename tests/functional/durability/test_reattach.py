@@ -259,6 +259,6 @@ def test_a_refused_turn_leaves_the_one_before_it_the_last(start, script):
             attached += [
                 server.chat_with(worker).reattach(session_id) for worker in server.web_processes
             ]
-    assert refusal.result().status_code == 502
+    assert refusal.result().status_code == 503
     assert attached
     assert all(events[-1].id == last_id for events in attached)

@@ -76,7 +76,7 @@ def open_stream(streams, server, script, *, workers=1):
     session_id = chat.new_session()
     message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
     events = streams.enter_context(chat.stream(session_id, message=message))
-    while next(events).data.get("content") != "an ":
+    while next(events).data.get("content") != " an":
         pass
     return session_id, events
 

@@ -83,7 +83,7 @@ def test_every_touch_of_a_session_whose_worker_died_finds_it_sealed(start, scrip
             sessions.append(chat.new_session())
             events = streams.enter_context(chat.stream(sessions[-1], message=message))
             open_streams.append(events)
-            while next(events).data.get("content") != "an ":
+            while next(events).data.get("content") != " an":
                 pass
         assert witness.http.delete(f"/sessions/{sessions[0]}").status_code == 409
         doomed.kill()
@@ -172,7 +172,7 @@ def test_a_killed_turn_leaves_the_answer_that_it_was_making_again(start, upstrea
     whole = chat.messages(session_id)
     upstream.behave = break_off
     with chat.stream(session_id) as events:
-        while next(events).data.get("content") != "an":
+        while next(events).data.get("content") != " an":
             pass
         server.kill()
     chat = start(MOCHI_OLLAMA_HOST=upstream.url).chat()

@@ -69,7 +69,7 @@ def begin_run(server: Any) -> str:
         for line in answer.iter_lines():
             if line.startswith("data: "):
                 text += json.loads(line.removeprefix("data: ")).get("delta", "")
-            if text == "One two ":
+            if text == "One two":
                 return "before-the-kill"
     raise AssertionError(text)
 

@@ -234,7 +234,7 @@ def test_on_a_terminal_a_person_is_asked_once(
     [
         (
             STRANGE_SERVERS,
-            "mcp.json: a (sh -c x?), b (https://b.example/mcp) and c",
+            "mcp.json: a (sh -c x\\u001b), b (https://b.example/mcp) and c",
         ),
         ('{"mcpServers": {}}', "mcp.json: no servers"),
         ("{", "mcp.json: can't be read"),
