@@ -22,7 +22,8 @@ from models_app.errors import (
     Unauthorized,
 )
 from models_app.language_model import ModelInfo
-from models_app.profiles import OLLAMA, Profile
+from models_app.profiles import Profile
+from sessions_app.errors import MochiError
 
 Kind = Literal["model", "profile", "agent"]
 """The kinds of models; ``?kind=`` chooses one of them."""
@@ -104,17 +105,12 @@ async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Liste
         ModelError: The list is empty because all providers failed.
     """
     listing, profiles, agents = await asyncio.gather(
-        _providers(models) if kind != "agent" else _nothing(),
+        _providers(models) if kind in {None, "model"} else _nothing(),
         _profiles(models) if kind in {None, "profile"} else _no_profiles(),
         _agents(models) if kind in {None, "agent"} else _nothing(),
     )
-    found: list[ModelOut] = []
-    if kind != "profile":
-        found += map(model_out, listing.models)
-    known = {info.name: info for info in listing.models}
-    found += (_profile_out(profile, known) for profile in profiles)
-    found += map(model_out, agents.models)
-    missing = [*(listing.unavailable if kind != "profile" else ()), *agents.unavailable]
+    found = [*map(model_out, listing.models), *profiles, *map(model_out, agents.models)]
+    missing = [*listing.unavailable, *agents.unavailable]
     if missing and not found:
         raise _error(missing[0])
     return Listed(found, [each.message for each in missing])
@@ -129,24 +125,29 @@ def _architecture(capabilities: Sequence[str]) -> Mapping[str, Any]:
     return {"input_modalities": ["text", "image"] if "vision" in capabilities else ["text"]}
 
 
-def _profile_out(profile: Profile, known: Mapping[str, ModelInfo]) -> ModelOut:
-    """Return the entry of a profile, with the metadata of its model if that is listed."""
-    own = profile.model if profile.provider == OLLAMA else f"{profile.provider}:{profile.model}"
+async def _profile_out(models: ModelCatalogue, profile: Profile) -> ModelOut:
+    """Return the entry of a profile, as a look at it alone does; less if its provider is silent."""
     name = f"profile:{profile.name}"
-    info = known.get(own) or ModelInfo(name=own, size_mb=0, capabilities=("completion",))
-    limited = msgspec.structs.replace(info, context_limit=profile.parameters.context_limit)
-    return model_out(limited, name=name)
+    try:
+        async with asyncio.timeout(LISTING_SECONDS):
+            return model_out(await models.get(name), name=name)
+    except (MochiError, TimeoutError):
+        limit = profile.parameters.context_limit
+        return model_out(
+            ModelInfo(name=name, size_mb=0, capabilities=("completion",), context_limit=limit)
+        )
 
 
 async def _providers(models: ModelCatalogue) -> ModelListing:
     return await models.available()
 
 
-async def _profiles(models: ModelCatalogue) -> Sequence[Profile]:
-    return (await asyncio.to_thread(models.profiles.list)).profiles
+async def _profiles(models: ModelCatalogue) -> Sequence[ModelOut]:
+    found = (await asyncio.to_thread(models.profiles.list)).profiles
+    return await asyncio.gather(*(_profile_out(models, profile) for profile in found))
 
 
-async def _no_profiles() -> Sequence[Profile]:
+async def _no_profiles() -> Sequence[ModelOut]:
     return ()
 
 

@@ -17,6 +17,7 @@ TOKEN = "a-token-for-every-client"
 SLASHED = "hf.co/user/model:Q4_K_M"
 PROFILES = {
     "coder": {"provider": "ollama", "model": MODEL, "parameters": {"context_limit": 8192}},
+    "untagged": {"provider": "ollama", "model": "scripted-vision"},
     "keyless": {"provider": "openai", "model": "gpt-5.1", "api_key_env": "NOBODY_HAS_SET_THIS"},
 }
 SKILL = "---\ndescription: Takes notes.\n---\nYou take notes.\n"
@@ -115,9 +116,20 @@ def test_the_list_does_not_change_from_request_to_request(client: openai.OpenAI)
     assert first == second
 
 
+def test_the_list_says_of_each_model_what_a_look_at_it_says(client: openai.OpenAI) -> None:
+    models = [each for each in listed(client) if each.id != "profile:keyless"]
+
+    assert [each.to_dict() for each in models] == [
+        client.models.retrieve(each.id).to_dict() for each in models
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "names"),
-    [("profile", ["profile:coder", "profile:keyless"]), ("agent", ["agent:scribe"])],
+    [
+        ("profile", ["profile:coder", "profile:keyless", "profile:untagged"]),
+        ("agent", ["agent:scribe"]),
+    ],
 )
 def test_one_kind_of_models_is_listed(client: openai.OpenAI, kind: str, names: list[str]) -> None:
     assert [model.id for model in listed(client, kind=kind)] == names

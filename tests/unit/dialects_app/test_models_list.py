@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from dialects_app import models_list as module
 from dialects_app.models_list import CREATED, Kind, Listed, list_models, model_out
 from models_app.catalogue import ModelCatalogue, ModelListing, UnavailableProvider
-from models_app.errors import OllamaUnreachable, RateLimited
+from models_app.errors import ModelNotFound, OllamaUnreachable, RateLimited
 from models_app.language_model import ModelInfo
 from models_app.profiles import Profile, ProfileListing, ProfileParameters
 
@@ -53,6 +54,13 @@ class Catalogue:
 
     async def available(self) -> ModelListing:
         return self.listing
+
+    async def get(self, name: str) -> ModelInfo:
+        [own] = [each for each in self.profiles.profiles if f"profile:{each.name}" == name]
+        for info in self.listing.models:
+            if info.name.endswith(own.model):
+                return msgspec.structs.replace(info, context_limit=own.parameters.context_limit)
+        raise ModelNotFound(f"no {own.model}")
 
     async def agents(self) -> Any:
         await self.looked_through.wait()
