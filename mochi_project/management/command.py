@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from django.conf import settings as django_settings
@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from mochi_project.cli import program_flags
 from mochi_project.flags import check_flags
 from mochi_project.screen_text import printable
+from mochi_project.version import VERSION
 from sessions_app.errors import MochiError
 from sessions_app.store.atomic import make_private_directory
 from sessions_app.suggestions import suggestion
@@ -49,9 +50,11 @@ class MochiCommand(BaseCommand):
     Attributes:
         data_dir: What happens to a data directory that is not there: a command that needs it is
             refused, or it is made, or the command does without.
+        making_actions: The actions that make it, of a command that needs it.
     """
 
     data_dir: Literal["needed", "made", "unused"] = "needed"
+    making_actions: Collection[str] = ()
 
     suppressed_base_arguments = {  # noqa: RUF012 - declared so by Django
         "--version",
@@ -69,6 +72,10 @@ class MochiCommand(BaseCommand):
         """Declare that the command has actions, one of which must be named."""
         self._actions = Actions(parser)
         return self._actions
+
+    def get_version(self) -> str:
+        """Return this program's version, for ``--version``."""
+        return VERSION
 
     def confirm(self, question: str, *, unasked: str) -> bool:
         """Ask a person on the terminal a question that is answered with yes or no.
@@ -113,7 +120,7 @@ class MochiCommand(BaseCommand):
 
     def _execute(self, *args: Any, **options: Any) -> str | None:
         try:
-            self._check_data_dir()
+            self._check_data_dir(options)
             return super().execute(*args, **options)
         except MochiError as error:
             raise CommandError(error.message) from error
@@ -122,13 +129,14 @@ class MochiCommand(BaseCommand):
                 raise
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
 
-    def _check_data_dir(self) -> None:
+    def _check_data_dir(self, options: Mapping[str, Any]) -> None:
         """Refuse a data directory that can't be used: it would look like an empty one."""
         if self.data_dir == "unused":
             return
         directory = django_settings.MOCHI.resolved_data_dir
         try:
-            if self.data_dir == "made":
+            makes = options.get("action") in self.making_actions and not options.get("dry_run")
+            if self.data_dir == "made" or makes:
                 make_private_directory(directory)
             with os.scandir(directory):
                 pass

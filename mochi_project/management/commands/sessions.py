@@ -18,6 +18,7 @@ from mochi_project.management.import_report import ImportReport, missing_sentenc
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
+from sessions_app.errors import StorageError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
@@ -30,6 +31,7 @@ class Command(ReportCommand):
     """List, show, export, import, delete, check and copy sessions."""
 
     help = "List, show, export, import, delete, check or copy sessions."
+    making_actions = ("import",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
@@ -267,8 +269,8 @@ class Command(ReportCommand):
 def _write(path: Path, data: bytes | Iterable[bytes]) -> None:
     try:
         write_atomically(path.absolute(), data)
-    except OSError as error:
-        raise CommandError(f"{path} can't be written: {error}") from error
+    except (OSError, StorageError) as error:
+        raise CommandError(f"{path} can't be written: {error.__cause__ or error}") from error
 
 
 def _problem(file: str, reason: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """``mochi-server`` as a person starts it, and as they stop it."""
 
+import json
 import os
 import re
 import signal
@@ -275,6 +276,24 @@ def test_test_mode_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
 def test_help_and_version_touch_nothing(run: Callable[..., Any], tmp_path: Path, flag: str) -> None:
     assert run([*SERVER[:3], flag]).returncode == 0
     assert os.listdir(tmp_path) == []
+
+
+def test_an_import_makes_the_data_directory_and_a_dry_run_does_not(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = {"role": "user", "content": "Hello", "timestamp": "2026-11-01T10:00:00Z"}
+    session = {"session_id": "0123456789", "metadata": {"model": "qwen3:14b"}, "messages": [said]}
+    (tmp_path / "one.json").write_text(json.dumps(session))
+    importing = [*SERVER[:3], "--data-dir", "new", "sessions", "import", "one.json"]
+    importing += ["--model", "qwen3:14b"]
+
+    tried = run([*importing, "--dry-run"])
+    there = os.path.lexists(tmp_path / "new")
+    taken = run(importing)
+
+    assert (tried.returncode, there) == (1, False)
+    assert taken.returncode == 0, taken.stderr
+    assert len(list((tmp_path / "new" / "chat_sessions").glob("*.json"))) == 1
 
 
 def test_a_command_runs_with_the_servers_flags(run: Callable[..., Any], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 from mochi_project.cli import COMMANDS
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management import commands
+from mochi_project.version import VERSION
 
 DJANGO_FLAGS = (
     "--version",
@@ -128,6 +129,14 @@ def test_a_data_directory_that_is_not_there_looks_like_no_empty_one(tmp_path, se
         for words in READING:
             with pytest.raises(CommandError, match=f"{data_dir} can't be used: {why}"):
                 call_command(*words)
+
+
+@pytest.mark.parametrize("command", ["send", "sessions", "doctor", "usage", "qcluster"])
+def test_a_commands_version_is_that_of_the_program(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        run(command, "--version")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"{VERSION}\n"
 
 
 def test_an_error_is_one_line_without_the_name_of_its_class(capsys):
