@@ -1,6 +1,7 @@
 """Translates pydantic-ai's stream events to deltas. Imported lazily, as ``history`` is."""
 
 import secrets
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from models_app.language_model import (
     ThinkingDelta,
     Warned,
 )
+from models_app.vendors.shown_arguments import ShownArguments
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import ToolCall
 
@@ -46,6 +48,7 @@ class DeltaReader:
         self._given: set[str] = set()
         self._names: dict[int, str] = {}
         self._indices: dict[int, int] = {}
+        self._shown: defaultdict[int, ShownArguments] = defaultdict(ShownArguments)
 
     def read(self, event: ModelResponseStreamEvent) -> Delta | None:
         """Return the delta of an event; None if it is empty."""
@@ -104,9 +107,10 @@ class DeltaReader:
         # An object is complete, so there is nothing to stream: the call itself follows at once.
         if not isinstance(arguments, str) or not arguments or index not in self._ids:
             return None
-        return CallArgumentsDelta(
-            self._indices[index], self._ids[index], self._names[index], arguments
-        )
+        shown = self._shown[index].feed(arguments)
+        if not shown:
+            return None
+        return CallArgumentsDelta(self._indices[index], self._ids[index], self._names[index], shown)
 
     def _unique(self, call_id: str) -> str:
         while not call_id or call_id in self._given:

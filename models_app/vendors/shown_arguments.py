@@ -1,0 +1,58 @@
+"""Passes on pieces of a call's arguments while a model writes them. Pure."""
+
+import json
+import re
+
+_BEGINNING = re.compile(r"\s*(?:\{\s*([^\s])|[^\s{])")
+_MARK = re.compile(r'\\.|["{}\[\]\x00-\x1f]', re.DOTALL)
+
+
+class ShownArguments:
+    """Passes on the arguments of one call as far as the call runs with them.
+
+    Clients join the pieces. So what is repaired once it is whole (``call_arguments``) is not shown
+    before: an empty object first, an object as a string, or anything after the object; raw line
+    breaks in strings are escaped.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._has_begun = False
+        self._is_over = False
+        self._in_string = False
+        self._depth = 0
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return what to show of it, which may be empty."""
+        if self._is_over:
+            return ""
+        text, self._held = self._held + piece, ""
+        if not self._has_begun:
+            beginning = _BEGINNING.match(text)
+            if beginning is None:
+                self._held = text
+                return ""
+            self._has_begun = True
+            self._is_over = beginning[1] in (None, "}")
+            if self._is_over:
+                return ""
+        if (len(text) - len(text.rstrip("\\"))) % 2:
+            text, self._held = text[:-1], "\\"
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        shown: list[str] = []
+        at = 0
+        for mark in _MARK.finditer(text):
+            found = mark[0]
+            if found == '"':
+                self._in_string = not self._in_string
+            elif self._in_string and found < " ":
+                shown += [text[at : mark.start()], json.dumps(found)[1:-1]]
+                at = mark.end()
+            elif not self._in_string and found in "{}[]":
+                self._depth += 1 if found in "{[" else -1
+                if not self._depth:
+                    self._is_over = True
+                    return "".join([*shown, text[at : mark.end()]])
+        return "".join([*shown, text[at:]])
