@@ -8,6 +8,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -27,6 +28,9 @@ SWITCH_SECONDS = 0.001
 """The GIL switch interval in seconds. Python's 5 ms would delay every stream while a thread reads
 or plans a long session."""
 MAX_OPEN_FILES = 65_536
+MOST_THREADS = 64
+"""The threads of ``asyncio.to_thread``, made as they are needed. Python's default of the cores and
+four is used up by as many requests that wait for the lock of one session."""
 
 
 class WebServer(uvicorn.Server):
@@ -40,6 +44,7 @@ class WebServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
         await super().startup(sockets=sockets)
         shorten_collections()
         gc.enable()  # disabled by the command during imports
