@@ -45,7 +45,10 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Exchange(msgspec.Struct, frozen=True):
-    """A question and its answer; ``end`` is the index after it, ``answered`` None without one."""
+    """A question and its answer, None without one; ``end`` is the index after its last message.
+
+    Results of calls that no message of the assistant follows are no part of it: they are new.
+    """
 
     asked: str
     answered: str | None
@@ -142,17 +145,16 @@ def _exchanges(said: Sequence[tuple[bool, str, bool]], begin: int = 0) -> Iterat
     """
     asked: list[str] = []
     answered: list[str] = []
-    has_answer = False
+    end = 0
     for index, (is_users, text, counts) in enumerate(said, begin):
-        if is_users and has_answer:
-            yield _Exchange(_joined(asked), _joined(answered), index)
-            asked, answered, has_answer = [], [], False
+        if is_users and end:
+            yield _Exchange(_joined(asked), _joined(answered), end)
+            asked, answered, end = [], [], 0
         if counts:
             (asked if is_users else answered).append(text)
-            has_answer = has_answer or not is_users
-    if asked or answered or has_answer:
-        end = begin + len(said)
-        yield _Exchange(_joined(asked), _joined(answered) if has_answer else None, end)
+            end = end if is_users else index + 1
+    if asked or end:
+        yield _Exchange(_joined(asked), _joined(answered) if end else None, end)
 
 
 def _text(message: MessageIn) -> str:

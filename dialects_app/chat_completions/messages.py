@@ -81,7 +81,7 @@ def rest_of_conversation(messages: Sequence[MessageIn], first: int) -> Conversat
     Raises:
         ValidationFailed, MissingToolResult: As for a whole conversation.
     """
-    return _read(messages, first=first, calls_before=None)
+    return _read(messages, first=first, calls_before=_calls_of(messages[first - 1]) or None)
 
 
 def what_follows(messages: Sequence[MessageIn]) -> Conversation:
@@ -97,9 +97,13 @@ def what_follows(messages: Sequence[MessageIn]) -> Conversation:
             "messages",
             "Nothing follows the last message of the assistant, so there is nothing to answer.",
         )
-    asking = messages[last].tool_calls if last >= 0 else None
-    calls = {call.id: call.function.name for call in asking or ()}
+    calls = _calls_of(messages[last]) if last >= 0 else {}
     return _read(messages, first=last + 1, calls_before=calls)
+
+
+def _calls_of(message: MessageIn) -> Mapping[str, str]:
+    """Return the tools of a message's calls, by call id."""
+    return {call.id: call.function.name for call in message.tool_calls or ()}
 
 
 def _read(

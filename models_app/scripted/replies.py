@@ -245,9 +245,11 @@ def plan_reply(
         for chunk in _scripted(instruction, entry, index, salt)
     ]
     steps = [RawBytes(text) for text in instruction.raw] or chunks
+    if not (entries or instruction.raw):
+        steps = _fallback(latest, reasons=reasons)
     return ReplyPlan(
         mode="instruction",
-        steps=_with_faults(steps or _fallback(latest, reasons=reasons), instruction),
+        steps=_with_faults(steps, instruction),
         status=instruction.status,
         retry_after=instruction.retry_after,
         words_per_second=instruction.words_per_second,

@@ -114,10 +114,15 @@ def test_a_message_of_our_own_api_gives_the_call_up(server, client, own, asked):
         ("tool", "interrupted, not run again"),
         ("user", "Forget it."),
     ]
-    with pytest.raises(openai.BadRequestError) as refused:
-        bring(client, session_id, call, "rain")
-    assert refused.value.param == "messages[2]"
-    assert len(own.messages(session_id)) == 4
+
+    server.script(Reply("Rain."))
+    assert bring(client, session_id, call, "rain").choices[0].message.content == "Rain."
+    sent = server.model_requests[-1]["messages"]
+    assert [(it["role"], it["content"]) for it in sent[-2:]] == [
+        ("assistant", "Let me look."),
+        ("tool", "rain"),
+    ]
+    assert len(own.messages(session_id)) == 4, "it goes on in a copy that has not given it up"
 
 
 def test_a_request_without_the_result_is_refused(client, own, asked):
