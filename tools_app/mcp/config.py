@@ -178,6 +178,8 @@ def read_config(path: Path) -> McpConfig:
         return McpConfig()
     except UnreadableFileError as error:
         return McpConfig(error=f"{path.name} can't be read: {error.reason}.")
+    except OSError as error:
+        return McpConfig(error=f"{path.name} can't be read: {error.strerror}.")
     return parse_config(data, directory=path.parent, environment=os.environ)
 
 

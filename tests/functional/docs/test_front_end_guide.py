@@ -241,8 +241,7 @@ def asking(server: Any, script: Callable[..., str]) -> Iterator[str]:
     chat.http.post(f"/chat/{session_id}/cancel")
 
 
-TOLD = """Let me see.
-(May add_numbers run with {"a":1,"b":2}?)
+TOLD = """Let me see.(May add_numbers run with {"a":1,"b":2}?)
 (add_numbers: 3.0)
 lorem ipsum"""
 

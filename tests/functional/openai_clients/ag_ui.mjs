@@ -276,12 +276,12 @@ await run({
     const agent = new Thread();
     const slow = script([["One ", "two ", "three"]], { stall_after: 2, stall_seconds: 600 });
     const running = agent.say(slow);
-    await until(() => agent.messages.at(-1).content === "One two ");
+    await until(() => agent.messages.at(-1).content === "One two");
     const following = agent.reloaded();
     const stop = () => native(`/agui/${agent.threadId}/stop`, { method: "POST" });
     const page = new Thread({ threadId: agent.threadId });
     const second = heard((subscriber) => page.connectAgent({}, subscriber));
-    await until(() => page.messages.at(-1)?.content === "One two ");
+    await until(() => page.messages.at(-1)?.content === "One two");
     assert.deepEqual(await stop(), { stopped: true });
     assert.deepEqual(outcomeOf(await running), { type: "cancelled" });
     assert.deepEqual(outcomeOf(await second), { type: "cancelled" });

@@ -16,7 +16,7 @@ if (id === undefined) {
   const events = [];
   for await (const event of stream) {
     events.push(event);
-    if (textOf(events) === "One two ") break;
+    if (textOf(events) === "One two") break;
   }
   const last = events.at(-1).sequence_number;
   console.log(JSON.stringify({ id: events[0].response.id, last, text: textOf(events) }));

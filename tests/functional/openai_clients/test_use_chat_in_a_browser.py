@@ -130,7 +130,7 @@ async def test_react_sends_reloads_approves_stops_and_outlives_its_server(
     assert await do(approved) == ["Three."]
     begun = (  # the answer before may have the same text
         "await until(() => status() === 'ready'); const before = said().length; await say(forever);"
-        "await until(() => said().length > before && said().at(-1) === 'One two ')"
+        "await until(() => said().length > before && said().at(-1) === 'One two')"
     )
 
     await do(begun, forever=FOREVER)

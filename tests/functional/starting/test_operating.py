@@ -57,9 +57,9 @@ def test_a_server_that_can_not_write_lives_and_is_not_ready(start: Start, tmp_pa
     state.touch()
     try:
         answer = server.get("/api/v1/health/ready")
-        assert answer.status_code == 507
+        assert answer.status_code == 503
         error = answer.json()["error"]
-        assert error["code"] == "STORAGE_READ_ONLY"
+        assert error["code"] == "STORAGE_UNAVAILABLE"
         not_ready = error["details"]["not_ready"]
         assert not_ready == [{"code": error["code"], "message": error["message"]}]
         assert server.get("/api/v1/health").json()["status"] == "ok"

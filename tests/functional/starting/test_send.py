@@ -158,7 +158,7 @@ def test_a_model_that_dies_in_mid_answer_fails_with_its_words_and_keeps_the_text
     )
 
     assert ended.returncode == 1
-    assert ended.stdout.startswith("so ")
+    assert ended.stdout.startswith("so")
     assert ended.stdout.endswith("\n")
     assert "the runner died" in ended.stderr
     assert send.messages()[-1]["interrupted"] is True

@@ -111,7 +111,7 @@ def test_a_refusal_fails_the_turn_if_it_is_there_for_every_try(
     if refusals == 1:
         assert answer.json()["message"]["content"] == "at last"
     else:
-        assert answer.status_code == 502
+        assert answer.status_code == 503
         assert server.waiting_replies == 1
 
 
