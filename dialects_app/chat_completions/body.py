@@ -15,7 +15,7 @@ from sessions_app.bounds import FEW
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
-Tokens = Annotated[int, Meta(ge=-1)]
+Tokens = Annotated[int, Meta(ge=-1, extra_json_schema={"not": {"const": 0}})]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Stop = Annotated[str, Meta(min_length=1)]
 

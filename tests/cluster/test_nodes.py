@@ -29,7 +29,7 @@ def test_a_turn_is_told_in_the_same_bytes_by_every_node(cluster, script):
     turn.wait_for("content_delta")
     followers = [Listener(node.chat(), session_id) for node in others]
     events = turn.wait()
-    assert turn.text == "".join(pieces)
+    assert turn.text == "".join(pieces).rstrip()
     for follower in followers:
         assert follower.wait() == events
     check_same_everywhere(cluster.nodes, session_id, random.Random(17))

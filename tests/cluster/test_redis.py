@@ -28,7 +28,7 @@ def check_nothing_happened(cluster, inspect, eventually, session_id, question, *
     """Check that a turn came to its own end, and that nobody was given up for dead."""
     for listener in told:
         assert listener.wait()[-2].name == "message_complete", listener.names
-        assert listener.text == "".join(f"word{n} " for n in range(120))
+        assert listener.text == "".join(f"word{n} " for n in range(120)).rstrip()
     messages = check_session(cluster, session_id, *told, question=question)
     assert [m["role"] for m in messages] == ["user", "assistant"]
     check_same_everywhere(cluster.nodes, session_id, random.Random(6))
