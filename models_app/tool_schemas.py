@@ -6,6 +6,7 @@ Ollama drops unknown keywords when it renders a schema into the prompt: a proper
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -72,9 +73,10 @@ def _encoded(schema: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(schema, default=dict)
     except TypeError as error:
-        if "Recursion" in str(error):
-            return b'{"type":"object"}'
-        return json.dumps(schema, default=dict).encode()  # integers of any size
+        if "Recursion" not in str(error):
+            with suppress(RecursionError):
+                return json.dumps(schema, default=dict).encode()  # integers of any size
+        return b'{"type":"object"}'
 
 
 def _inlined(encoded: bytes, allowance: int) -> tuple[dict[str, Any], int]:
@@ -167,7 +169,7 @@ class _Inliner:
             if target is None:
                 return schema
             before, cuts = self.left, self._cuts
-            self.left -= len(orjson.dumps(target)) if before > 0 else 0
+            self.left -= len(_encoded(target)) if before > 0 else 0
             if self.left <= 0:
                 return self._leave(schema)
             written_out = self.node(target, (*path, reference), level + 1)
@@ -182,7 +184,7 @@ class _Inliner:
             if isinstance(found, Mapping) and part in found:
                 found = found[part]
             elif isinstance(found, Sequence) and not isinstance(found, str) and part.isdecimal():
-                index = int(part)
+                index = int(part[:9])  # int() refuses thousands of digits
                 found = found[index] if index < len(found) else None
             else:
                 return None

@@ -125,9 +125,7 @@ def _continues(call: _Call, piece: CallPiece) -> bool:
         return not other_index or has_id or text[:1] not in ("", "{")
     if not text:
         return has_id and (not other_index or not piece.id)
-    is_repeated = text == call.text.strip() or call.text.strip() == "{}"
-    return (
-        has_id and not (other_index and not is_repeated)
-        if call.id
-        else (is_repeated and not other_index)
+    # In this order: its text may have many pieces, and so be long to join.
+    return (has_id and not other_index) or (
+        has_id == other_index and not other_id and call.text.strip() in (text, "{}")
     )

@@ -48,7 +48,10 @@ class Translator:
         elif (error := self._error_in(value, data)) is not None:
             yield from self._fail(error)
         else:
-            yield from self.translate(value)
+            try:
+                yield from self.translate(value)
+            except RecursionError:
+                yield from self._fail(data)
 
     def translate(self, value: Mapping[str, Any]) -> Iterable[str]:
         """Return the events in the place of an object of an answer."""
@@ -135,7 +138,7 @@ class EventReader:
             if field[1] == "data" and field[2].strip():
                 if _is_whole(self._data) and field[2].lstrip()[:1] in ("{", "["):
                     yield from self._held()  # no empty line between events
-                self._data.append(field[2])
+                self._data.append(field[2].strip())  # now: else once for each line that follows
         elif _is_whole([line]):
             yield from self._held()
             yield line

@@ -204,3 +204,24 @@ def test_a_deep_schema_is_shortened_rather_than_refused(levels):
 def test_numbers_of_any_size_are_kept():
     schema = {"properties": {"n": {"maximum": 2**80}}}
     assert inline_references(schema) == schema
+
+
+@pytest.mark.parametrize(
+    "target", [{"maximum": 10**30}, {"description": "half a character: \ud800"}]
+)
+def test_references_to_schemas_that_are_hard_to_encode_are_written_out(target):
+    schema = {"$defs": {"a": target}, "properties": {"x": {"$ref": "#/$defs/a"}}}
+    assert inline_references(schema) == {"properties": {"x": target}}
+
+
+def test_a_reference_with_thousands_of_digits_is_left():
+    reference = {"$ref": "#/anyOf/" + "1" * 5_000}
+    schema = {"anyOf": [{}], "properties": {"x": reference}}
+    assert inline_references(schema) == schema
+
+
+def test_a_deep_schema_with_a_large_integer_becomes_a_plain_object():
+    deep = {"maximum": 10**30}
+    for _ in range(3_000):
+        deep = {"items": deep}
+    assert bounded({"maximum": 10**30, **deep}) == {"type": "object"}
