@@ -183,8 +183,8 @@ class Replay:
             replaced_id=None if replaced_id is UNSET else replaced_id,
             first_call_index=self._round.first_call_index,
             client_calls=frozenset(self._client_calls),
-            text=join_surrogates("".join(self._text)).strip(),
-            thinking=join_surrogates("".join(self._thinking)).strip(),
+            text=join_surrogates("".join(self._text)).lstrip(),
+            thinking=join_surrogates("".join(self._thinking)).lstrip(),
             # An agent whose tool waits for an approval has started and can be resumed.
             started_calls=tuple(
                 call for call in self._calls.values() if call.tool_call_id not in self._asked

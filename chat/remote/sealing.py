@@ -201,7 +201,7 @@ def _lacks_only_newest(answers: Sequence[AssistantMessage], turn: ReplayedTurn) 
     if len(answers) < 2 or turn.ending is not None or turn.suspended is not None:
         return False
     before = answers[1]
-    return turn.message_id == before.message_id and turn.text == before.content.strip()
+    return turn.message_id == before.message_id and turn.text.strip() == before.content.strip()
 
 
 def _first_event(session: Session, turn_id: str, answer: AssistantMessage) -> TurnStarted:

@@ -38,33 +38,32 @@ CALLS_CLIENT = "tool_calls"
 
 
 class _Trimmed:
-    """Passes text on without the white space around it, piece by piece, as it will be saved."""
+    """Passes text on without the white space around it, piece by piece, as it will be saved.
 
-    __slots__ = ("_blanks", "_has_begun", "_tail")
+    White space at the end of a piece waits for the next one. A piece of nothing else is shown when
+    it comes: it may be a token in the middle, which would be late.
+    """
+
+    __slots__ = ("_has_begun", "_tail")
 
     def __init__(self) -> None:
         self._has_begun = False
         self._tail = ""
-        self._blanks: list[str] = []
 
-    def feed(self, text: str) -> Sequence[str]:
-        """Return what can be shown now: white space waits for what follows it.
-
-        Pieces of nothing but white space stay pieces of their own.
-        """
+    def feed(self, text: str) -> str:
+        """Return what is shown now."""
         if not self._has_begun:
             text = text.lstrip()
-        elif not (self._tail or self._blanks or text[-1].isspace()):
-            return (text,)
-        kept = text.rstrip()
-        if not kept:
-            if self._has_begun:
-                self._blanks.append(text)
-            return ()
-        pieces = [*self._blanks, kept]
-        pieces[0] = self._tail + pieces[0]
-        self._has_begun, self._tail, self._blanks = True, text[len(kept) :], []
-        return pieces
+            self._has_begun = bool(text)
+        elif not (self._tail or text[-1].isspace()):
+            return text
+        kept = text.rstrip() or text
+        shown, self._tail = self._tail + kept, text[len(kept) :]
+        return shown
+
+    def shown(self, text: str) -> str:
+        """Return what is shown of the whole text so far."""
+        return text.lstrip().removesuffix(self._tail)
 
 
 class ModelAnswer:
@@ -144,13 +143,14 @@ class ModelAnswer:
 
     @property
     def text(self) -> str:
-        """The cleaned text so far, without leading and trailing white space."""
-        return self._text.getvalue().strip()
+        """The cleaned text so far as it is shown and saved, without the white space around it."""
+        text = self._text.getvalue()
+        return text.strip() if self.holds_text else self._shown_text.shown(text)
 
     @property
     def thinking(self) -> str | None:
         """The cleaned reasoning so far; None without any."""
-        return self._thinking.getvalue().strip() or None
+        return self._shown_thinking.shown(self._thinking.getvalue()) or None
 
     @property
     def is_empty(self) -> bool:
@@ -227,8 +227,9 @@ class ModelAnswer:
 
     def show_text(self) -> list[Event]:
         """Return the event of the text that was kept back, and keep back no more."""
-        held, self.holds_text = self.text if self.holds_text else "", False
-        return [ContentDelta(content=held)] if held else []
+        held, self.holds_text = self.raw_text if self.holds_text else "", False
+        shown = self._shown_text.feed(held) if held else ""
+        return [ContentDelta(content=shown)] if shown else []
 
     def drop_text(self) -> str:
         """Remove the text, which nobody has seen, and keep back no more; return it."""
@@ -319,16 +320,16 @@ class ModelAnswer:
         if thinking:
             self._thinking.write(thinking)
             self.has_output = True
-            shown = self._shown_thinking.feed(thinking)
-            events += [ThinkingContentDelta(content=piece) for piece in shown]
+            if shown := self._shown_thinking.feed(thinking):
+                events.append(ThinkingContentDelta(content=shown))
         if text:
             self._say(events, text)
 
     def _say(self, events: list[Event], text: str) -> None:
         self._text.write(text)
         self.has_output = True
-        if not self.holds_text:
-            events += [ContentDelta(content=piece) for piece in self._shown_text.feed(text)]
+        if not self.holds_text and (shown := self._shown_text.feed(text)):
+            events.append(ContentDelta(content=shown))
 
 
 def _together(before: Finished | None, last: Finished) -> Finished:

@@ -142,7 +142,7 @@ class AnswerReader:
     @staticmethod
     def _said(rounds: Sequence[Sequence[str]]) -> str:
         """Return the text of all rounds, as in the session's messages."""
-        texts = ["".join(pieces).strip() for pieces in rounds]
+        texts = ["".join(pieces) for pieces in rounds]
         return "\n\n".join(text for text in texts if text)
 
 

@@ -66,8 +66,8 @@ class OpenText:
 
     @property
     def text(self) -> str:
-        """The text so far, without leading and trailing white space, as it is saved."""
-        return text_in("".join(self._pieces)).strip()
+        """The text so far, which is that of the pieces."""
+        return text_in("".join(self._pieces))
 
     def complete(self, text: str) -> None:
         """Send the rest of a saved text that was streamed in part."""

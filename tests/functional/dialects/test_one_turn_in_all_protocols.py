@@ -49,7 +49,8 @@ SCRIPT = block(
     },
     per_request=True,
 )
-TEXT, REASONING = "It is 3, \n and noted\u2028.", "Both.\u2029\u2028 Né."
+# A last piece of nothing but white space is shown when it comes, and so it is saved.
+TEXT, REASONING = "It is 3, \n and noted\u2028. \n\t", "Both.\u2029\u2028 Né."
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def answer(*events):
 
 
 def test_an_answer_holds_text_reasoning_and_what_it_used():
-    completion = answer(thought("They "), thought("greet."), said(" Hel"), said("lo "), complete())
+    completion = answer(thought("They "), thought("greet."), said("Hel"), said("lo"), complete())
     assert completion.id == f"chatcmpl-{TURN}"
     assert completion.created == int(TURN[:12], 16) // 1000
     assert (completion.object, completion.model) == ("chat.completion", MODEL)

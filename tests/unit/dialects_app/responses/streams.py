@@ -236,7 +236,7 @@ def turns(draw: st.DrawFn) -> list[Event]:
         if number < rounds:
             events += draw(_calls(number))
             events.append(going_on(f"m{number + 1}"))
-    content = "".join(e.content for e in texts if isinstance(e, ContentDelta)).strip()
+    content = "".join(e.content for e in texts if isinstance(e, ContentDelta)).lstrip()
     last = f"m{rounds}"
     endings = (
         complete(content, message_id=last),

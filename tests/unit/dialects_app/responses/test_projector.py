@@ -281,13 +281,13 @@ def test_a_call_without_a_result_is_incomplete_in_the_end():
     assert events[-1]["response"]["output"][0]["status"] == "incomplete"
 
 
-def test_white_space_alone_is_no_item_and_none_is_kept_at_the_edges():
+def test_white_space_alone_is_no_item_and_none_begins_a_text():
     events = projected(
-        [started(), *said("\n", " \n"), *said(" Hi", " there", "\n"), *complete("Hi there")]
+        [started(), *said("\n", " \n"), *said(" Hi", " there", "\n"), *complete("Hi there\n")]
     )
     [text] = texts_of(events, "response.output_text.delta").values()
     assert text == "Hi there\n"
-    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hi there"
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hi there\n"
 
 
 def test_an_answer_that_was_saved_whole_is_shown_whole():
