@@ -183,8 +183,8 @@ class Replay:
             replaced_id=None if replaced_id is UNSET else replaced_id,
             first_call_index=self._round.first_call_index,
             client_calls=frozenset(self._client_calls),
-            text=join_surrogates("".join(self._text)).lstrip(),
-            thinking=join_surrogates("".join(self._thinking)).lstrip(),
+            text=_trimmed(self._text),
+            thinking=_trimmed(self._thinking),
             # An agent whose tool waits for an approval has started and can be resumed.
             started_calls=tuple(
                 call for call in self._calls.values() if call.tool_call_id not in self._asked
@@ -234,3 +234,9 @@ def _with_halves(data: msgspec.Raw) -> object:
     if isinstance(value, dict) and isinstance(value.get("content"), str):
         return value  # its other half may be in the next entry
     return mend_json(value)
+
+
+def _trimmed(pieces: Sequence[str]) -> str:
+    """Return a text as it is saved: only a last piece of nothing but white space is kept."""
+    text = join_surrogates("".join(pieces)).lstrip()
+    return text if pieces and pieces[-1].isspace() else text.rstrip()

@@ -55,7 +55,7 @@ def test_a_new_round_begins_a_new_answer():
             ContentDelta(content="4. "),
         )
     )
-    assert (turn.message_id, turn.replaced_id, turn.text) == ("m2", "m0", "It is 4. ")
+    assert (turn.message_id, turn.replaced_id, turn.text) == ("m2", "m0", "It is 4.")
     assert turn.ending is None
     assert turn.last_number == 6
 
