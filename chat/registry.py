@@ -354,7 +354,7 @@ class TurnRegistry:
                 available_tools=job.available_tools,
                 mode=request.approvals,
                 keep_digests=claimed.session_writer.keep_digests,
-                is_copy=job.session.metadata.is_copy,
+                asked_at=job.asked_at,
             ),
             observer=self._observer,
         )

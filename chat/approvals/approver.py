@@ -78,7 +78,7 @@ class Approver:
         available_tools: The tools that the model may call, and the approval policies.
         mode: The way to deal with calls that need an approval.
         keep_digests: Stores the digests of tools that were approved after a change.
-        is_copy: Whether calls that are open may have been asked about in another session.
+        asked_at: When the open calls were made in this session; empty if maybe in another one.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Approver:
         available_tools: AvailableTools,
         mode: ApprovalMode,
         keep_digests: KeepDigests | None = None,
-        is_copy: bool = False,
+        asked_at: str = "",
     ) -> None:
         self._confirmation_store = confirmation_store
         self._session_id = session_id
@@ -98,7 +98,7 @@ class Approver:
         self._available = available_tools
         self._mode = mode
         self._keep_digests = keep_digests
-        self._is_copy = is_copy
+        self._asked_at = asked_at
         self._agents: list[Approver] = []
         self._asked = False
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
@@ -145,7 +145,7 @@ class Approver:
                 tools=tools, settings=self._available.settings, agent_name=agent_name
             ),
             mode=self._mode,
-            is_copy=True,  # of another session's agent, perhaps
+            asked_at="",  # perhaps by a copy of another session's agent
         )
         self._agents.append(agent)
         return agent
@@ -231,10 +231,11 @@ class Approver:
     def _asked_before(self, calls: Sequence[NumberedCall], message_id: str) -> list[NumberedCall]:
         """Return the calls that need an approval, now or when they were made.
 
-        All of a copy do that nobody was asked about here, as the original may have asked.
+        All do that nobody was asked about here if the question may be in the original of a copy,
+        or swept since.
         """
         known = self._confirmation_store.calls_asked(self._session_id, message_id)
-        if self._is_copy:
+        if self._confirmation_store.expiry.may_be_swept(self._asked_at):
             known = known or None
         available = self._available
         return [

@@ -55,6 +55,13 @@ class Expiry:
         """Return whether the approval was given recently enough for a turn that resumes."""
         return timedelta(0) <= self.now() - read_moment(approval.decided_at) <= self._timeout
 
+    def may_be_swept(self, asked_at: str) -> bool:
+        """Return whether a question of that time may be gone; also if the time can't be read."""
+        try:
+            return not timedelta(0) <= self.now() - read_moment(asked_at) < self._timeout
+        except ValueError:
+            return True
+
     def newest_to_sweep(self, age_seconds: float) -> float:
         """Return the POSIX time before which records are that old and can't be used any more."""
         return self.now().timestamp() - max(age_seconds, self._timeout.total_seconds())

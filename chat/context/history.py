@@ -29,6 +29,7 @@ class Continuation(msgspec.Struct, frozen=True):
             of the new one is saved.
         open_calls: Tool calls that were asked for and never answered; they run first.
         asking_id: The message that asked for them.
+        asked_at: When it did.
         said: What is appended of the request's messages.
         given_up: Calls of a client's tools that nobody will answer any more.
     """
@@ -38,6 +39,7 @@ class Continuation(msgspec.Struct, frozen=True):
     replaced_id: str | None = None
     open_calls: Sequence[ToolCall] = ()
     asking_id: str = ""
+    asked_at: str = ""
     said: Sequence[Message] = ()
     given_up: Sequence[ToolCall] = ()
 
@@ -132,6 +134,7 @@ def _resumed(
         append=False,
         open_calls=tuple(waiting),
         asking_id=asking.message_id if asking and open_calls(history) else "",
+        asked_at=asking.timestamp if asking else "",
         said=tuple(said),
         given_up=tuple(given_up),
     )

@@ -97,6 +97,11 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def asked_at(self) -> str:
+        """When its open calls were made in this session; empty if maybe in another one."""
+        return "" if self.session.metadata.is_copy else self.continuation.asked_at
+
+    @property
     def _answered(self) -> tuple[str | UnsetType, int | UnsetType]:
         """Return the id and index of the answered user message; ``UNSET`` for missing ones."""
         history, keep = self.session.messages, self.continuation.keep

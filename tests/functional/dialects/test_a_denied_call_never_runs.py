@@ -4,6 +4,8 @@ Whatever protocol the decision comes in, whatever was decided or refused before,
 policies have become.
 """
 
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -250,6 +252,22 @@ def test_a_copy_asks_anew_about_a_call_that_was_open_whatever_its_policy(house, 
     copy = house.post(f"/api/v1/sessions/{session_id}/fork", {}).json()["session_id"]
     house.relax(copy)
     answer = house.resume(copy)
+    assert answer.status_code == 202, answer.text
+    assert house.runs() == []
+
+
+@pytest.mark.parametrize("decision", [{"approved": False}, None])
+def test_a_call_is_asked_about_anew_once_its_question_was_swept_whatever_the_policy(
+    house, decision
+):
+    session_id, question = house.suspended("a")
+    if decision is not None:
+        assert house.confirm(session_id, question, **decision).status_code == 200
+    house.relax(session_id)
+    shutil.rmtree(house.server.data_dir / ".mochi" / "confirmations" / session_id)
+    path = house.server.data_dir / "chat_sessions" / f"{session_id}.json"
+    path.write_text(re.sub(r'("timestamp": *")\d{4}', r"\g<1>2020", path.read_text()))
+    answer = house.resume(session_id)
     assert answer.status_code == 202, answer.text
     assert house.runs() == []
 
