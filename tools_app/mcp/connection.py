@@ -25,14 +25,7 @@ from pydantic import ValidationError
 
 from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
-from tools_app.mcp.descriptions import (
-    CUT,
-    REFUSED,
-    RESULT,
-    fit_call,
-    fit_initialization,
-    fit_tools,
-)
+from tools_app.mcp.descriptions import REFUSED, RESULT, fit_call, fit_initialization, fit_tools
 from tools_app.mcp.http import http_transport
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.messages import Exchange
@@ -44,7 +37,7 @@ from tools_app.mcp.remote import (
     RemoteResult,
     RemoteTool,
 )
-from tools_app.mcp.results import has_bytes, result_of
+from tools_app.mcp.results import result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
 from tools_app.toolset import ToolProgress
@@ -122,17 +115,15 @@ class SdkConnection:
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             page = await self._page(cursor)
-            meta: Mapping[str, Any] = page.meta or {}
-            refused += meta.get(REFUSED, ())[: MAX_TOOLS - len(refused)]
+            refused += (page.meta or {}).get(REFUSED, ())[: MAX_TOOLS - len(refused)]
             for tool in map(_remote_tool, page.tools):
                 size += len(tool.name) + len(tool.description)
                 size += len(msgspec.json.encode(tool.input_schema))
                 if len(tools) == MAX_TOOLS or size > MAX_LISTING_BYTES:
                     return RemoteListing(tools=tools, refused=refused, cut=True)
                 tools.append(tool)
-            if page.next_cursor in (None, cursor) or meta.get(CUT):
-                is_cut = bool(page.next_cursor or meta.get(CUT))
-                return RemoteListing(tools=tools, refused=refused, cut=is_cut)
+            if page.next_cursor in (None, cursor):
+                return RemoteListing(tools=tools, refused=refused, cut=page.next_cursor is not None)
             cursor = page.next_cursor
         return RemoteListing(tools=tools, refused=refused, cut=True)
 
@@ -165,9 +156,7 @@ class SdkConnection:
             requests = asked.values() if isinstance(asked, Mapping) else ()
             words = "It asks for input, which can't be given here."
             raise RemoteError(words + _addresses(requests))
-        if has_bytes(ran):  # megabytes may have to be decoded
-            return await asyncio.to_thread(result_of, ran, name)
-        return result_of(ran, name)
+        return await asyncio.to_thread(result_of, ran, name)  # which may be megabytes
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
         try:
@@ -177,9 +166,7 @@ class SdkConnection:
                 return types.ListToolsResult(tools=[])
             raise _remote_error(error) from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise RemoteError(f"Its list of tools is not valid: {where}: {first['msg']}") from error
+            raise RemoteError("Its list of tools is not valid: it is no list.") from error
 
 
 async def _transport(

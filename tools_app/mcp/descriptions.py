@@ -6,7 +6,7 @@ into a form that the SDK accepts, or refused with the reason (docs/decisions/012
 Importing this module imports the SDK's types.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,14 +17,11 @@ from tools_app.mcp.messages import BARE
 
 REFUSED = "mochi-server/refused"
 """The key of what was refused, in the ``_meta`` of a list of tools: names with reasons."""
-CUT = "mochi-server/cut"
-"""The key of whether the list is longer than is read, in the ``_meta`` of a list of tools."""
 RESULT = "mochi-server/result"
 """The key of a call's result, in the ``_meta`` of the empty one that the SDK sees."""
 
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _HINTS = ("readOnlyHint", "destructiveHint")
-_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
 
 def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,50 +45,45 @@ def fit_call(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a page of tools of which every one is well-formed, and what was refused."""
+    """Return a page of tools of which every one is well-formed, and what was refused.
+
+    Of what is beyond a limit, one more tool is returned, so that the list is seen to be cut.
+    """
     listed = result.get("tools", result.get(BARE))
     if not isinstance(listed, list):
         return {"tools": listed}  # which the SDK refuses
     tools, refused, size = [], [], 0
-    for raw in listed[:MAX_TOOLS]:
-        name = _object(raw).get("name")
+    for raw in listed[: MAX_TOOLS + 1]:
         try:
-            size += len(msgspec.json.encode(_input_schema(_object(raw))))
-            if size > MAX_LISTING_BYTES:
-                break
-            tools.append(_tool(raw))
+            tools.append(_tool(_object(raw)))
+            size += len(msgspec.json.encode(tools[-1]))
         except (_RefusedError, RecursionError) as error:
-            refused.append((name if isinstance(name, str) else "", str(error)))
+            refused.append((str(_object(raw).get("name") or ""), str(error)))
+        if size > MAX_LISTING_BYTES:
+            break
     cursor = result.get("nextCursor")
     more = {"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}
-    meta = {REFUSED: refused, CUT: size > MAX_LISTING_BYTES or len(listed) > MAX_TOOLS}
-    return {**_COMPLETE, **more, "tools": tools, "_meta": meta}
+    return {**_COMPLETE, **more, "tools": tools, "_meta": {REFUSED: refused}}
 
 
 class _RefusedError(ValueError):
     """Why a tool can't be offered, as a sentence."""
 
 
-def _tool(raw: object) -> dict[str, Any]:
-    tool = _object(raw)
-    name = tool.get("name")
+def _tool(raw: Mapping[str, Any]) -> dict[str, Any]:
+    name, hints = raw.get("name"), _object(raw.get("annotations"))
     if not isinstance(name, str) or not name:
         raise _RefusedError("It has no name.")
-    texts = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
-    hints = _object(tool.get("annotations"))
+    texts = {key: raw[key] for key in ("title", "description") if isinstance(raw.get(key), str)}
     return {
         "name": name,
         **texts,
-        "inputSchema": _schema(_input_schema(tool)),
+        "inputSchema": _arguments(raw.get("inputSchema", raw.get("input_schema"))),
         "annotations": {key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)},
     }
 
 
-def _input_schema(tool: Mapping[str, Any]) -> object:
-    return tool.get("inputSchema", tool.get("input_schema"))
-
-
-def _schema(raw: object) -> dict[str, Any]:
+def _arguments(raw: object) -> dict[str, Any]:
     """Return a schema of arguments; no schema, or an empty one, means no arguments.
 
     A well-formed schema is returned unchanged, because sessions keep its digest.
@@ -101,54 +93,37 @@ def _schema(raw: object) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise _RefusedError("Its input schema is no object.")
     kind = raw.get("type") or "object"
-    if str(kind).lower() != "object" and "object" not in _items(kind):
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise _RefusedError("Its input schema describes no object.")
-    schema = {**_mended(raw), "type": "object"}
-    if not isinstance(raw.get("$schema", ""), str):
+    schema = {**_schema(raw), "type": "object"}
+    if not isinstance(schema.get("$schema", ""), str):
         del schema["$schema"]
     return schema
 
 
-def _mended(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema in which the properties of objects, and what they require, have types."""
-    schema = {**raw}
+def _schema(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without a ``required`` that is no list of names, as in older drafts."""
+    schema = dict(raw)
     for key in ("items", "additionalProperties"):
         if isinstance(raw.get(key), Mapping):
-            schema[key] = _mended(raw[key])
-    properties, required = raw.get("properties", {}), raw.get("required", [])
-    if properties and not isinstance(properties, Mapping):
-        raise _RefusedError("The 'properties' of its input schema are no object.")
-    described = dict(properties or {})
-    names = [required] if isinstance(required, str) else list(_items(required))
-    if isinstance(described.get("required"), list):  # it slipped one level down
-        names += described.pop("required")
-    for name, value in described.items():
-        if _object(value).get("required") is True:  # as in the third draft of JSON Schema
-            names.append(name)
-        described[name] = _property(name, value)
+            schema[key] = _schema(raw[key])
     if "properties" in raw:
-        schema["properties"] = described
-    schema["required"] = [name for name in names if isinstance(name, str)]
-    if not names and not isinstance(raw.get("required"), list):
+        schema["properties"] = {
+            name: value if isinstance(value, bool) else _schema(_named(value, f"property {name!r}"))
+            for name, value in _named(raw["properties"], "part 'properties'").items()
+        }
+    required = raw.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         del schema["required"]
     return schema
 
 
-def _property(name: str, value: object) -> dict[str, Any] | bool:
-    if isinstance(value, Mapping):
-        return _mended(value)
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value in _TYPES:
-        return {"type": value}
-    if value:
-        raise _RefusedError(f"The property {name[:100]!r} of its input schema is no object.")
-    return {}
+def _named(value: object, part: str) -> Mapping[str, Any]:
+    """Return a part of a schema that is an object; an empty list (PHP) or nothing is one."""
+    if value and not isinstance(value, Mapping):
+        raise _RefusedError(f"The {part[:100]} of its input schema is no object.")
+    return _object(value)
 
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _items(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else []

@@ -34,7 +34,7 @@ from mcp_types import (
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.http_errors import refusal, words_of_body
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
-from tools_app.mcp.messages import Exchange, read_messages, refused_reply
+from tools_app.mcp.messages import Exchange, in_thread_if_large, read_messages
 from tools_app.mcp.rate_limit import RateLimiter
 from tools_app.mcp.redaction import redacted
 from tools_app.mcp.remote import CallHeaders
@@ -186,23 +186,19 @@ async def _events(source: httpx2.Response) -> AsyncGenerator[bytes]:
         retry = f"retry: {event.retry}\n" if event.retry is not None else ""
         head = f"{retry}id: {event.id}\n" if event.id else retry
         data = event.data.encode()
-        try:
-            messages = read_messages(data)
-        except ValueError:  # such as a sign of life
-            messages = refused_reply(data)
+        messages = await in_thread_if_large(read_messages, data)  # none in a sign of life
         for text in map(_text, messages) if data else [b""]:
             yield _event(text, head)
 
 
 async def _reply(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGenerator[bytes]:
     """Yield as events the messages of a body that has at least one reply."""
-    data = b""
+    data, reason = b"", "but no answer to the request."
     try:
         data = b"".join([piece async for piece in _body(source)])
-        messages = read_messages(data)
-        reason = "but no answer to the request"
-    except (ValueError, httpx2.StreamError) as error:
-        messages, reason = [], f"which is no MCP message: {error}"
+    except httpx2.StreamError as error:
+        reason = f"which can't be read: {error}"
+    messages = await in_thread_if_large(read_messages, data)
     if not any(isinstance(message, JSONRPCResponse | JSONRPCError) for message in messages):
         kind = source.headers.get("content-type", "").partition(";")[0] or "no content type"
         words = redacted(words_of_body(data), secrets) or "nothing"
@@ -215,10 +211,10 @@ async def _reply(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGener
 async def _error(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGenerator[bytes]:
     """Yield the JSON-RPC error of a response that is one, or one that explains its status."""
     data, error = b"", None
-    with suppress(httpx2.StreamError, ValueError):
+    with suppress(httpx2.StreamError):
         data = b"".join([piece async for piece in _body(source)])
-        found = [item.error for item in read_messages(data) if isinstance(item, JSONRPCError)]
-        error = found[0] if found else None
+        messages = await in_thread_if_large(read_messages, data)
+        error = next((item.error for item in messages if isinstance(item, JSONRPCError)), None)
     words = redacted(words_of_body(data), secrets)
     status, message = source.status_code, refusal(source.status_code, source.headers, words)
     code = INTERNAL_ERROR if error is None else error.code

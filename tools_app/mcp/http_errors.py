@@ -1,17 +1,13 @@
 """Explains the statuses of HTTP with which an MCP server refuses a request. Pure."""
 
-import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import responses
-from typing import Any
 
-_MAX_BODY_BYTES = 16_384
-_MAX_MARKUP_CHARS = 4096
+_MAX_BODY_BYTES = 4096
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_TEXTS = ("message", "error_description", "detail", "title", "error", "errors")
 
 
 def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
@@ -41,21 +37,5 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
 
 
 def words_of_body(body: bytes) -> str:
-    """Return the text at the beginning of a body in JSON, HTML or plain text."""
-    text = body[:_MAX_BODY_BYTES].decode(errors="replace").strip()
-    try:
-        said = _text_in(json.loads(text))
-    except (ValueError, RecursionError):
-        said = ""
-    return " ".join((said or _MARKUP.sub(" ", text[:_MAX_MARKUP_CHARS])).split())
-
-
-def _text_in(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return _text_in(value[0]) if value else ""
-    if not isinstance(value, dict):
-        return ""
-    nested = value["error"] if isinstance(value.get("error"), dict) else value
-    return next((words for key in _TEXTS if (words := _text_in(nested.get(key)))), "")
+    """Return the text at the beginning of a body, without markup."""
+    return " ".join(_MARKUP.sub(" ", body[:_MAX_BODY_BYTES].decode(errors="replace")).split())

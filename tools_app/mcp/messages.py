@@ -1,13 +1,14 @@
-"""Reads a server's JSON-RPC messages, also in forms that the SDK refuses. Pure.
+"""Reads a server's JSON-RPC messages, also in forms that the SDK refuses.
 
 The SDK drops a reply of an odd form, and the call that it answers waits until it times out.
 Importing this module imports the SDK's types.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_types import (
     INTERNAL_ERROR,
@@ -30,47 +31,35 @@ BARE = "mochi-server/bare"
 """The key of a result that is no object, which the SDK could not pass on."""
 
 _BOM = b"\xef\xbb\xbf"
-_TOO_MANY = f"Its message has more than {MAX_VALUES:,} values and was not read."
 _UNKNOWN = ""  # the id of a reply that names none
 _ENVELOPE = frozenset({"id", "result", "error"})
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,9})\b')
 _BEGIN = re.compile(rb'\s*[{\[]\s*(?:[{\["}\]]|$)')
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _MARK = b'"jsonrpc"'
-_HEAD_BYTES = 100
+_END_BYTES = 100
+_LARGE_BYTES = 256 << 10
+
+T = TypeVar("T")
+
+
+async def in_thread_if_large(read: Callable[[bytes], T], data: bytes, held: int = 0) -> T:
+    """Return what reading the data gives, without holding up the event loop."""
+    if len(data) + held > _LARGE_BYTES:
+        return await asyncio.to_thread(read, data)
+    return read(data)
 
 
 def read_messages(data: bytes) -> list[JSONRPCMessage]:
-    """Return the messages in a JSON text: one, or a batch.
+    """Return the messages in a text: one, or a batch; none if it is something else.
 
-    Raises:
-        ValueError: There are none, more than ``MAX_BATCH``, or too many values in them.
+    A reply that can't be read becomes an error that says why, so that its call ends at once.
     """
-    if has_too_many_values(data, MAX_VALUES):
-        raise ValueError(_TOO_MANY)
-    text = mend_escapes(data.strip().removeprefix(_BOM))
+    text = data.strip().removeprefix(_BOM)
     try:
-        return [jsonrpc_message_adapter.validate_json(text, by_name=False)]
-    except ValueError:
         items = _items(text)
-    if len(items) > MAX_BATCH:
-        raise ValueError(f"It sent more than {MAX_BATCH} messages at once.")
-    messages = [message for item in items if (message := _message(item)) is not None]
-    if not messages:
-        raise ValueError("It is no JSON-RPC message.")
-    return messages
-
-
-def refused_reply(text: bytes) -> list[JSONRPCMessage]:
-    """Return an error for the request that a text of broken JSON seems to answer."""
-    if not _is_json(text) or _MARK not in text or b'"method"' in text:
-        return []
-    found = _ID.search(text, 0, _HEAD_BYTES)
-    words = f"Its answer is not valid JSON: {text[:_HEAD_BYTES].decode(errors='replace')}"
-    if has_too_many_values(text, MAX_VALUES):
-        words = f"{_TOO_MANY} The tool may have run."
-    error = ErrorData(code=PARSE_ERROR, message=words)
-    return [JSONRPCError(jsonrpc="2.0", id=int(found[1]) if found else _UNKNOWN, error=error)]
+    except (ValueError, RecursionError) as error:
+        return _refused(text, str(error))
+    return [message for item in items if (message := _message(item)) is not None]
 
 
 class MessageLines:
@@ -78,42 +67,39 @@ class MessageLines:
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
-        self._size = 0
         self._open = 0
         self._is_in_text = False
+        self.size = 0
 
     def feed(self, line: bytes) -> tuple[list[JSONRPCMessage], bytes]:
         """Return the messages that end with this line, and what turned out to be none."""
-        is_inside = bool(self._held) and not (_is_json(line) and _MARK in line)
-        if not is_inside:
-            try:
-                messages = read_messages(line)
-            except ValueError:
-                if not self._held and (not _is_json(line) or has_too_many_values(line, MAX_VALUES)):
-                    return refused_reply(line), line
-            else:
-                held = self._release()  # it was never completed
-                return [*refused_reply(held), *messages], held
-        self._hold(line)
-        if (self._open > 0 or self._is_in_text) and self._size <= MAX_MESSAGE_BYTES:
+        is_json = _BEGIN.match(line.removeprefix(_BOM)) is not None
+        if self._held and is_json and _MARK in line and (messages := read_messages(line)):
+            held = self._release()  # it was never completed
+            return [*read_messages(held), *messages], held
+        if not self._held and not is_json:
+            return [], line
+        self._held.append(line)
+        self.size += len(line)
+        if not self._is_whole(line):
             return [], b""
         held = self._release()
-        try:
-            return read_messages(held), b""
-        except ValueError:
-            return refused_reply(held), held
+        messages = read_messages(held)
+        return messages, b"" if messages else held
 
-    def _hold(self, line: bytes) -> None:
-        self._held.append(line)
-        self._size += len(line)
-        rest = _STRING.sub(b"", b'"' + line if self._is_in_text else line)
-        outside, begun, _ = rest.partition(b'"')
-        self._is_in_text = bool(begun)
+    def _is_whole(self, line: bytes) -> bool:
+        if self.size > MAX_MESSAGE_BYTES or has_too_many_values(line, MAX_VALUES):
+            return True
+        begun = b'"' if self._is_in_text else b""
+        texts = (begun + line.replace(b"\\\\", b"").replace(b'\\"', b"")).split(b'"')
+        self._is_in_text = len(texts) % 2 == 0
+        outside = b"".join(texts[::2])
         self._open += sum(map(outside.count, (b"{", b"["))) - sum(map(outside.count, (b"}", b"]")))
+        return self._open <= 0 and not self._is_in_text
 
     def _release(self) -> bytes:
         held = b"".join(self._held)
-        self._held, self._size, self._open, self._is_in_text = [], 0, 0, False
+        self._held, self._open, self._is_in_text, self.size = [], 0, False, 0
         return held
 
 
@@ -147,53 +133,50 @@ class Exchange:
         return message
 
 
-def _is_json(line: bytes) -> bool:
-    return _BEGIN.match(line.removeprefix(_BOM)) is not None
-
-
 def _items(text: bytes) -> list[Any]:
-    """Decode a message or a batch; line ends and tabs in strings are accepted."""
-    try:
-        decoded = json.loads(text.decode(errors="replace"), strict=False)
-    except RecursionError as error:
-        raise ValueError("It is nested too deeply for a message.") from error
-    return decoded if isinstance(decoded, list) else [decoded]
+    """Decode a message or a batch; bytes that are no UTF-8, and tabs in texts, are accepted."""
+    if has_too_many_values(text, MAX_VALUES):
+        raise ValueError(f"it has more than {MAX_VALUES:,} values")
+    decoded = json.loads(mend_escapes(text).decode(errors="replace"), strict=False)
+    items = decoded if isinstance(decoded, list) else [decoded]
+    if len(items) > MAX_BATCH:
+        raise ValueError(f"it has more than {MAX_BATCH:,} messages")
+    return items
+
+
+def _refused(text: bytes, reason: str) -> list[JSONRPCMessage]:
+    head, tail = text[:_END_BYTES], text[-_END_BYTES:]
+    if not _BEGIN.match(text) or _MARK not in head + tail or b'"method"' in head:
+        return []
+    number = _ID.search(head) or _ID.search(tail)
+    said = f"Its answer can't be read: {reason}. The tool may have run. The answer begins with: "
+    error = ErrorData(code=PARSE_ERROR, message=said + head.decode(errors="replace"))
+    return [JSONRPCError(jsonrpc="2.0", id=int(number[1]) if number else _UNKNOWN, error=error)]
 
 
 def _message(item: object) -> JSONRPCMessage | None:
     if not isinstance(item, dict) or ("jsonrpc" not in item and not item.keys() <= _ENVELOPE):
         return None  # such as a line of a log in JSON
-    method, number = item.get("method"), _request_id(item.get("id"))
-    if isinstance(method, str):
+    if isinstance(item.get("method"), str):
         params = item.get("params")
-        more = {"params": params} if isinstance(params, dict) else {}
-        if number is None:
-            return JSONRPCNotification(jsonrpc="2.0", method=method, **more)
-        return JSONRPCRequest(jsonrpc="2.0", id=number, method=method, **more)
+        more = {"jsonrpc": "2.0", "params": params if isinstance(params, dict) else None}
+        return jsonrpc_message_adapter.validate_python({**item, **more}, by_name=False)
     if not item.keys() & _ENVELOPE:
         return None
-    error = item.get("error")
+    number = item.get("id")
+    key = _UNKNOWN if number is None else str(number).removesuffix(".0")
+    error, result = item.get("error"), item.get("result")
     if error or (error is not None and "result" not in item):
-        return JSONRPCError(jsonrpc="2.0", id=number, error=_error(error))
-    result = item.get("result")
-    return JSONRPCResponse(
-        jsonrpc="2.0",
-        id=_UNKNOWN if number is None else number,
-        result=result if isinstance(result, dict) else {BARE: result},
-    )
-
-
-def _request_id(value: object) -> int | str | None:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+        return JSONRPCError(jsonrpc="2.0", id=key, error=_error(error))
+    bare = result if isinstance(result, dict) else {BARE: result}
+    return JSONRPCResponse(jsonrpc="2.0", id=key, result=bare)
 
 
 def _error(error: object) -> ErrorData:
     fields = error if isinstance(error, dict) else {"message": error}
-    code, message = fields.get("code"), fields.get("message", fields)
+    code, message = fields.get("code"), fields.get("message")
     return ErrorData(
         code=code if isinstance(code, int) else INTERNAL_ERROR,
-        message=message if isinstance(message, str) else json_text(message),
+        message=message if isinstance(message, str) else json_text(error),
         data=fields.get("data"),
     )

@@ -26,14 +26,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FRAME = frozenset({"content", "isError", "is_error", "structuredContent", "resultType", "_meta"})
 
 
-def has_bytes(result: Mapping[str, Any]) -> bool:
-    """Return whether a result may have binary content to decode."""
-    return any(
-        isinstance(block, Mapping) and block.get("type") in {"image", "resource"}
-        for block in _blocks(result)
-    )
-
-
 def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
     """Return the result: text blocks unchanged, files by their names, other blocks described.
 

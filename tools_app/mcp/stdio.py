@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from tools_app.command_reaper import reaper_command
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
-from tools_app.mcp.messages import Exchange, MessageLines
+from tools_app.mcp.messages import Exchange, MessageLines, in_thread_if_large
 from tools_app.mcp.rate_limit import RateLimiter
 from tools_app.mcp.stderr import ErrorOutput
 
@@ -175,7 +175,8 @@ class _Program:
     async def _take(self, line: bytes) -> None:
         if not line.strip():
             return
-        messages, noise = self._lines.feed(line)
+        lines = self._lines
+        messages, noise = await in_thread_if_large(lines.feed, line, lines.size)
         if noise:  # many programs print a banner to stdout
             self._error_output.feed(b"(no message) " + noise[:_PIECE].rstrip() + b"\n")
         for message in messages:

@@ -16,7 +16,12 @@ from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
             b"",
             "401 Unauthorized: It expired. It wants a valid key",
         ),
-        (403, {}, b'{"error": {"message": "not yours"}}', "403 Forbidden. It said: not yours"),
+        (
+            403,
+            {},
+            b'{"error": {"message": "not yours"}}',
+            '403 Forbidden. It said: {"error": {"message": "not yours"',
+        ),
         (429, {"Retry-After": "7"}, b"", "429 Too Many Requests. It can be asked again in 7 sec"),
         (502, {"Content-Type": "text/html"}, b"<h1>Bad</h1> day", "502 Bad Gateway. It said: Bad"),
         (400, {}, b'{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"odd"}}', ": odd"),

@@ -21,7 +21,7 @@ async def test_a_malformed_tool_is_refused_by_itself(lab):
     assert (await lab.call("srv__run")).success
     assert refused == {tool.name: tool.reason for tool in listing.invalid}
     assert refused == {
-        "srv__odd": "The 'properties' of its input schema are no object.",
+        "srv__odd": "The part 'properties' of its input schema is no object.",
         "srv__list": "Its input schema describes no object.",
         "srv__": "It has no name.",
     }
@@ -76,7 +76,7 @@ async def test_a_reply_of_an_odd_form_is_used_at_once(lab, reply, shown):
     [
         ('{"jsonrpc":"2.0","id":$ID,"error":"broken"}', "broken"),
         ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"odd"}}', "odd"),
-        ('{"jsonrpc":"2.0","id":$ID,"result":oops}', "not valid JSON"),
+        ('{"jsonrpc":"2.0","id":$ID,"result":oops}', "can't be read"),
         (
             '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"Sign in.","data":'
             '{"elicitations":[{"mode":"url","url":"https://x.example/in?a=%s"}]}}}' % ("b" * 900),
