@@ -6,8 +6,9 @@ the first server starts.
 
 import asyncio
 import logging
+import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from tools_app.mcp.remote import (
     RemoteResult,
     RemoteTool,
 )
-from tools_app.mcp.results import result_of
+from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
 from tools_app.toolset import ToolProgress
@@ -45,6 +46,7 @@ from tools_app.toolset import ToolProgress
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
+_ADDRESS = re.compile(r'"url":"(https?://[^"\\]+)"')
 _FITS = {
     "initialize": fit_initialization,
     "tools/list": fit_tools,
@@ -152,10 +154,8 @@ class SdkConnection:
             raise RemoteError("The connection was lost.", lost=True) from error
         ran: Mapping[str, Any] = (result.meta or {})[RESULT]
         if ran.get("resultType") == "input_required":
-            asked = ran.get("inputRequests")
-            requests = asked.values() if isinstance(asked, Mapping) else ()
             words = "It asks for input, which can't be given here."
-            raise RemoteError(words + _addresses(requests))
+            raise RemoteError(words + _addresses(ran.get("inputRequests")))
         return await asyncio.to_thread(result_of, ran, name)  # which may be megabytes
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
@@ -240,18 +240,12 @@ def _remote_tool(tool: types.Tool) -> RemoteTool:
 
 
 def _remote_error(error: MCPError) -> RemoteError:
-    requests = error.data.get("elicitations") if isinstance(error.data, Mapping) else None
-    message = error.message + _addresses(requests if isinstance(requests, list) else ())
+    asked = error.data if error.code == types.URL_ELICITATION_REQUIRED else None
+    message = error.message + _addresses(asked)
     return RemoteError(message, lost=error.code == types.CONNECTION_CLOSED)
 
 
-def _addresses(requests: Iterable[Any]) -> str:
+def _addresses(asked: object) -> str:
     """Return a sentence for each address that a person is asked to open, to sign in or to pay."""
-    sentences = ""
-    for request in requests:
-        fields = request if isinstance(request, Mapping) else {}
-        parameters = fields.get("params", fields)
-        url = parameters.get("url") if isinstance(parameters, Mapping) else None
-        if isinstance(url, str) and url.startswith(("https://", "http://")):
-            sentences += f" A person has to open this address first: {url}"
-    return sentences
+    found = _ADDRESS.findall(json_text(asked))
+    return "".join(f" A person has to open this address first: {url}" for url in found)

@@ -233,7 +233,12 @@ def _failure(code: int, message: str, data: object = None) -> JSONRPCError:
 
 
 def _text(message: JSONRPCMessage) -> bytes:
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError:
+        return _text(
+            _failure(PARSE_ERROR, "Its answer is nested too deeply. The tool may have run.")
+        )
 
 
 def _event(data: bytes, head: str = "") -> bytes:

@@ -93,14 +93,10 @@ def server_of(tool_name: str) -> str | None:
 
 
 def _refusal(tool: RemoteTool) -> str | None:
-    if not tool.name:
-        return "It has no name."
     if len(tool.name) > MAX_REMOTE_NAME_CHARS:
         return f"Its name is longer than {MAX_REMOTE_NAME_CHARS} characters."
     if not tool.name.isprintable():
         return "Its name holds control characters."
-    if tool.input_schema.get("type", "object") != "object":
-        return "Its input schema describes no object."
     return None
 
 

@@ -97,6 +97,7 @@ def test_a_well_formed_schema_is_not_changed():
         (7, "no name"),
         ({"inputSchema": NONE}, "no name"),
         ({"name": 5, "inputSchema": NONE}, "no name"),
+        ({"name": "", "inputSchema": NONE}, "no name"),
         ({"name": "t", "inputSchema": "text"}, "no object"),
         ({"name": "t", "inputSchema": {"type": "array"}}, "describes no object"),
         ({"name": "t", "inputSchema": {"properties": [1]}}, "'properties'"),

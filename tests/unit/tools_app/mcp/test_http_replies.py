@@ -29,6 +29,7 @@ from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
         (403, {"Content-Type": "text/event-stream"}, b"data: no\n\n", "403 Forbidden"),
         (200, {"Content-Type": "text/html"}, b"<title>Login</title>", "text/html"),
         (200, {}, b"", "It said: nothing"),
+        (200, {}, b'{"id":1,"result":' + b'{"a":' * 400 + b"1" + b"}" * 401, "nested too deeply"),
     ],
 )
 async def test_a_refusal_says_its_status_and_words(lab, status, headers, body, message):
