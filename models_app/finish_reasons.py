@@ -8,24 +8,21 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"
 UNSTATED = "unstated"
 """Stands for the word of a provider that ended its answer in order, but without one."""
 
-_KINDS: tuple[tuple[FinishReason, re.Pattern[str]], ...] = (
-    (
-        "length",
-        re.compile(r"length|max\w*tokens|tokens?_limit|context_window|continuation|truncat"),
-    ),
+_KINDS: tuple[tuple[FinishReason, str], ...] = (
+    ("length", r"length|max\w*tokens|tokens?_limit|context_window|continuation|truncat"),
     (
         "content_filter",
-        re.compile(
-            r"filter|refus|safety|prohibit|blocklist|blocked|recitation|spii|guardrail|moderat"
-            r"|sensitive|model_armor"
+        (
+            r"filter|refus|safety|prohibit|block(list|ed)|recitation|spii|guardrail|moderat|"
+            r"sensitive|model_armor"
         ),
     ),
-    ("error", re.compile(r"error|abort|cancel|malformed|insufficient|fail|overload")),
-    ("tool_calls", re.compile(r"tool|function_call")),
+    ("error", r"error|abort|cancel|malformed|insufficient|fail|overload"),
+    ("tool_calls", r"tool|function_call"),
 )
 
 
 def finish_reason(word: str) -> FinishReason:
     """Return the kind of a provider's word; an answer that ends with an unknown one is complete."""
     plain = re.sub(r"[\W_]+", "_", word.lower())
-    return next((kind for kind, words in _KINDS if words.search(plain)), "stop")
+    return next((kind for kind, words in _KINDS if re.search(words, plain)), "stop")

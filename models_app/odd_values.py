@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 _HOLDERS = ("text", "content", "thinking", "reasoning", "summary")
@@ -19,6 +20,18 @@ def text_of(value: Any) -> str:
         # A part without text, such as a signature, has nothing to show.
         return "" if value.keys() & {"type", "data", *_HOLDERS} else compact_json(value)
     return compact_json(value)
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list, or the one that stands in its place."""
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+
+
+def call_of(item: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """Return the id, the name and the arguments of a tool call."""
+    function = item.get("function")
+    told = function if isinstance(function, dict) else item
+    return text_of(item.get("id")), text_of(told.get("name")), told.get("arguments")
 
 
 def number_of(value: Any) -> int | float | None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from models_app.odd_values import number_of, text_of
+from models_app.odd_values import call_of, number_of, objects_of, text_of
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COUNTS = ("prompt_eval_count", "eval_count")
@@ -40,22 +40,12 @@ def mend_line(line: bytes) -> dict[str, Any]:
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    calls = message.get("tool_calls") or []
+    calls = map(call_of, objects_of(message.get("tool_calls")))
     return {
         "content": text_of(message.get("content")),
         "thinking": text_of(message.get("thinking") or message.get("reasoning")),
         "tool_calls": [
-            _call(call)
-            for call in (calls if isinstance(calls, list) else [calls])
-            if isinstance(call, dict)
+            {"id": call_id, "function": {"name": name, "arguments": arguments}}
+            for call_id, name, arguments in calls
         ],
-    }
-
-
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    told = function if isinstance(function, dict) else call
-    return {
-        "id": text_of(call.get("id")),
-        "function": {"name": text_of(told.get("name")), "arguments": told.get("arguments")},
     }

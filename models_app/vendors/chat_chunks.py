@@ -10,11 +10,12 @@ from typing import Any
 
 from models_app.call_arguments import NO_NAME
 from models_app.finish_reasons import UNSTATED, finish_reason
-from models_app.odd_values import compact_json, number_of, text_of
+from models_app.odd_values import call_of, compact_json, number_of, objects_of, text_of
 from models_app.vendors.call_pieces import CallPiece, CallPieces
 from models_app.vendors.event_streams import DONE, Translator, event
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+_NEEDED = {"reasoning.text": "type", "reasoning.summary": "summary", "reasoning.encrypted": "data"}
 
 
 class ChatChunks(Translator):
@@ -94,10 +95,8 @@ class ChatChunks(Translator):
             yield {kind: text}
         if refusal := text_of(delta.get("refusal")):
             yield {"refusal": refusal}
-        pieces = delta.get("tool_calls") or []
-        for item in pieces if isinstance(pieces, list) else [pieces]:
-            if isinstance(item, dict):
-                yield self._call(item)
+        for item in objects_of(delta.get("tool_calls")):
+            yield self._call(item)
         if isinstance(legacy := delta.get("function_call"), dict):
             yield self._call({"function": legacy})
 
@@ -117,17 +116,11 @@ class ChatChunks(Translator):
             yield {_REASONING[0]: text}
 
     def _call(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        function = item.get("function")
-        told = function if isinstance(function, dict) else item
-        arguments = told.get("arguments")
+        call_id, name, arguments = call_of(item)
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else compact_json(arguments)
-        piece = CallPiece(
-            index=_index(item.get("index")),
-            id=text_of(item.get("id")),
-            name=text_of(told.get("name")),
-            arguments=arguments,
-        )
+        index = _index(item.get("index"))
+        piece = CallPiece(index=index, id=call_id, name=name, arguments=arguments)
         placed = self._calls.place(piece)
         if isinstance(item.get("extra_content"), dict):  # signatures of Google's models
             placed["extra_content"] = item["extra_content"]
@@ -155,14 +148,9 @@ def _index(value: Any) -> int | None:
 
 def _is_openrouters(detail: Any) -> bool:
     """Return whether a detail of reasoning is one that the SDK's model accepts."""
-    if not isinstance(detail, dict):
-        return False
-    kind = detail.get("type")
-    needed = {"reasoning.text": None, "reasoning.summary": "summary", "reasoning.encrypted": "data"}
-    if kind not in needed:
-        return False
-    field = needed[kind]
-    return field is None or isinstance(detail.get(field), str)
+    kind = detail.get("type") if isinstance(detail, dict) else None
+    field = _NEEDED.get(kind) if isinstance(kind, str) else None
+    return field is not None and isinstance(detail.get(field), str)
 
 
 def _keep_largest(kept: dict[str, Any], told: Any) -> None:

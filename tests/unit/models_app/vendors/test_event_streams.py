@@ -34,3 +34,11 @@ def test_a_chunk_nested_too_deep_to_read_is_an_error_of_the_server():
         b'data: {"choices":[{"delta":{"content":' + deep + b"}}]}\n\n"
     )
     assert told.startswith(b'data: {"error":')
+
+
+def test_a_detail_of_reasoning_whose_type_is_no_text_is_still_reasoning():
+    data = b'data: {"choices":[{"delta":{"reasoning_details":[{"type":[],"text":"why"}]}}]}\n\n'
+
+    events = EventReader(ChatChunks(is_openrouter=True)).feed(data)
+
+    assert b'"reasoning_content":"why"' in events
