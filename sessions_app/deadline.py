@@ -1,4 +1,4 @@
-"""Declares the moment by which a stopping process has stopped (docs/decisions/0121)."""
+"""Defines the deadline of a process that stops (docs/decisions/0121)."""
 
 import math
 import time
@@ -12,9 +12,9 @@ KILL_SECONDS = 10.0
 
 
 class Deadline:
-    """The end of the time that a stopping process gives its work; there is none until it is set.
+    """The time at which a process that stops ends its work; it is not set until then.
 
-    One instance is shared by all that ends in a process, and may be read in any thread.
+    All parts of a process share one instance. Any thread may read it.
     """
 
     __slots__ = ("_at",)
@@ -23,7 +23,7 @@ class Deadline:
         self._at = math.inf
 
     def set(self, seconds: float) -> None:
-        """Set it to so many seconds from now, unless it is earlier already."""
+        """Set it to this many seconds from now, unless it is already earlier."""
         self._at = min(self._at, time.monotonic() + seconds)
 
     @property

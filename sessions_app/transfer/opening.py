@@ -41,7 +41,24 @@ def open_import(
     """
     with ExitStack() as opened:
         content = opened.enter_context(_unwrapped(file, limits))
-        found = _open(content, name, sessions=sessions, store=store, limits=limits, options=options)
+        found: ArchiveImport | ConversationImport
+        may_be_archive = options.source in ("auto", "mochi") and is_zip(content)
+        if may_be_archive and holds_sessions(BoundedZip(content, limits)):
+            found = ArchiveImport(
+                SessionArchive(content, limits),
+                sessions,
+                store,
+                max_attachment_bytes=limits.attachment_bytes,
+                dry_run=options.dry_run,
+            )
+        else:
+            found = ConversationImport(
+                ExportFile(content, name, limits),
+                sessions,
+                store,
+                max_attachment_bytes=limits.attachment_bytes,
+                options=options,
+            )
         weakref.finalize(found, opened.pop_all().close)
         return found
 
@@ -64,30 +81,3 @@ def _unwrapped(file: BinaryIO, limits: Limits) -> Iterator[BinaryIO]:
             for piece in BoundedZip(file, limits).pieces(inner[0], most=limits.total_bytes):
                 content.write(piece)
         yield cast("BinaryIO", content)
-
-
-def _open(
-    file: BinaryIO,
-    name: str,
-    *,
-    sessions: SessionManager,
-    store: AttachmentStore,
-    limits: Limits,
-    options: ImportOptions,
-) -> ArchiveImport | ConversationImport:
-    may_be_archive = options.source in ("auto", "mochi") and is_zip(file)
-    if may_be_archive and holds_sessions(BoundedZip(file, limits)):
-        return ArchiveImport(
-            SessionArchive(file, limits),
-            sessions,
-            store,
-            max_attachment_bytes=limits.attachment_bytes,
-            dry_run=options.dry_run,
-        )
-    return ConversationImport(
-        ExportFile(file, name, limits),
-        sessions,
-        store,
-        max_attachment_bytes=limits.attachment_bytes,
-        options=options,
-    )
