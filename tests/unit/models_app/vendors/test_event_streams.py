@@ -12,9 +12,9 @@ def longest_read(stream):
     reader = EventReader(ChatChunks())
     longest = 0.0
     for begin in range(0, len(stream), READ_BYTES):
-        before = time.perf_counter()
+        before = time.thread_time()
         reader.feed(stream[begin : begin + READ_BYTES])
-        longest = max(longest, time.perf_counter() - before)
+        longest = max(longest, time.thread_time() - before)
     return longest
 
 
