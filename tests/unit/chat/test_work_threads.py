@@ -15,10 +15,20 @@ SAID = contextvars.ContextVar("said", default="nothing")
 
 
 @pytest.fixture
-async def threads():
+def others():
+    """Return the threads that other tests left."""
+    return set(threading.enumerate())
+
+
+@pytest.fixture
+async def threads(others):
     made = WorkThreads(count=2)
     yield made
     await asyncio.to_thread(made.close, Deadline())
+
+
+def serving(others):
+    return [each for each in set(threading.enumerate()) - others if "turn-work-" in each.name]
 
 
 def fail():
@@ -109,7 +119,9 @@ async def test_a_cancelled_wait_tells_of_the_works_failure(threads):
         await waiting
 
 
-async def test_closed_threads_end_after_the_work_that_waits_and_new_work_starts_new_ones(threads):
+async def test_closed_threads_end_after_the_work_that_waits_and_new_work_starts_new_ones(
+    threads, others
+):
     ran = []
     done = [threads.run(lambda: ran.append(1)) for _ in range(10)]
 
@@ -117,7 +129,7 @@ async def test_closed_threads_end_after_the_work_that_waits_and_new_work_starts_
 
     assert len(ran) == 10
     await asyncio.gather(*done)
-    assert not [one for one in threading.enumerate() if one.name.startswith("turn-work-")]
+    assert not serving(others)
     assert await threads.run(lambda: "again") == "again"
 
 
@@ -172,21 +184,18 @@ async def test_work_that_waits_for_a_lock_holds_up_no_other(threads, tmp_path):
     await asyncio.to_thread(locks.close)
 
 
-async def test_after_the_waiting_there_are_as_many_threads_as_before(threads, tmp_path):
+async def test_after_the_waiting_there_are_as_many_threads_as_before(threads, others, tmp_path):
     locks = FileLocks(tmp_path)
 
     def wait():
         with locks.held("contended", timeout_seconds=30):
             return True
 
-    def serving():
-        return [each for each in threading.enumerate() if each.name.startswith("turn-work-")]
-
     with FileLocks(tmp_path).held("contended", timeout_seconds=1):
         waiting = [threads.run(wait) for _ in range(8)]
         await threads.run(lambda: None)
     await asyncio.gather(*waiting)
-    while len(serving()) > 2:
+    while len(serving(others)) > 2:
         await asyncio.sleep(0)
     assert await threads.run(lambda: 1) == 1
     await asyncio.to_thread(locks.close)
