@@ -23,13 +23,13 @@ from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
+from search_app.api import router as search_router
 from sessions_app.api import router as sessions_router
 from sessions_app.editing.api import router as editing_router
 from sessions_app.http.error_schemas import ErrorResponse
-from sessions_app.search.api import router as search_router
-from sessions_app.transfer.api import router as archive_router
 from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
+from transfer_app.api import router as archive_router
 from usage_app.api import router as usage_router
 from usage_app.budgets.api import router as budgets_router
 from usage_app.metrics.api import router as metrics_router

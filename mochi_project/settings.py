@@ -91,7 +91,7 @@ Q_CLUSTER: dict[str, Any] = {
 }
 if MOCHI.journal_url:
     Q_CLUSTER |= {
-        "broker_class": "mochi_project.background.redis_broker.RedisBroker",
+        "broker_class": "cluster_app.redis.broker.RedisBroker",
         "redis": MOCHI.journal_url,
         "cached": 60,
         "max_attempts": 1,

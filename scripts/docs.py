@@ -53,7 +53,7 @@ COMMON = (
 # From the lowest app to the highest: the order of errors in the docs.
 APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
-    *("dialects_app", "usage_app", "mochi_project"),
+    *("cluster_app", "dialects_app", "search_app", "transfer_app", "usage_app", "mochi_project"),
 )
 # Codes without an error class: of the guard and the web framework.
 OTHER_ERRORS = {

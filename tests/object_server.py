@@ -17,7 +17,7 @@ import pytest
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import run_wsgi_app
 
-from sessions_app.store.objects.store import ObjectStore
+from cluster_app.objects.store import ObjectStore
 
 REGION = "us-east-1"
 KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_REGION": REGION}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sessions_app.store.redis.connection import RedisConnection
+from cluster_app.redis.connection import RedisConnection
 
 PATIENCE_SECONDS = 60.0
 REASON = "redis-server is not installed (apt-get install redis-server)"

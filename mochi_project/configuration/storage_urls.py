@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from mochi_project.configuration.extras import require_extra
-from sessions_app.store.redis.url import parse_redis_url
+from sessions_app.store.redis_url import parse_redis_url
 
 EXTRA = "cluster"
 OBJECT_SCHEMES = ("s3", "az", "gs")

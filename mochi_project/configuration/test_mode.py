@@ -31,7 +31,7 @@ async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSetting
     if settings.test_model_url is not None:
         yield _with_models_of(settings, settings.test_model_url)
         return
-    from models_app.scripted.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
+    from scripted_app.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
 
     server = ScriptedModelServer(words_per_second=settings.test_words_per_second)
     await server.start()

@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from chat.storage.records import TURN_KINDS, TURN_NAMES
+from cluster_app.objects.probe import ConditionsIgnored, require_conditions
+from cluster_app.objects.store import (
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    OutcomeUnclear,
+)
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.copy_report import CopiedName, Outcome
 from mochi_project.wiring.attachments import attachments_dir
@@ -34,15 +41,8 @@ from sessions_app.store.atomic import (
     read_regular,
     write_atomically,
 )
+from sessions_app.store.envelope import is_tombstone, opened
 from sessions_app.store.listing import FILE_NAME
-from sessions_app.store.objects.envelope import is_tombstone, opened
-from sessions_app.store.objects.probe import ConditionsIgnored, require_conditions
-from sessions_app.store.objects.store import (
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-    OutcomeUnclear,
-)
 from sessions_app.store.session_files import SIZE_LIMIT
 
 COPIERS = 16

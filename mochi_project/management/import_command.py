@@ -11,13 +11,13 @@ from mochi_project.management.import_report import ImportReport
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from sessions_app.errors import MochiError, ValidationFailed
-from sessions_app.transfer.archive_import import ArchiveImport, ImportedArchive
-from sessions_app.transfer.bounded_zip import Limits
-from sessions_app.transfer.entries import Problem
-from sessions_app.transfer.formats.sources import SOURCES
-from sessions_app.transfer.importing import ConversationImport, ImportOptions
-from sessions_app.transfer.opening import open_import
-from sessions_app.transfer.report import ImportSummary
+from transfer_app.archive_import import ArchiveImport, ImportedArchive
+from transfer_app.bounded_zip import Limits
+from transfer_app.entries import Problem
+from transfer_app.formats.sources import SOURCES
+from transfer_app.importing import ConversationImport, ImportOptions
+from transfer_app.opening import open_import
+from transfer_app.report import ImportSummary
 
 _MOST_FILES = 400_000
 _DIRECTORY_BYTES = 64 << 20

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mochi_project.management.copy_report import listed
 from sessions_app.messages import Attachment
-from sessions_app.transfer.archive_import import Outcome
-from sessions_app.transfer.report import ImportSummary
+from transfer_app.archive_import import Outcome
+from transfer_app.report import ImportSummary
 
 SHOWN = 50
 """Sessions and problems that are named on the screen."""

@@ -28,7 +28,7 @@ def shared_findings(services: Services) -> Iterator[Finding]:
 
 
 def _journal(cluster: Cluster) -> Iterator[Finding]:
-    from mochi_project.background.redis_queue import count_workers  # noqa: PLC0415 - an extra
+    from cluster_app.redis.task_queue import count_workers  # noqa: PLC0415 - an extra
 
     connection = cluster.connection
     report = redis_report(cluster)
@@ -67,7 +67,7 @@ def _store(cluster: Cluster) -> Iterator[Finding]:
     if store is None:
         yield Finding("sessions' store", "note", "files: nodes must share the folder of sessions")
         return
-    from sessions_app.store.objects.probe import (  # noqa: PLC0415 - an extra
+    from cluster_app.objects.probe import (  # noqa: PLC0415 - an extra
         ConditionsIgnored,
         require_atomic_conditions,
         require_conditions,

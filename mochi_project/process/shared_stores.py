@@ -44,7 +44,7 @@ def _journal_notes(cluster: Cluster) -> Iterator[str]:
 def _store_notes(cluster: Cluster) -> Iterator[str]:
     if cluster.objects is None:
         return
-    from sessions_app.store.objects.probe import (  # noqa: PLC0415 - an extra
+    from cluster_app.objects.probe import (  # noqa: PLC0415 - an extra
         ConditionsIgnored,
         require_conditions,
     )

@@ -19,7 +19,7 @@ def attachments_dir(settings: MochiSettings) -> Path:
 def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> AttachmentStore:
     """Build the store of attachments, next to the sessions; opens nothing."""
     if cluster is not None and (objects := cluster.objects) is not None:
-        from sessions_app.attachments.object_store import (  # noqa: PLC0415 - an extra
+        from cluster_app.objects.attachments import (  # noqa: PLC0415 - an extra
             ObjectAttachmentStore,
         )
 

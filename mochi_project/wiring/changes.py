@@ -14,6 +14,6 @@ def build_changes(settings: MochiSettings, cluster: Cluster | None) -> ChangeLog
     """Build the change log of people's sessions; opens nothing."""
     if cluster is None:
         return FileChangeLog(settings.resolved_state_dir / "changes", PathWatcher(CHANGE_SECONDS))
-    from chat.storage.redis.change_log import RedisChangeLog  # noqa: PLC0415 - an extra
+    from cluster_app.redis.change_log import RedisChangeLog  # noqa: PLC0415 - an extra
 
     return RedisChangeLog(cluster.connection, cluster.hub)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from mochi_project.configuration.config import MochiSettings
 
 if TYPE_CHECKING:
-    from chat.storage.redis.hub import Hub
-    from chat.storage.redis.pump import Pumps
-    from sessions_app.store.objects.store import ObjectStore
-    from sessions_app.store.redis.connection import RedisConnection
-    from sessions_app.store.redis.leases import LeaseOwners
+    from cluster_app.objects.store import ObjectStore
+    from cluster_app.redis.connection import RedisConnection
+    from cluster_app.redis.hub import Hub
+    from cluster_app.redis.leases import LeaseOwners
+    from cluster_app.redis.pump import Pumps
 
 POOL_VARIABLE = "_MOCHI_POOL"
 """The variable with the id of the pool of web processes, whose parent declares dead ones dead."""
@@ -40,7 +40,7 @@ class Cluster:
     @cached_property
     def connection(self) -> "RedisConnection":
         """The Redis connection."""
-        from sessions_app.store.redis.connection import RedisConnection  # noqa: PLC0415 - an extra
+        from cluster_app.redis.connection import RedisConnection  # noqa: PLC0415 - an extra
 
         url = self._settings.journal_url
         assert url is not None  # noqa: S101 - else there is no cluster
@@ -49,7 +49,7 @@ class Cluster:
     @cached_property
     def owners(self) -> "LeaseOwners":
         """The leases of processes, shared by all storages."""
-        from sessions_app.store.redis.leases import LeaseOwners  # noqa: PLC0415 - an extra
+        from cluster_app.redis.leases import LeaseOwners  # noqa: PLC0415 - an extra
 
         pool = os.environ.get(POOL_VARIABLE)
         name = process_name(pool, os.getpid()) if pool else ""
@@ -63,7 +63,7 @@ class Cluster:
     @cached_property
     def pumps(self) -> "Pumps":
         """The connections for writing journals, one for each event loop."""
-        from chat.storage.redis.pump import Pumps  # noqa: PLC0415 - an extra
+        from cluster_app.redis.pump import Pumps  # noqa: PLC0415 - an extra
 
         return Pumps(self.connection.address)
 
@@ -75,14 +75,14 @@ class Cluster:
     @cached_property
     def hub(self) -> "Hub":
         """The thread that follows journals and signals."""
-        from chat.storage.redis.hub import Hub  # noqa: PLC0415 - an extra
+        from cluster_app.redis.hub import Hub  # noqa: PLC0415 - an extra
 
         return Hub(self.connection)
 
     @cached_property
     def objects(self) -> "ObjectStore | None":
         """The object store of sessions; None if they are files."""
-        from sessions_app.store.objects.store import ObjectStore  # noqa: PLC0415 - an extra
+        from cluster_app.objects.store import ObjectStore  # noqa: PLC0415 - an extra
 
         url = self._settings.sessions_url
         return None if url is None else ObjectStore(url)
@@ -102,7 +102,7 @@ def build_clock(cluster: Cluster | None) -> Callable[[], float]:
     """Build the clock for shared data: Redis's in a cluster, so that nodes agree."""
     if cluster is None:
         return time.time
-    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
+    from cluster_app.redis.clock import RedisClock  # noqa: PLC0415 - an extra
 
     now = RedisClock(cluster.connection)
     return lambda: now().timestamp()

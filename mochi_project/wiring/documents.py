@@ -19,7 +19,7 @@ def _build(
         durable: Whether files must survive a power cut.
     """
     if cluster is not None and (objects := cluster.objects) is not None:
-        from sessions_app.store.objects.documents import (  # noqa: PLC0415 - an extra
+        from cluster_app.objects.documents import (  # noqa: PLC0415 - an extra
             ObjectDocuments,
         )
 

@@ -159,7 +159,7 @@ class Stores:
             return math.nan
 
     def _ask_journal(self) -> JournalState:
-        from mochi_project.background.redis_queue import count_workers  # noqa: PLC0415 - an extra
+        from cluster_app.redis.task_queue import count_workers  # noqa: PLC0415 - an extra
 
         assert self.cluster is not None  # noqa: S101 - or it is not asked
         connection = self.cluster.connection
@@ -170,8 +170,8 @@ class Stores:
         return JournalState(_tried(connection.require_writes), workers)
 
     def _ask_store(self) -> Reachability:
-        from sessions_app.store.objects.probe import require_writes  # noqa: PLC0415 - an extra
-        from sessions_app.store.objects.store import ObjectMissing  # noqa: PLC0415 - an extra
+        from cluster_app.objects.probe import require_writes  # noqa: PLC0415 - an extra
+        from cluster_app.objects.store import ObjectMissing  # noqa: PLC0415 - an extra
 
         assert self.cluster is not None  # noqa: S101 - or it is not asked
         store = self.cluster.objects

@@ -10,7 +10,7 @@ from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.repository import SessionReader
 
 if TYPE_CHECKING:  # SQLite is imported only for a search
-    from sessions_app.search.service import SessionSearch
+    from search_app.service import SessionSearch
 
 
 def index_path(settings: MochiSettings) -> Path:
@@ -20,11 +20,11 @@ def index_path(settings: MochiSettings) -> Path:
 
 def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
     """Build the search of a repository's sessions; opens nothing."""
-    from sessions_app.search.index import SearchIndex  # noqa: PLC0415
-    from sessions_app.search.index_comparison import IndexComparer  # noqa: PLC0415
-    from sessions_app.search.index_updater import IndexUpdater  # noqa: PLC0415
-    from sessions_app.search.service import SessionSearch  # noqa: PLC0415
-    from sessions_app.search.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
+    from search_app.index import SearchIndex  # noqa: PLC0415
+    from search_app.index_comparison import IndexComparer  # noqa: PLC0415
+    from search_app.index_updater import IndexUpdater  # noqa: PLC0415
+    from search_app.service import SessionSearch  # noqa: PLC0415
+    from search_app.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
     from sessions_app.store.locks import FileLocks  # noqa: PLC0415
 
     source = (

@@ -74,7 +74,7 @@ from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 
 if TYPE_CHECKING:
-    from sessions_app.search.service import SessionSearch
+    from search_app.service import SessionSearch
 
 TEMPORARY_FILE_SECONDS = 3600.0
 """The age at which a temporary file is abandoned; writing one takes milliseconds."""

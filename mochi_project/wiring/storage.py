@@ -29,12 +29,12 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.listing_interval import ListingInterval
+from sessions_app.store.listing_interval import ListingInterval
 from sessions_app.store.observed import ObservedRepository
 from sessions_app.store.repository import SessionRepository
 
 if TYPE_CHECKING:
-    from sessions_app.store.objects.store import ObjectStore
+    from cluster_app.objects.store import ObjectStore
 
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns polls for signals. Each poll wakes a thread and takes
@@ -164,7 +164,7 @@ def _build(
 def _journal(settings: MochiSettings, part: _Part, cluster: Cluster | None) -> TurnJournal:
     if cluster is None:
         return FileTurnJournal(part.journals_dir, part.sessions_dir)
-    from chat.storage.redis.journals import RedisTurnJournal  # noqa: PLC0415 - an extra
+    from cluster_app.redis.journals import RedisTurnJournal  # noqa: PLC0415 - an extra
 
     return RedisTurnJournal(
         cluster.connection.under(part.prefix),
@@ -191,12 +191,12 @@ def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> S
 def _object_repository(
     part: _Part, cluster: Cluster, objects: "ObjectStore", journal: TurnJournal
 ) -> SessionRepository:
-    from sessions_app.store.objects.claim_hints import ClaimHint  # noqa: PLC0415 - an extra
-    from sessions_app.store.objects.repository import (  # noqa: PLC0415 - an extra
+    from cluster_app.objects.claim_hints import ClaimHint  # noqa: PLC0415 - an extra
+    from cluster_app.objects.repository import (  # noqa: PLC0415 - an extra
         ObjectSessionRepository,
     )
-    from sessions_app.store.redis.claim_hints import RedisClaimHints  # noqa: PLC0415 - an extra
-    from sessions_app.store.redis.session_index import (  # noqa: PLC0415 - an extra
+    from cluster_app.redis.claim_hints import RedisClaimHints  # noqa: PLC0415 - an extra
+    from cluster_app.redis.session_index import (  # noqa: PLC0415 - an extra
         RedisSessionIndex,
     )
 
@@ -216,7 +216,7 @@ def _object_repository(
 
 def _records(part: _Part, cluster: Cluster | None) -> Records:
     if cluster is not None and (objects := cluster.objects) is not None:
-        from sessions_app.store.objects.records import ObjectRecords  # noqa: PLC0415 - an extra
+        from cluster_app.objects.records import ObjectRecords  # noqa: PLC0415 - an extra
 
         return ObjectRecords(objects.under(part.responses), names=TURN_NAMES, kinds=TURN_KINDS)
     return FileRecords(part.records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
@@ -226,7 +226,7 @@ def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
     """Build the signals between the processes that run turns; opens nothing."""
     if cluster is None:
         return FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
-    from chat.storage.redis.signals import RedisSignals  # noqa: PLC0415 - an extra
+    from cluster_app.redis.signals import RedisSignals  # noqa: PLC0415 - an extra
 
     return RedisSignals(cluster.connection, owners=cluster.owners, hub=cluster.hub)
 
@@ -253,8 +253,8 @@ def build_confirmation_store(
 def _shared_confirmation_store(
     settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice
 ) -> ConfirmationStore:
-    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
-    from chat.storage.redis.records import RedisRecords  # noqa: PLC0415 - an extra
+    from cluster_app.redis.clock import RedisClock  # noqa: PLC0415 - an extra
+    from cluster_app.redis.records import RedisRecords  # noqa: PLC0415 - an extra
 
     timeout = settings.tool_confirmation_timeout_seconds
     records = RedisRecords(
@@ -271,7 +271,7 @@ def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyK
     """Build the idempotency keys of people's turns, including ephemeral ones; opens nothing."""
     if cluster is None:
         return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
-    from chat.storage.redis.idempotency_keys import RedisIdempotencyKeys  # noqa: PLC0415 - an extra
+    from cluster_app.redis.idempotency_keys import RedisIdempotencyKeys  # noqa: PLC0415 - an extra
 
     return RedisIdempotencyKeys(
         cluster.connection,

@@ -64,7 +64,7 @@ def build_supervisor(
     """Build the supervisor of the background worker; starts nothing."""
     if cluster is None:
         return WorkerSupervisor(settings, summaries.queue_due, deadline=deadline)
-    from mochi_project.background.redis_queue import (  # noqa: PLC0415 - an extra
+    from cluster_app.redis.task_queue import (  # noqa: PLC0415 - an extra
         TICK_SECONDS,
         RedisTaskQueue,
         SharedQueueChores,
@@ -77,6 +77,6 @@ def build_supervisor(
 def _build_queue(settings: MochiSettings, cluster: Cluster | None) -> TaskQueue:
     if cluster is None:
         return DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3")
-    from mochi_project.background.redis_queue import RedisTaskQueue  # noqa: PLC0415 - an extra
+    from cluster_app.redis.task_queue import RedisTaskQueue  # noqa: PLC0415 - an extra
 
     return RedisTaskQueue(cluster.connection)

@@ -105,7 +105,7 @@ def build_generations(settings: MochiSettings, cluster: Cluster | None, name: st
     """Build the counter of requested reloads of some folders; opens nothing."""
     if cluster is None:
         return FileGenerations(settings.resolved_state_dir / f"{name}.generation")
-    from tools_app.storage.redis.generations import RedisGenerations  # noqa: PLC0415 - an extra
+    from cluster_app.redis.generations import RedisGenerations  # noqa: PLC0415 - an extra
 
     return RedisGenerations(cluster.connection, name)
 
@@ -113,7 +113,7 @@ def build_generations(settings: MochiSettings, cluster: Cluster | None, name: st
 def _call_log(settings: MochiSettings, cluster: Cluster | None) -> CallLog:
     if cluster is None:
         return FileCallLog(settings.resolved_state_dir / "executions.jsonl")
-    from tools_app.storage.redis.call_log import RedisCallLog  # noqa: PLC0415 - an extra
+    from cluster_app.redis.call_log import RedisCallLog  # noqa: PLC0415 - an extra
 
     return RedisCallLog(cluster.connection)
 

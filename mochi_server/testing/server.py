@@ -14,8 +14,8 @@ from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.embedding import as_variables
 from mochi_server.testing.replies import Reply, ToolCall
-from models_app.scripted.replies import read_script
-from models_app.scripted.thread import ScriptedModelThread
+from scripted_app.replies import read_script
+from scripted_app.thread import ScriptedModelThread
 
 MODEL = "qwen3:14b"
 """The scripted model that thinks and calls tools."""

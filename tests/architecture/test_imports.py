@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import grimp
@@ -34,7 +35,7 @@ LATE = (
     "structlog",
     "yaml",
 )
-ENGINE = re.compile(r"/(redis|objects)/|mochi_project/background/redis_")
+ENGINE = re.compile(r"cluster_app/")
 """Where what is peculiar to Redis or to an object store may be known."""
 
 NOT_FOR_HEALTH = (
@@ -62,6 +63,15 @@ def test_the_import_contracts_hold() -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_wheel_and_image_hold_every_package() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    wheel = build["targets"]["wheel"]["only-include"]
+    image = (ROOT / ".dockerignore").read_text("utf-8").split()
+
+    assert set(PACKAGES) <= set(wheel)
+    assert {f"!{path}" for path in wheel} <= set(image)
 
 
 def test_only_the_adapters_of_an_engine_import_its_library() -> None:

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import JournalWriter, line
-from chat.storage.redis.hub import Hub
-from chat.storage.redis.journals import RedisTurnJournal
-from sessions_app.store.redis.connection import RedisConnection
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.hub import Hub
+from cluster_app.redis.journals import RedisTurnJournal
 from tests.contract.elsewhere import PidOwners
 from tests.redis_server import running_redis
 

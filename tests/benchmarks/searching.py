@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 
 from storage import SETTLED_SECONDS, filled_folder, message, replaced_by, timed
 
-from sessions_app.search.index import SearchIndex
-from sessions_app.search.index_comparison import IndexComparer
-from sessions_app.search.index_updater import IndexUpdater
-from sessions_app.search.query import read_query
-from sessions_app.search.search_request import SearchRequest
-from sessions_app.search.service import SessionSearch
-from sessions_app.search.source import SessionsInFiles
+from search_app.index import SearchIndex
+from search_app.index_comparison import IndexComparer
+from search_app.index_updater import IndexUpdater
+from search_app.query import read_query
+from search_app.search_request import SearchRequest
+from search_app.service import SessionSearch
+from search_app.source import SessionsInFiles
 from sessions_app.service import SessionManager
 from sessions_app.store.locks import FileLocks
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
+from cluster_app.objects.store import ObjectStore
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.session_index import RedisSessionIndex
 from sessions_app.session import SessionMetadata
-from sessions_app.store.objects.store import ObjectStore
-from sessions_app.store.redis.connection import RedisConnection
-from sessions_app.store.redis.session_index import RedisSessionIndex
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

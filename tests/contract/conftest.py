@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.repository import SessionRepository
 from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import TurnJournal
-from chat.storage.redis.hub import Hub
-from chat.storage.redis.journals import RedisTurnJournal
-from sessions_app.store.redis.connection import RedisConnection
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.hub import Hub
+from cluster_app.redis.journals import RedisTurnJournal
 
 
 class PidOwners:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sessions_app.store.objects.claim_hints import ClaimHint
+from cluster_app.objects.claim_hints import ClaimHint
 
 
 class MemoryClaimHints:

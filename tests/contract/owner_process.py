@@ -13,8 +13,8 @@ from sessions_app.store.owners import Owners
 def owners_of(engine: str, place: str, *rest: str) -> Owners:
     if engine == "files":
         return FileOwners(Path(place))
-    from sessions_app.store.redis.connection import RedisConnection  # noqa: PLC0415 - slow
-    from sessions_app.store.redis.leases import LeaseOwners  # noqa: PLC0415 - slow
+    from cluster_app.redis.connection import RedisConnection  # noqa: PLC0415 - slow
+    from cluster_app.redis.leases import LeaseOwners  # noqa: PLC0415 - slow
 
     prefix, lease_seconds = rest
     connection = RedisConnection(place, prefix=prefix, timeout_seconds=60)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.objects.attachments import ObjectAttachmentStore
+from cluster_app.objects.store import ObjectStore
 from sessions_app.attachments.file_store import FileAttachmentStore
-from sessions_app.attachments.object_store import ObjectAttachmentStore
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import (
     AttachmentNotFound,
@@ -22,7 +23,6 @@ from sessions_app.errors import (
     StorageFull,
     ValidationFailed,
 )
-from sessions_app.store.objects.store import ObjectStore
 from tests.unit.sessions_app.attachments import images
 
 PICTURE = images.png()
@@ -33,8 +33,8 @@ import time
 import tracemalloc
 from pathlib import Path
 from sessions_app.attachments.file_store import FileAttachmentStore
-from sessions_app.attachments.object_store import ObjectAttachmentStore
-from sessions_app.store.objects.store import ObjectStore
+from cluster_app.objects.attachments import ObjectAttachmentStore
+from cluster_app.objects.store import ObjectStore
 
 place = sys.argv[1]
 if "://" in place:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.redis.call_log import RedisCallLog
 from tools_app.storage.call_log import KEPT, CallLog, ToolExecution
 from tools_app.storage.files.call_log import FileCallLog
-from tools_app.storage.redis.call_log import RedisCallLog
 
 
 @pytest.fixture(params=[FileCallLog, RedisCallLog])

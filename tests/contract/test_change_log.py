@@ -9,8 +9,8 @@ import pytest
 from chat.storage.change_log import ChangeLog
 from chat.storage.files.change_log import FileChangeLog
 from chat.storage.files.watcher import PathWatcher
-from chat.storage.redis.change_log import RedisChangeLog
-from chat.storage.redis.hub import Hub
+from cluster_app.redis.change_log import RedisChangeLog
+from cluster_app.redis.hub import Hub
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN = "0199f3a2b4c50000abcd"

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from chat.summaries.failures import SummaryFailures
+from cluster_app.objects.documents import ObjectDocuments
 from models_app.errors import ProfileExists, ProfileNotFound
 from models_app.profiles import Profile, ProfileService
 from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.service import SystemPromptService
 from sessions_app.store.atomic import UnreadableFileError
 from sessions_app.store.documents import MAX_DOCUMENT_BYTES, Documents, FileDocuments
-from sessions_app.store.objects.documents import ObjectDocuments
 from tests.contract.memory_storage import MemoryDocuments
 
 

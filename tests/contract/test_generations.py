@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.redis.generations import RedisGenerations
 from tools_app.storage.files.generations import FileGenerations
 from tools_app.storage.generations import Generations
-from tools_app.storage.redis.generations import RedisGenerations
 
 
 @pytest.fixture(params=[FileGenerations, RedisGenerations])

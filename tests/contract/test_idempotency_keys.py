@@ -9,7 +9,7 @@ import pytest
 from chat.errors import KeyReused
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord
-from chat.storage.redis.idempotency_keys import RedisIdempotencyKeys
+from cluster_app.redis.idempotency_keys import RedisIdempotencyKeys
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemoryKeys
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.objects.claim_hints import ClaimHint
+from cluster_app.objects.repository import ObjectSessionRepository
+from cluster_app.objects.store import ObjectStore
+from cluster_app.redis.claim_hints import RedisClaimHints
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.session_index import RedisSessionIndex
 from sessions_app.errors import MochiError
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.claim_hints import ClaimHint
-from sessions_app.store.objects.repository import ObjectSessionRepository
-from sessions_app.store.objects.store import ObjectStore
-from sessions_app.store.redis.claim_hints import RedisClaimHints
-from sessions_app.store.redis.connection import RedisConnection
-from sessions_app.store.redis.session_index import RedisSessionIndex
 from sessions_app.store.repository import Change, Listing, SessionRepository
 from tests.claims import claim_session
 from tests.contract.memory_repository import MemoryOwners

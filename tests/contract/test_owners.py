@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.leases import LeaseOwners
 from sessions_app.store.owners import Owners
-from sessions_app.store.redis.connection import RedisConnection
-from sessions_app.store.redis.leases import LeaseOwners
 from tests.contract.owner_process import owners_of
 
 PATIENCE_SECONDS = 60

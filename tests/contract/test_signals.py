@@ -7,9 +7,9 @@ import pytest
 
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
-from chat.storage.redis.hub import Hub
-from chat.storage.redis.signals import RedisSignals
 from chat.storage.signals import Signals
+from cluster_app.redis.hub import Hub
+from cluster_app.redis.signals import RedisSignals
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemorySignals
 

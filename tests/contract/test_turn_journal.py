@@ -17,7 +17,7 @@ from chat.storage.journal import (
     line,
     whole_journal,
 )
-from chat.storage.redis.journals import RedisTurnJournal
+from cluster_app.redis.journals import RedisTurnJournal
 from tests.contract.elsewhere import journal_at, place_in_redis
 from tests.contract.journal_process import JournalProcess
 from tests.contract.memory_journal import MemoryJournal

@@ -39,7 +39,7 @@ class Command(MochiCommand):
             ) from error
 
     async def _serve(self, options: dict[str, Any]) -> None:
-        from models_app.scripted.server import (  # noqa: PLC0415 - aiohttp is slow to import
+        from scripted_app.server import (  # noqa: PLC0415 - aiohttp is slow to import
             ScriptedModelServer,
         )
 

@@ -14,14 +14,14 @@ from rich.text import Text
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
+from search_app.entries import FoundRole
+from search_app.index_state import IndexUnavailable
+from search_app.query import Query
+from search_app.schemas import SearchParams, results_to_json
+from search_app.search_request import Found, Results, SearchRequest
+from search_app.service import FEW, SessionSearch
+from search_app.snippets import snippet
 from sessions_app.errors import StorageError
-from sessions_app.search.entries import FoundRole
-from sessions_app.search.index_state import IndexUnavailable
-from sessions_app.search.query import Query
-from sessions_app.search.schemas import SearchParams, results_to_json
-from sessions_app.search.search_request import Found, Results, SearchRequest
-from sessions_app.search.service import FEW, SessionSearch
-from sessions_app.search.snippets import snippet
 
 _MOST_RESULTS = 100
 

@@ -23,8 +23,8 @@ from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import write_atomically
-from sessions_app.transfer.exporting import AllExport
-from sessions_app.transfer.writing import SessionExport
+from transfer_app.exporting import AllExport
+from transfer_app.writing import SessionExport
 
 
 class Command(ReportCommand):

@@ -20,9 +20,9 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
+from scripted_app.replies import BLOCK_END, BLOCK_START
 from sessions_app.messages import (
     AssistantMessage,
     Message,

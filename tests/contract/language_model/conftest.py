@@ -9,8 +9,8 @@ import certifi
 import pytest
 
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
+from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import Opener, Provider, Serve
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from models_app.errors import ServiceUnavailable
 from models_app.language_model import ANY_OBJECT, Finished, Warned
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     OPENAI,
     OPENROUTER,

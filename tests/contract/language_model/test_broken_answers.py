@@ -18,8 +18,8 @@ from models_app.language_model import (
     ModelRequest,
 )
 from models_app.ollama import wire
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors import http_client
+from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     MINE,
     NOW,

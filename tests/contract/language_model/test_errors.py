@@ -18,9 +18,9 @@ from models_app.errors import (
     Unauthorized,
 )
 from models_app.language_model import Delta, Finished, ModelRequest, Retrying
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
+from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     KEY,
     Opener,

@@ -6,7 +6,7 @@ import pytest
 
 from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
 from chat.turn.model_answer import ModelAnswer
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.format import codec
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session, SessionMetadata, with_messages

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import AssistantMessage, Message, ToolCall
 from tests.contract.language_model.cases import (
     ADAPTIVE,

@@ -11,13 +11,13 @@ from models_app.errors import (
 from models_app.language_model import (
     ModelRequest,
 )
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.anthropic import Anthropic
 from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.google import Google
 from models_app.vendors.openai import OpenAI
 from models_app.vendors.openrouter import OpenRouter
 from models_app.vendors.registry import make_vendor
+from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     ANTHROPIC,
     EVERY,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from models_app.language_model import ANY_OBJECT, CallArgumentsDelta, SchemaLeftOut
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolCall
 from tests.contract.language_model.cases import (
     ARGUMENTS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 
 
 class AskedModels:

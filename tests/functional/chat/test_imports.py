@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.unit.sessions_app.attachments import images
-from tests.unit.sessions_app.transfer.formats.exports import FOLDER
+from tests.unit.transfer_app.formats.exports import FOLDER
 
 CAT = images.png()
 MOST = 300_000

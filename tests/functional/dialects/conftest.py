@@ -8,7 +8,7 @@ import pytest
 from openai import OpenAI
 
 from mochi_server.testing import MochiServer
-from models_app.scripted.thread import ScriptedModelThread
+from scripted_app.thread import ScriptedModelThread
 from tests.functional.conftest import NO_TLS, Server, StartServer
 from tests.functional.dialects.completions import TOOLS
 

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from mochi_server.testing import MochiServer, Reply
-from models_app.scripted.thread import ScriptedModelThread
+from scripted_app.thread import ScriptedModelThread
 from tests.functional.dialects.completions import complete
 
 OF_PROCESSES = {".locks", "workers"}

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from models_app.scripted.replies import RequestMessage, plan_reply
+from scripted_app.replies import RequestMessage, plan_reply
 from tests.functional.conftest import NO_TLS
 
 ROOT = Path(__file__).parents[3]

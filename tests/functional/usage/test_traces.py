@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models_app.scripted.thread import ScriptedModelThread
+from scripted_app.thread import ScriptedModelThread
 from tests.functional.usage.receiver import Receiver, receiving, serving_mcp, values
 from tests.unit.usage_app.traces.servers import McpServer
 

@@ -14,9 +14,9 @@ from tempfile import mkdtemp
 import psutil
 import pytest
 
-from chat.storage.redis.clock import RedisClock
-from mochi_project.background.redis_queue import HOLD_SECONDS, count_workers
-from sessions_app.store.redis.connection import RedisConnection
+from cluster_app.redis.clock import RedisClock
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.task_queue import HOLD_SECONDS, count_workers
 from tests.functional.durability.conftest import LAST_LINE, Upstream
 from tests.functional.processes import MANAGE, start_process
 from tests.redis_server import running_redis

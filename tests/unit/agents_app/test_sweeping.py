@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from agents_app.sweeping import FIRST_SECONDS, PAUSE_SECONDS, SessionSweep
+from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, with_messages, with_refusal
 from sessions_app.store.documents import FileDocuments
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
-from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
 from tests.contract.memory_hints import MemoryClaimHints

@@ -3,13 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from chat.storage.redis.hub import Hub
-from chat.storage.redis.journals import RedisTurnJournal
-from sessions_app.store.objects.repository import ObjectSessionRepository
-from sessions_app.store.objects.store import ObjectStore
-from sessions_app.store.redis.claim_hints import RedisClaimHints
-from sessions_app.store.redis.connection import RedisConnection
-from sessions_app.store.redis.leases import LeaseOwners
+from cluster_app.objects.repository import ObjectSessionRepository
+from cluster_app.objects.store import ObjectStore
+from cluster_app.redis.claim_hints import RedisClaimHints
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.hub import Hub
+from cluster_app.redis.journals import RedisTurnJournal
+from cluster_app.redis.leases import LeaseOwners
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_journal import MemoryJournal
 from tests.contract.memory_repository import MemoryOwners, MemorySessionRepository

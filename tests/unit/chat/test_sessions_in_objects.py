@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from chat.turn.state_machine import State
+from cluster_app.objects.repository import ObjectSessionRepository
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import StorageUnavailable
-from sessions_app.store.objects.repository import ObjectSessionRepository
 from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
@@ -72,7 +72,7 @@ async def test_a_turn_is_two_writes_and_a_read_where_its_model_must_be_looked_up
 async def test_an_answer_waits_for_a_store_that_is_away_for_a_moment(
     make_house, object_server, monkeypatch
 ):
-    monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("cluster_app.objects.swap.RETRY_SECONDS", 0.01)
     house = make_house(retry_seconds=30)
     session_id = await house.new_session()
     house.model.say([TextDelta("Hello.")], WAIT, [Finished()])

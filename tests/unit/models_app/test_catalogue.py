@@ -10,10 +10,10 @@ from models_app import catalogue as module
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable, Unauthorized
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.scripted.ollama_wire import NEVER_PULLED
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
+from scripted_app.ollama_wire import NEVER_PULLED
+from scripted_app.server import ScriptedModelServer
 
 
 @pytest.fixture

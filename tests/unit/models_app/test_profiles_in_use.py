@@ -13,9 +13,9 @@ from models_app.errors import ProfileNotFound
 from models_app.language_model import ModelRequest
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import ProfileService
-from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 
 URL = "/api/v1/profiles"

@@ -11,7 +11,6 @@ from models_app.errors import (
 )
 from models_app.language_model import Finished, ModelRequest, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.scripted.server import ScriptedModelServer
 from models_app.structured import (
     ATTEMPTS,
     LONGEST_THOUGHT,
@@ -19,6 +18,7 @@ from models_app.structured import (
     StructuredModels,
     whole_answer,
 )
+from scripted_app.server import ScriptedModelServer
 
 QUESTION = Question(instructions="Describe it.", text="A cat.", context_window=4096)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.errors import InvalidMessageIndex, MessageChanged, SessionBusy
 from sessions_app.message_editor import MessageEditor
 from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
 from tests.contract.memory_hints import MemoryClaimHints

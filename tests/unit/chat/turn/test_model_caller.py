@@ -17,8 +17,8 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.scripted.replies import BLOCK_END, BLOCK_START
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.replies import BLOCK_END, BLOCK_START
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import Attachment
 from sessions_app.settings import override_window
 from tests.unit.chat.turns import Calculator, call, names, run

@@ -31,15 +31,10 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, Valida
 
 pytestmark = pytest.mark.conformance
 
-APPS = [
-    "sessions_app",
-    "prompts_app",
-    "models_app",
-    "tools_app",
-    "chat",
-    "agents_app",
-    "dialects_app",
-]
+APPS = (
+    *("sessions_app", "prompts_app", "models_app", "tools_app", "chat", "agents_app"),
+    *("cluster_app", "dialects_app", "scripted_app", "search_app", "transfer_app"),
+)
 
 
 class Options(BaseModel):

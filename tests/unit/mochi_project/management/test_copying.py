@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cluster_app.objects.repository import ObjectSessionRepository
+from cluster_app.objects.store import ObjectStore
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.copying import (
     DataLocation,
@@ -19,8 +21,6 @@ from sessions_app.errors import SessionBusy
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.objects.repository import ObjectSessionRepository
-from sessions_app.store.objects.store import ObjectStore
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
 from tests.contract.memory_hints import MemoryClaimHints

@@ -2,9 +2,9 @@
 
 from mochi_project.management.import_report import SHOWN, ImportReport
 from sessions_app.messages import Attachment
-from sessions_app.transfer.archive_import import ImportedArchive
-from sessions_app.transfer.entries import Problem
-from sessions_app.transfer.report import ImportSummary
+from transfer_app.archive_import import ImportedArchive
+from transfer_app.entries import Problem
+from transfer_app.report import ImportSummary
 
 CAT = Attachment(id="sha256:9f", name="cat.png", media_type="image/png", size=3)
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from cluster_app.objects.store import ObjectStore, Tag
+from cluster_app.redis.connection import RedisConnection
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.shared_stores import check_shared_stores
 from mochi_project.wiring.cluster import Cluster
 from sessions_app.errors import StorageUnavailable
-from sessions_app.store.objects.store import ObjectStore, Tag
-from sessions_app.store.redis.connection import RedisConnection
 from tests.redis_server import running_redis
 
 

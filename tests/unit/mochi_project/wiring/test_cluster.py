@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from cluster_app.redis.connection import RedisConnection
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import POOL_VARIABLE, Cluster, build_cluster, process_name
 from mochi_project.wiring.services import build_services
-from sessions_app.store.redis.connection import RedisConnection
 
 KEY = "0123456789abcdef0123456789abcdef"
 BUILD = """

@@ -10,7 +10,7 @@ from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.services import Services, build_services
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from tests.redis_server import running_redis
 from tests.unit.chat.listening import names, read_all
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from cluster_app.objects.store import ObjectStore
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.documents import build_failures, build_profiles, build_prompts
-from sessions_app.store.objects.store import ObjectStore
 
 
 def node(directory: Path, object_url: str) -> MochiSettings:

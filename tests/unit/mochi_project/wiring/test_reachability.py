@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from mochi_project.background.redis_queue import note_worker
+from cluster_app.objects.store import ObjectExists, ObjectMissing, ObjectStore
+from cluster_app.redis.connection import RedisConnection
+from cluster_app.redis.task_queue import note_worker
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.reachability import CachedCheck, JournalState, Reachability, Stores
 from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
-from sessions_app.store.objects.store import ObjectExists, ObjectMissing, ObjectStore
-from sessions_app.store.redis.connection import RedisConnection
 from tests.object_server import Answer, Meddle, ObjectServer, Request, Serve
 from tests.redis_server import running_redis
 

@@ -16,7 +16,7 @@ from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import build_storage
 from mochi_project.wiring.turn_support import build_threads
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.deadline import Deadline
 
 TEMPORARY = ".left.0123456789abcdef.tmp"

@@ -17,7 +17,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.services import build_services
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 
 async def main():
     scripted = ScriptedModelServer(words_per_second=0)

@@ -21,7 +21,7 @@ from models_app.language_model import ModelRequest
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.language_model import VendorLanguageModel
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 
 async def main():
@@ -47,7 +47,7 @@ import asyncio, sys
 from models_app.language_model import ModelRequest
 from models_app.vendors.registry import make_vendor
 from models_app.vendors.language_model import VendorLanguageModel
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 
 async def main():

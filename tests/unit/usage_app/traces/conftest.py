@@ -18,7 +18,7 @@ from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.services import Services, build_services
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import AgentSettings, ToolSettings, make_session
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from cluster_app.objects.store import ObjectStore
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.service import SessionManager
-from sessions_app.store.objects.store import ObjectStore
 from tests.claims import claim_session
 
 pytestmark = pytest.mark.allow_blocking

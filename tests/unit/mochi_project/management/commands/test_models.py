@@ -12,7 +12,7 @@ from ninja.testing import TestAsyncClient
 from mochi_project.configuration.provider_settings import ProviderConfig
 from mochi_project.wiring.services import build_services, get_services, install_services
 from models_app.api import router
-from models_app.scripted.server import ScriptedModelServer
+from scripted_app.server import ScriptedModelServer
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from cluster_app.objects.store import ObjectStore
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.services import Services, build_services, install_services
 from sessions_app.format.codec import encode
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
-from sessions_app.store.objects.store import ObjectStore
-from tests.unit.sessions_app.transfer.formats.exports import FOLDER
+from tests.unit.transfer_app.formats.exports import FOLDER
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 

@@ -20,10 +20,10 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from sessions_app.transfer.layout import session_name
 from tests.unit.sessions_app.attachments.images import png
-from tests.unit.sessions_app.transfer.formats.exports import FOLDER
-from tests.unit.sessions_app.transfer.stores import question, reference, session_of
+from tests.unit.transfer_app.formats.exports import FOLDER
+from tests.unit.transfer_app.stores import question, reference, session_of
+from transfer_app.layout import session_name
 
 CAT, DOG = png(), png(3, 3, padding=2000)
 Use = Callable[..., SessionManager]

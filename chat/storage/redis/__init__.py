@@ -1,1 +1,0 @@
-"""Stores the short-lived data of turns in Redis or Valkey, for all machines."""

@@ -1,0 +1,43 @@
+"""Serves the search route: parses, calls, encodes."""
+
+import time
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Query, Router
+
+from mochi_project.http.large_json import answer_by_reading
+from mochi_project.wiring.services import get_services
+from search_app.schemas import SearchOut, SearchParams, results_to_json
+from sessions_app.http.error_schemas import ENVELOPE
+
+router = Router(tags=["sessions"])
+
+
+@router.get(
+    "/search",
+    response={200: SearchOut, (422, 503): ENVELOPE},
+    summary="Search in all sessions",
+    description=(
+        "Finds words in messages, names of attachments, titles and summaries, those of the session "
+        "that was changed last first. Upper and lower case are one, `ü` is `u`, `ß` is `ss`. "
+        "Replaced answers and reasoning are not searched. What was said a moment ago is found, "
+        "also while the index is built or missing."
+    ),
+    operation_id="search",
+)
+async def search(
+    request: HttpRequest, wanted: Annotated[SearchParams, Query()]
+) -> HttpResponseBase:
+    """Search in what was said."""
+    services = get_services()
+    search = services.search
+    what = wanted.wanted()
+
+    def work() -> dict[str, Any]:
+        begun = time.perf_counter()
+        results = search.search(what)
+        return results_to_json(results, what.query, time.perf_counter() - begun)
+
+    return await answer_by_reading(work, services.search_places)

@@ -1,0 +1,216 @@
+"""Updates the index in a background thread."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from search_app.entries import entries_of
+from search_app.index import SearchIndex
+from search_app.index_comparison import IndexComparer, IndexComparison
+from search_app.index_state import IndexUnavailable
+from search_app.pacing import Pace
+from search_app.source import Source
+from search_app.writer import SessionRow
+from sessions_app.errors import StorageError
+from sessions_app.session import SessionMetadata
+from sessions_app.store.locks import FileLocks
+from sessions_app.store.repository import Listing
+
+LOOK_SECONDS = 2.0
+"""The interval of checks of sessions that seem unchanged."""
+RETRY_SECONDS = 30.0
+"""The pause after the index could not be written."""
+ROUND = 500
+"""The sessions per batch: the newest batch comes first, then batches from the oldest on."""
+SESSIONS_OF_TRANSACTION = 20
+
+logger = logging.getLogger(__name__)
+
+
+class IndexUpdater:
+    """Updates an index with changed sessions, in the one process that has the lock.
+
+    Args:
+        source: The sessions.
+        index: The index.
+        locks: Provides the lock.
+        surveyor: Finds the sessions to update.
+        clock: A monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        index: SearchIndex,
+        locks: FileLocks,
+        comparer: IndexComparer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._index = index
+        self._locks = locks
+        self._comparer = comparer
+        self._clock = clock
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._next_look = 0.0
+        self._retry_at = 0.0
+
+    def start(self, *, is_due: bool) -> None:
+        """Start updating the index in a thread, unless one is running.
+
+        Args:
+            is_due: Whether sessions are known to be missing; otherwise only check occasionally.
+        """
+        now = self._clock()
+        with self._starting:
+            if self._closing.is_set() or now < self._retry_at:
+                return
+            if not is_due and now < self._next_look:
+                return
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._next_look = now + LOOK_SECONDS
+            self._thread = threading.Thread(target=self._run, name="search index", daemon=True)
+            self._thread.start()
+
+    def fill(self, *, rests: bool = False) -> None:
+        """Update the index; do nothing while another process has the lock.
+
+        Args:
+            rests: Whether to pause in between for other threads.
+
+        Raises:
+            IndexUnavailable: The index can't be written.
+            OSError: The lock's file can't be created.
+        """
+        try:
+            lock = self._locks.held("search", timeout_seconds=0)
+        except TimeoutError:
+            return
+        pace = Pace(self._clock, self._closing.wait) if rests else _not_resting
+        with lock, suppress(_Closing):
+            listing = self._source.listing(anew=True)
+            comparison = self._compared(listing)
+            while self._put_in_and_out(comparison, pace):  # repeat for concurrent changes
+                comparison = self._compared(self._source.listing())
+
+    def tidy(self) -> None:
+        """Remove what was deleted from the index, if there is one, also where nobody searches.
+
+        Sessions that were changed are removed whole, which reads none of them: a search does not
+        look at them in the index, and adds them again. A broken index is removed.
+
+        Does nothing while another process has the lock, which removes as much.
+
+        Raises:
+            IndexUnavailable: The index can't be written.
+            OSError: The lock's file can't be created.
+        """
+        if self._closing.is_set():
+            return
+        try:
+            lock = self._locks.held("search", timeout_seconds=0)
+        except TimeoutError:
+            return
+        with lock, suppress(_Closing):
+            try:
+                with self._index.reading() as reader:
+                    comparison = self._comparer.compare(self._source.listing(), reader)
+                if deleted := (*comparison.gone, *comparison.outdated):
+                    with self._index.writing() as writer:
+                        writer.take_out(deleted, self._step(Pace(self._clock, self._closing.wait)))
+            except IndexUnavailable as error:
+                if error.is_broken:
+                    self._index.remove()
+                elif not error.is_missing:
+                    raise
+
+    def close(self) -> None:
+        """Stop the thread for good."""
+        with self._starting:
+            self._closing.set()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._locks.close()
+
+    def _run(self) -> None:
+        try:
+            self.fill(rests=True)
+        except (IndexUnavailable, OSError, StorageError) as error:
+            self._retry_at = self._clock() + RETRY_SECONDS
+            logger.warning("the search index can't be written: %s", error)
+        except Exception:
+            self._retry_at = self._clock() + RETRY_SECONDS
+            logger.exception("the search index could not be updated")
+
+    def _compared(self, listing: Listing) -> IndexComparison:
+        """Return the sessions to update; rebuild a broken or missing index."""
+        try:
+            with self._index.reading() as reader:
+                return self._comparer.compare(listing, reader)
+        except IndexUnavailable as error:
+            if not (error.is_broken or error.is_missing):
+                raise
+            if error.is_broken:
+                logger.warning("the search index is being rebuilt: %s", error)
+                self._index.remove()
+        with self._index.writing():
+            pass
+        with self._index.reading() as reader:
+            return self._comparer.compare(listing, reader)
+
+    def _put_in_and_out(self, comparison: IndexComparison, pace: Callable[[], object]) -> bool:
+        """Update the index; return whether it changed, or was deleted meanwhile."""
+        try:
+            if comparison.gone:
+                with self._index.writing() as writer:
+                    writer.take_out(comparison.gone, pace)
+            return self._put(comparison.pending, pace)
+        except IndexUnavailable as error:
+            if not error.is_missing:
+                raise
+            return True
+
+    def _put(self, pending: Sequence[SessionMetadata], pace: Callable[[], object]) -> bool:
+        """Add sessions; return whether any could be read."""
+        is_filled = False
+        for start in range(0, len(pending), ROUND):
+            oldest_first = pending[start : start + ROUND][::-1]
+            with self._index.writing() as writer:
+                for first in range(0, len(oldest_first), SESSIONS_OF_TRANSACTION):
+                    some = oldest_first[first : first + SESSIONS_OF_TRANSACTION]
+                    is_filled |= writer.put(self._rows(some), self._step(pace)) > 0
+        return is_filled
+
+    def _rows(self, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
+        for metadata in sessions:
+            stamp = self._source.stamp(metadata)  # before reading, so that no change is missed
+            session = None if stamp is None else self._source.read(metadata.session_id)
+            if stamp is not None and session is not None:
+                yield SessionRow(
+                    metadata.session_id, stamp, metadata.updated_at, tuple(entries_of(session))
+                )
+
+    def _step(self, pace: Callable[[], object]) -> Callable[[], None]:
+        """Return the callback for each entry."""
+
+        def step() -> None:
+            if self._closing.is_set():
+                raise _Closing
+            pace()
+
+        return step
+
+
+def _not_resting() -> None:
+    """Do not pause."""
+
+
+class _Closing(Exception):
+    """Raised to stop the update; the rest is added another time."""

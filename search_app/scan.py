@@ -1,0 +1,73 @@
+"""Searches sessions by reading them, if the index is stale."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from search_app.entries import entries_of
+from search_app.search_request import Cursor, Found, SearchRequest
+from search_app.source import Source
+from sessions_app.session import SessionMetadata
+
+END_OF_SESSION = 1 << 40
+"""A place after all entries of a session."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The end of a scan that ran out of time; the next page continues with this session.
+
+    Attributes:
+        metadata: The first session not searched.
+        share: The share of the sessions searched.
+    """
+
+    metadata: SessionMetadata
+    share: float
+
+    @property
+    def cursor(self) -> Cursor:
+        """Return the cursor before the session."""
+        return Cursor(self.metadata.updated_at, self.metadata.session_id, END_OF_SESSION)
+
+
+def scan(
+    source: Source,
+    sessions: Sequence[SessionMetadata],
+    wanted: SearchRequest,
+    *,
+    seconds: float,
+) -> Iterator[Found | Stopped]:
+    """Yield results in order until the time is up; search at least one session.
+
+    Args:
+        source: Reads the sessions.
+        sessions: The sessions, most recently changed first.
+        wanted: The search.
+        seconds: The time limit, excluding time spent by the caller.
+    """
+    cursor = wanted.cursor
+    spent = 0.0
+    for number, metadata in enumerate(sessions):
+        if cursor is not None and not cursor.is_before(metadata):
+            continue
+        if spent > seconds:
+            yield Stopped(metadata, number / len(sessions))
+            return
+        begun = time.monotonic()
+        found = list(_found_in(source, metadata, wanted))
+        spent += time.monotonic() - begun
+        yield from found
+
+
+def _found_in(source: Source, metadata: SessionMetadata, wanted: SearchRequest) -> Iterator[Found]:
+    session = source.read(metadata.session_id, wanted.query)
+    if session is None:
+        return
+    cursor = wanted.cursor
+    end = END_OF_SESSION
+    if cursor is not None and cursor.session_id == metadata.session_id:
+        end = cursor.place
+    for entry in reversed(list(entries_of(session))):
+        if entry.place < end and wanted.takes(entry) and wanted.query.matches(entry.text):
+            yield Found(entry=entry, metadata=metadata)

@@ -1,0 +1,157 @@
+"""Searches sessions: in the index, and by reading those that are stale in it.
+
+So results are always up to date, and a search writes nothing. The index is updated in a separate
+thread.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+from search_app.index import SearchIndex
+from search_app.index_comparison import IndexComparer, IndexComparison
+from search_app.index_state import IndexUnavailable
+from search_app.index_updater import IndexUpdater
+from search_app.reader import IndexReader
+from search_app.scan import Stopped, scan
+from search_app.search_request import Cursor, Found, IndexState, Results, SearchRequest
+from search_app.source import Source
+from sessions_app.session import SessionMetadata
+from sessions_app.store.repository import Listing
+
+SCAN_SECONDS = 1.0
+"""The time limit for reading sessions, after which the page ends."""
+FEW = 100
+"""The number of sessions that may be stale in an index that counts as ready."""
+
+
+class SessionSearch:
+    """Searches the sessions of a source.
+
+    Safe to use from several threads and processes. Calls block for milliseconds, and for up to a
+    second while the index is being built.
+
+    Args:
+        source: The sessions.
+        index: The index, which is a cache.
+        filler: Updates the index.
+        surveyor: Finds the sessions that are stale in the index.
+        scan_seconds: The time limit of a search for reading sessions.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        index: SearchIndex,
+        updater: IndexUpdater,
+        comparer: IndexComparer,
+        *,
+        scan_seconds: float = SCAN_SECONDS,
+    ) -> None:
+        self._source = source
+        self._index = index
+        self._updater = updater
+        self._scan_seconds = scan_seconds
+        self._comparer = comparer
+
+    def search(self, wanted: SearchRequest) -> Results:
+        """Return a page of results, most recently changed sessions first."""
+        listing = self._source.listing()
+        try:
+            with self._index.reading() as reader:
+                comparison = self._comparer.compare(listing, reader)
+                results = self._search(wanted, listing, comparison, reader)
+            is_due = bool(comparison.pending)
+        except IndexUnavailable as error:
+            comparison = self._comparer.compare(listing, None)
+            results = self._search(wanted, listing, comparison, None)
+            is_due = bool(comparison.pending) or error.is_broken
+        self._updater.start(is_due=is_due)
+        return results
+
+    def fill(self) -> None:
+        """Update the index now, unless another process is doing so."""
+        self._updater.fill()
+
+    def tidy(self) -> None:
+        """Remove what was deleted from the index; searches do not depend on it."""
+        self._updater.tidy()
+
+    def state(self) -> tuple[IndexState, int]:
+        """Return the state of the index, and the number of sessions that are stale in it."""
+        listing = self._source.listing()
+        try:
+            with self._index.reading() as reader:
+                pending = self._comparer.compare(listing, reader).pending
+        except IndexUnavailable:
+            return "scan", len(listing.sessions)
+        return _state(pending), len(pending)
+
+    def close(self) -> None:
+        """Stop updating the index."""
+        self._updater.close()
+
+    def _search(
+        self,
+        wanted: SearchRequest,
+        listing: Listing,
+        comparison: IndexComparison,
+        reader: IndexReader | None,
+    ) -> Results:
+        state = "scan" if reader is None else _state(comparison.pending)
+        if not wanted.query.wanted:
+            return Results(found=(), total_estimate=0, index=state, complete=listing.complete)
+        scanned = scan(self._source, comparison.pending, wanted, seconds=self._scan_seconds)
+        indexed = _indexed(wanted, comparison, reader) if reader is not None else ()
+        found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), wanted.limit)
+        total = len(found)
+        if end is not None or wanted.cursor is not None:
+            share = end.share if isinstance(end, Stopped) else 1.0
+            from_scan = sum(not one.row for one in found) / max(share, 0.001)
+            rest = 1 if isinstance(end, Found) else 0
+            counted = 0 if reader is None else reader.count(wanted)
+            total = max(total + rest, int(from_scan) + counted)
+        return Results(
+            found=found,
+            total_estimate=total,
+            index=state,
+            complete=listing.complete and not isinstance(end, Stopped),
+            next_cursor=_next_cursor(found, end),
+        )
+
+
+def _state(pending: Sequence[SessionMetadata]) -> IndexState:
+    return "ready" if len(pending) <= FEW else "building"
+
+
+def _indexed(
+    wanted: SearchRequest, comparison: IndexComparison, reader: IndexReader
+) -> Iterator[Found]:
+    """Yield the results of the index in sessions that exist and are not stale."""
+    pending = {metadata.session_id for metadata in comparison.pending}
+    for row, session_id, entry in reader.found(wanted):
+        metadata = comparison.sessions.get(session_id)
+        if metadata is not None and session_id not in pending:
+            yield Found(entry=entry, metadata=metadata, index=reader.state.generation, row=row)
+
+
+def _order(one: Found | Stopped) -> tuple[str, str, float]:
+    place = one.entry.place if isinstance(one, Found) else float("inf")
+    return one.metadata.updated_at, one.metadata.session_id, place
+
+
+def _page(
+    found: Iterable[Found | Stopped], limit: int
+) -> tuple[Sequence[Found], Found | Stopped | None]:
+    """Return the results up to the limit, and the next item or None."""
+    page: list[Found] = []
+    for one in found:
+        if isinstance(one, Stopped) or len(page) == limit:
+            return page, one
+        page.append(one)
+    return page, None
+
+
+def _next_cursor(found: Sequence[Found], end: Found | Stopped | None) -> Cursor | None:
+    if isinstance(end, Stopped):
+        return end.cursor
+    return None if end is None else found[-1].cursor

@@ -1,0 +1,316 @@
+"""Claims are in the objects of their sessions; hints name them; a deletion ends all of it."""
+
+import pytest
+
+from cluster_app.objects import session_objects
+from cluster_app.objects.claim_hints import ClaimHint
+from cluster_app.objects.repository import ObjectSessionRepository
+from cluster_app.objects.store import ObjectStore
+from sessions_app.errors import (
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    StorageUnavailable,
+    ValidationFailed,
+)
+from sessions_app.session import Session, with_metadata
+from sessions_app.store import session_files
+from sessions_app.store.repository import Claim
+from tests.claims import claim_session
+from tests.contract.memory_hints import MemoryClaimHints
+from tests.contract.memory_index import MemorySessionIndex
+from tests.contract.memory_repository import MemoryOwners
+from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
+from tests.unit.cluster_app.objects.conftest import OpenRepository
+from tests.unit.cluster_app.objects.sessions import (
+    FIRST,
+    LATER,
+    asked,
+    say,
+    texts,
+)
+
+
+def test_a_claim_is_hinted_at_before_it_is_made(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+    seen: list[list[str]] = []
+
+    def look(request: Request, serve: Serve) -> Answer:
+        seen.append([hint.turn_id for hint in hints.all()])
+        return serve()
+
+    with object_server.meddled(look):
+        claim_session(repository, FIRST, "t1")
+        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    assert seen == [["t1"], ["t1"]]
+    assert hints.all() == []
+
+
+def test_a_refused_claim_leaves_the_hint_at_the_one_that_stands(
+    repository: ObjectSessionRepository, hints: MemoryClaimHints, new_session: Session
+) -> None:
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    with pytest.raises(SessionBusy):
+        claim_session(repository, FIRST, "t2")
+    with pytest.raises(SessionExists):
+        claim_session(repository, FIRST, "t3", new=new_session)
+    assert [hint.turn_id for hint in hints.all()] == ["t1"]
+
+
+def test_without_a_hint_nothing_is_claimed(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    class Away(MemoryClaimHints):
+        def note(self, hint: ClaimHint) -> None:
+            raise StorageUnavailable("away")
+
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=Away(),
+        index=index,
+    )
+    repository.create(new_session)
+    with pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1", change=say("Hello"))
+    assert repository.load(FIRST) == new_session
+    repository.update(FIRST, say("nothing else needs hints"))
+
+
+def test_a_claim_that_may_have_been_made_keeps_its_hint(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+
+    def apply_and_vanish(request: Request, serve: Serve) -> Answer:
+        if request.writes:
+            serve()
+        return refusal("503 Slow Down")
+
+    with object_server.meddled(apply_and_vanish), pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1", change=say("Hello"))
+    assert [claim.turn_id for claim in repository.claims()] == ["t1"]
+    owners.condemn()
+    assert [claim.alive for claim in repository.claims()] == [False]
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_claim_that_was_in_doubt_is_hinted_at_if_it_was_made(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    new_session: Session,
+    is_made: bool,
+) -> None:
+    repository.create(new_session)
+
+    def vanish(request: Request, serve: Serve) -> Answer:
+        if request.writes and is_made:
+            serve()
+        return refusal("503 Slow Down")
+
+    with object_server.meddled(vanish), pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1")
+    assert len(hints.all()) == 1
+    repository.sweep()
+    assert len(hints.all()) == is_made
+
+
+def test_a_hint_at_what_a_dead_process_never_claimed_is_forgotten(
+    repository: ObjectSessionRepository,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+    for session_id in (FIRST, "0123456789"):
+        hints.note(ClaimHint(session_id, "t1", owners.mine(), LATER))
+    assert len(repository.claims()) == 2, "its process may be just about to claim it"
+    owners.condemn()
+    assert repository.claims() == []
+    assert hints.all() == []
+
+
+def test_living_claims_are_told_without_reading(
+    repository: ObjectSessionRepository, object_server: ObjectServer, new_session: Session
+) -> None:
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    asked(object_server)
+    assert [claim.alive for claim in repository.claims()] == [True]
+    assert asked(object_server) == []
+
+
+def test_a_dead_claim_that_no_hint_names_is_sealed_by_who_visits_it(
+    repository: ObjectSessionRepository,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    """The write of a claim may come to the store after its process was given up."""
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    hints.clear(FIRST, "t1")
+    owners.condemn()
+    sealed: list[Claim] = []
+
+    def seal(session: Session, claim: Claim) -> Session:
+        sealed.append(claim)
+        return say("sealed")(session)
+
+    assert texts(repository.update_idle(FIRST, say("Hello"), recover=seal)) == ["sealed", "Hello"]
+    assert [(claim.turn_id, claim.alive) for claim in sealed] == [("t1", False)]
+
+
+def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    left: set[tuple[str, str]] = set()
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=hints,
+        index=index,
+        is_over=lambda session_id, turn_id: (session_id, turn_id) in left,
+    )
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    assert [claim.alive for claim in repository.claims()] == [True]
+    left.add((FIRST, "t1"))
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert not claim.alive
+    claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say("s")(session))
+    assert texts(repository.load(FIRST)) == ["s"]
+
+
+def test_a_recovery_has_room_that_other_changes_have_not(
+    repository: ObjectSessionRepository,
+    owners: MemoryOwners,
+    new_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 640_000)
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    most = "x" * 316_000  # twice: it is its own id
+    with pytest.raises(ValidationFailed):
+        repository.update(FIRST, say(most), turn_id="t1")
+    owners.condemn()
+    claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say(most)(session))
+    assert len(texts(repository.load(FIRST))) == 1
+    repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="m"))
+
+
+def test_a_recovery_asks_whether_it_fits(
+    repository: ObjectSessionRepository, new_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create(new_session)
+    assert repository.can_hold(say("Hello")(new_session))
+    monkeypatch.setattr(session_objects, "SIZE_LIMIT", 2_000)
+    assert not repository.can_hold(say("x" * 2_000)(new_session))
+
+
+def test_a_deletion_stands_before_the_object_is_gone(
+    open_repository: OpenRepository, object_server: ObjectServer, new_session: Session
+) -> None:
+    """A crash or a cut in the middle of it leaves a session that nobody can use any more."""
+    mine, other = open_repository(), open_repository()
+    mine.create(new_session)
+    other.load(FIRST)
+
+    def refuse_removing(request: Request, serve: Serve) -> Answer:
+        return refusal("503 Slow Down") if request.method == "POST" else serve()
+
+    with object_server.meddled(refuse_removing), pytest.raises(StorageUnavailable):
+        mine.delete(FIRST)
+    for repository in (mine, other):
+        for call in (
+            lambda repository=repository: repository.load(FIRST),
+            lambda repository=repository: repository.update(FIRST, say("Hello")),
+            lambda repository=repository: claim_session(repository, FIRST, "t1"),
+        ):
+            with pytest.raises(SessionNotFound):
+                call()
+        assert repository.deleted_at(FIRST) is not None
+        assert repository.claim_of(FIRST) is None
+    with pytest.raises(SessionNotFound):
+        other.delete(FIRST)
+    mine.create(new_session)
+    assert mine.deleted_at(FIRST) is None
+
+
+def test_a_session_that_is_not_kept_leaves_nothing(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"), deleted=None, owners=owners, hints=hints, index=index
+    )
+    repository.create(new_session)
+    repository.delete(FIRST)
+    assert list(object_store.list()) == []
+
+
+def test_what_was_deleted_long_ago_is_forgotten(
+    repository: ObjectSessionRepository, new_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create(new_session)
+    repository.delete(FIRST)
+    monkeypatch.setattr("cluster_app.objects.repository.KEPT_SECONDS", -3600.0)
+    assert repository.sweep() == 1
+    assert repository.deleted_at(FIRST) is None
+
+
+def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_object(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_over(session_id: str, turn_id: str) -> bool:
+        raise AssertionError("a turn was looked at")
+
+    repository = ObjectSessionRepository(
+        object_store, deleted=None, owners=owners, hints=hints, index=index, is_over=is_over
+    )
+    for number in range(50):
+        hints.note(ClaimHint(f"{number:010x}", "t1", owners.mine(), LATER))
+    looks: list[str] = []
+    monkeypatch.setattr(owners, "lives", lambda owner: not looks.append(owner))
+    assert len(repository.claims()) == 50
+    assert looks == [owners.mine()]
+
+
+def test_what_was_deleted_lately_is_remembered_and_seldom_looked_for(
+    repository: ObjectSessionRepository, new_session: Session, object_server: ObjectServer
+) -> None:
+    repository.create(new_session)
+    repository.delete(FIRST)
+    object_server.forget_requests()
+    assert [repository.sweep() for _ in range(3)] == [0, 0, 0]
+    assert len(object_server.requests) == 1
+    assert repository.deleted_at(FIRST) is not None

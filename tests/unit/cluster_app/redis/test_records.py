@@ -1,0 +1,114 @@
+"""Records in Redis, and approvals over them: good once anywhere."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from chat.approvals.store import KINDS, ConfirmationStore
+from chat.errors import ConfirmationAlreadyDecided
+from cluster_app.redis.clock import RedisClock
+from cluster_app.redis.records import RedisRecords
+from sessions_app.errors import StorageUnavailable
+from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION
+from tests.unit.cluster_app.redis.losing import LosingConnection
+
+NAME = f"conf_{'0' * 32}"
+SECONDS = 60
+
+
+@pytest.fixture
+def connection(redis_connection):
+    return LosingConnection(redis_connection)
+
+
+@pytest.fixture
+def records(connection):
+    return RedisRecords(connection, "conf", kinds=KINDS, seconds=SECONDS)
+
+
+@pytest.fixture
+def others(redis_connection):
+    """Return the records as another process has them."""
+    return RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=SECONDS)
+
+
+def test_every_record_that_is_put_gives_its_session_the_whole_time(records, connection):
+    key = connection.key("conf", SESSION)
+    for kind in KINDS:
+        connection.client.pexpire(key, 1000)
+        records.put(SESSION, NAME, kind, b"{}", exclusive=kind != "asked")
+        assert 1000 < connection.client.pttl(key) <= SECONDS * 1000
+
+
+def test_one_who_is_too_late_does_not_prolong(records, others, connection):
+    assert records.put(SESSION, NAME, "used", b"1", exclusive=True)
+    connection.client.pexpire(connection.key("conf", SESSION), 1000)
+    assert not others.put(SESSION, NAME, "used", b"1", exclusive=True)
+    assert connection.client.pttl(connection.key("conf", SESSION)) <= 1000
+
+
+def test_fields_of_others_are_no_records(records, connection):
+    key = connection.key("conf", SESSION)
+    connection.client.hset(key, mapping={f"{NAME}.colour": b"blue", "asked": b"x", b"\xff": b"x"})
+    assert records.kinds(SESSION) == {}
+    assert records.read("../x", NAME, "asked") is None
+    assert records.kinds("../x") == {}
+
+
+def test_a_record_whose_answer_got_lost_does_not_stand(records, others, connection):
+    connection.lost = ["HSETNX"]
+    with pytest.raises(StorageUnavailable):
+        records.put(SESSION, NAME, "decided", b"yes", exclusive=True)
+    assert others.put(SESSION, NAME, "decided", b"no", exclusive=True)
+
+
+def test_what_another_one_put_is_never_taken_back(records, others, connection):
+    assert others.put(SESSION, NAME, "decided", b"no", exclusive=True)
+    connection.lost = ["HSETNX"]
+    with pytest.raises(StorageUnavailable):
+        records.put(SESSION, NAME, "decided", b"no", exclusive=True)
+    assert others.read(SESSION, NAME, "decided") == b"no"
+
+
+@pytest.fixture
+def nodes(redis_connection):
+    """Return the approvals as two machines have them."""
+    return [
+        ConfirmationStore(
+            RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=SECONDS),
+            timeout_seconds=SECONDS,
+            now=RedisClock(redis_connection),
+        )
+        for _ in range(2)
+    ]
+
+
+def ask(store, turn_id="turn_1"):
+    return store.ask(
+        session_id=SESSION, message_id=MESSAGE, call=CALL, call_index=0, turn_id=turn_id
+    )
+
+
+def test_an_approval_is_given_once_and_used_once_wherever_it_is_tried(nodes):
+    question = ask(nodes[0])
+    assert nodes[1].pending(SESSION) == [question]
+
+    def approve(number):
+        try:
+            nodes[number % 2].decide(SESSION, question.confirmation_id, approved=True)
+        except ConfirmationAlreadyDecided:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(approve, range(16))) == 1
+        used = pool.map(
+            lambda number: nodes[number % 2].consume(SESSION, question.confirmation_id), range(16)
+        )
+        assert sum(used) == 1
+
+
+def test_a_question_asked_on_one_machine_is_asked_again_under_its_id_by_another(nodes):
+    question = ask(nodes[0])
+    assert ask(nodes[1], "turn_2").confirmation_id == question.confirmation_id
+    assert [asked.turn_id for asked in nodes[0].pending(SESSION)] == ["turn_2"]

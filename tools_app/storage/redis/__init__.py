@@ -1,1 +1,0 @@
-"""Stores in Redis the tool data that all processes share."""

@@ -1,0 +1,112 @@
+"""Exports all sessions as one file, in pieces."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from sessions_app.attachments.store import AttachmentStore
+from sessions_app.errors import AttachmentNotFound, SessionCorrupt, SessionNotFound
+from sessions_app.format.codec import document_of, to_json
+from sessions_app.format.json_pieces import LongList, json_pieces
+from sessions_app.format.message_format import message_to_json, size_of_message
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+from transfer_app.layout import attachments_of
+from transfer_app.writing import ZipEntry, attachment_entry, session_entry, zip_pieces
+
+AllFormat = Literal["jsonl", "zip"]
+PIECE_BYTES = 1 << 18
+
+
+class AllExport:
+    """An export of sessions, written one by one. Calls block.
+
+    Sessions deleted meanwhile and unreadable ones are left out.
+
+    Args:
+        sessions: The sessions.
+        store: The attachments.
+        archived: Only archived or only other sessions; None for both.
+        anew: Whether to look for changes by other programs first, even if that takes long.
+
+    Attributes:
+        session_ids: The sessions.
+        unreadable: The number of unreadable files left out.
+        complete: Whether no sessions are missing: False while an index is being rebuilt.
+    """
+
+    def __init__(
+        self,
+        sessions: SessionManager,
+        store: AttachmentStore,
+        *,
+        archived: bool | None = None,
+        anew: bool = False,
+    ) -> None:
+        self._sessions = sessions
+        self._store = store
+        if anew:
+            sessions.repository.list(anew=True)
+        page = sessions.list(archived=archived)
+        self.session_ids: Sequence[str] = [each.session_id for each in page.sessions]
+        self.unreadable = len(page.unreadable)
+        self.complete = page.complete
+
+    @property
+    def warning(self) -> str:
+        """Return a warning about missing sessions; empty if there are none."""
+        lacks = []
+        if self.unreadable:
+            lacks.append(f"{self.unreadable} sessions can't be read and are left out")
+        if not self.complete:
+            lacks.append("these are not all: the index of sessions is being made")
+        return "; ".join(lacks)
+
+    def pieces(self, wanted: AllFormat) -> Iterator[bytes]:
+        """Yield the file: JSON Lines, or a zip file of sessions and attachments.
+
+        Raises:
+            StorageError: The store can't be reached.
+        """
+        if wanted == "zip":
+            return zip_pieces(self._entries())
+        return _gathered(self._lines())
+
+    def _read(self) -> Iterator[Session]:
+        for session_id in self.session_ids:
+            try:
+                yield self._sessions.get(session_id)
+            except (SessionNotFound, SessionCorrupt):
+                continue
+
+    def _lines(self) -> Iterator[bytes]:
+        for session in self._read():
+            messages = LongList(session.messages, message_to_json, size_of_message)
+            yield from json_pieces({**document_of(session, ()), "messages": messages}, to_json)
+            yield b"\n"
+
+    def _entries(self) -> Iterator[ZipEntry]:
+        written: set[str] = set()
+        for session in self._read():
+            yield session_entry(session)
+            for attachment in attachments_of(session):
+                if attachment.id in written:
+                    continue
+                written.add(attachment.id)
+                try:
+                    file = self._store.stat(attachment.id)
+                except AttachmentNotFound:
+                    continue
+                yield attachment_entry(file, self._store)
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small pieces to ones that are worth sending."""
+    held, size = [], 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

@@ -1,0 +1,145 @@
+"""Imports uploaded files, one at a time, each received to a temporary file."""
+
+import asyncio
+import io
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import msgspec
+
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.errors import ImportRunning, ValidationFailed
+from sessions_app.service import SessionManager
+from sessions_app.shielding import thread_to_the_end, to_the_end
+from sessions_app.store.atomic import typed_errors
+from transfer_app.formats.sources import Source
+
+if TYPE_CHECKING:
+    from transfer_app.report import ImportSummary
+
+PIECE_BYTES = 1 << 20
+UNPACKED_TIMES = 8
+"""The maximum unpacked size of a zip file, as a multiple of the maximum upload."""
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
+    """Imports an uploaded file.
+
+    Attributes:
+        sessions: The destination of sessions.
+        attachments: The destination of images and files.
+        folder: Returns the directory of the temporary file, which is unnamed, so that a crash
+            leaves nothing.
+        max_bytes: The maximum size of the file.
+        source: The program that wrote it; ``auto`` to detect it.
+        all_branches: Whether to import branches that are not shown, too.
+        model: The model of all sessions, overriding the file's.
+        default_model: The model of sessions for which the file has none.
+        dry_run: Whether to write nothing.
+    """
+
+    sessions: SessionManager
+    attachments: AttachmentService
+    folder: Callable[[], Path]
+    max_bytes: int
+    source: Source = "auto"
+    all_branches: bool = False
+    model: str | None = None
+    default_model: str | None = None
+    dry_run: bool = False
+
+    async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
+        """Receive the file, import it, and return the result.
+
+        A cancellation stops the import after the current conversation.
+
+        Raises:
+            ImportRunning: Another import is running.
+            ValidationFailed: The file is empty, or a zip file that is invalid or exceeds a limit.
+            StorageError: The store is full or can't be reached.
+        """
+        if not _ONE_AT_A_TIME.acquire(blocking=False):
+            raise ImportRunning
+        try:
+            file = await thread_to_the_end(self._open)
+            try:
+                await _receive(pieces, file)
+                return await self._taken(file)
+            finally:
+                await thread_to_the_end(file.close)
+        finally:
+            _ONE_AT_A_TIME.release()
+
+    def _open(self) -> BinaryIO:
+        with typed_errors():
+            folder = self.folder()
+            folder.mkdir(parents=True, exist_ok=True)
+            return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
+
+    async def _taken(self, file: BinaryIO) -> "ImportSummary":
+        stop = threading.Event()
+        work = asyncio.ensure_future(asyncio.to_thread(self._take, file, stop))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.set()
+            with suppress(Exception):
+                await to_the_end(work)
+            raise
+
+    def _take(self, file: BinaryIO, stop: threading.Event) -> "ImportSummary":
+        # Imported on use, as few processes need it.
+        from transfer_app.bounded_zip import Limits  # noqa: PLC0415
+        from transfer_app.importing import ImportOptions  # noqa: PLC0415
+        from transfer_app.opening import open_import  # noqa: PLC0415
+        from transfer_app.report import ImportSummary  # noqa: PLC0415
+
+        if not file.seek(0, io.SEEK_END):
+            raise ValidationFailed("The file is empty.", field="body")
+        summary = ImportSummary(dry_run=self.dry_run)
+        work = open_import(
+            file,
+            "file",
+            sessions=self.sessions,
+            store=self.attachments.store,
+            limits=Limits(
+                attachment_bytes=self.attachments.max_bytes,
+                total_bytes=UNPACKED_TIMES * self.max_bytes,
+            ),
+            options=ImportOptions(
+                source=self.source,
+                all_branches=self.all_branches,
+                model=self.model,
+                default_model=self.default_model,
+                dry_run=self.dry_run,
+            ),
+        )
+        summary.leave_out(work.left_out)
+        for found in work.run():
+            summary.add(found)
+            if stop.is_set():
+                break
+        summary.attachments_added += work.attachments_added
+        return summary
+
+
+async def _receive(pieces: AsyncIterator[bytes], file: BinaryIO) -> None:
+    held = bytearray()
+    async for piece in pieces:
+        held += piece
+        if len(held) >= PIECE_BYTES:
+            await thread_to_the_end(partial(_write, file, bytes(held)))
+            held.clear()
+    await thread_to_the_end(partial(_write, file, bytes(held)))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    with typed_errors():
+        file.write(data)
+        file.flush()
