@@ -9,12 +9,10 @@ wakes a task. Another server (``uvicorn mochi_project.asgi:application``) costs 
 # chunked_encoding}. Price: this module. Why: 13 us a request and 30 us a token
 # (docs/decisions/0019, 0040, 0095); test_exchange.py compares its bytes with the newest uvicorn's.
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-
-Send = Callable[..., Awaitable[None]]
 
 _KEY = "mochi.exchange"
 
@@ -67,13 +65,6 @@ class Exchange:
             return None
         return _take_nothing if self._cycle.scope["method"] == "HEAD" else self._write
 
-    def joining(self, send: Send) -> Send:
-        """Return a ``send`` that writes the head of a response with the first piece of its body.
-
-        The head waits for that piece. Only for a ``send`` for which there is a ``sink``.
-        """
-        return _JoiningSend(self._cycle, send)
-
     def _write(self, body: bytes) -> bool:
         """Write a piece of a chunked body as ``RequestResponseCycle.send`` does.
 
@@ -102,53 +93,6 @@ class Exchange:
         callback, self._on_disconnect = self._on_disconnect, None
         if callback is not None:
             callback()
-
-
-class _JoiningSend:
-    """Holds what uvicorn writes of the head until it writes of the body: one write, one wake-up."""
-
-    __slots__ = ("_cycle", "_head", "_send")
-
-    def __init__(self, cycle: RequestResponseCycle, send: Send) -> None:
-        self._cycle = cycle
-        self._send = send
-        self._head: _Written | None = _Written()
-
-    def __call__(self, message: Mapping[str, Any]) -> Awaitable[None]:
-        """Send a message."""
-        if self._head is None:
-            return self._send(message)
-        return self._join(message, self._head)
-
-    async def _join(self, message: Mapping[str, Any], written: "_Written") -> None:
-        is_last = not message.get("more_body") and message["type"] == "http.response.body"
-        if not is_last:
-            await self._send_into(written, message)
-            if message["type"] == "http.response.start":
-                return
-        self._head = None
-        if written.pieces and not self._cycle.disconnected:
-            self._cycle.transport.write(b"".join(written.pieces))
-        if is_last:  # after which the connection may be closed, or answer the next request
-            await self._send(message)
-
-    async def _send_into(self, written: "_Written", message: Mapping[str, Any]) -> None:
-        transport = self._cycle.transport
-        self._cycle.transport = written  # type: ignore[assignment]  # it only writes to it
-        try:
-            await self._send(message)
-        finally:
-            self._cycle.transport = transport
-
-
-class _Written:
-    """Keeps what is written, in order."""
-
-    __slots__ = ("pieces", "write")
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.write = self.pieces.append
 
 
 def _take_nothing(body: bytes) -> bool:  # noqa: ARG001 - the answer to HEAD has no body

@@ -79,11 +79,6 @@ class EventStreamBody:
             if chunk:
                 return chunk
 
-    @property
-    def has_events(self) -> bool:
-        """Return whether there are events that were waited for and not sent yet."""
-        return bool(self._ahead)
-
     def push_to(self, sink: Callable[[bytes], bool]) -> None:
         """Hand chunks to ``sink`` as they come, after the first; it returns whether it took them.
 
@@ -184,11 +179,6 @@ class EventStream(StreamingHttpResponse):
     def push_to(self, sink: Callable[[bytes], bool]) -> None:
         """Hand chunks to ``sink`` as they come, after the first."""
         self._body.push_to(sink)
-
-    @property
-    def has_first_piece(self) -> bool:
-        """Return whether something can be sent at once, so that the head need not go before it."""
-        return self._body.has_events
 
     async def ready(self) -> None:
         """Wait until the turn has begun; the middleware does that for views that did not.

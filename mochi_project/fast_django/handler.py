@@ -92,8 +92,6 @@ class AsyncHandler(ASGIHandler):
                 sink = exchange.sink(send) if exchange is not None else None
                 if exchange is not None and sink is not None and hasattr(response, "push_to"):
                     response.push_to(sink)
-                    if getattr(response, "has_first_piece", False):
-                        send = exchange.joining(send)
                 await self.send_response(response, send)
         finally:
             if response is None:
