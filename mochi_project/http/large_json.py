@@ -29,8 +29,7 @@ async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
 
     Long lists are ``LongList``. Tests compare the values with the schemas declared by routes.
     """
-    encoding = await asyncio.to_thread(_Encoding, work, None)
-    return _response(encoding, status)
+    return _response(*await asyncio.to_thread(_encode, work), status)
 
 
 async def answer_by_reading(
@@ -39,60 +38,27 @@ async def answer_by_reading(
     """Answer like ``answer``, but limit concurrent responses over 8 MiB.
 
     Args:
-        read: The work, which must have no side effects, as a large response may call it twice.
+        read: The work, which must have no side effects, as its answer may be refused.
         places: Entered during the work, but not while waiting for a place among large responses.
 
     Raises:
         TooManyLargeResponses: No place became free in time.
     """
     async with places:
-        encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
-    if encoding.is_complete:
-        return _response(encoding)
-    large = get_services().large_responses
-    waits = large.is_full
-    if waits:
-        del encoding  # free the memory while waiting
-    place = await large.enter()
-    try:
-        if waits:
-            async with places:
-                encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
-        await asyncio.to_thread(encoding.complete)
-    except BaseException:
-        place.leave()
-        raise
-    return _streamed(LargeBody(encoding.pieces, place), encoding.size)
+        pieces, size = await asyncio.to_thread(_encode, read)
+    if size <= LARGE_BYTES:
+        return _response(pieces, size)
+    place = await get_services().large_responses.enter()
+    return _streamed(LargeBody(pieces, place), size)
 
 
-class _Encoding:
-    """Encodes a response in a thread, at first up to a limit.
-
-    Once complete, only the encoded pieces stay in memory.
-    """
-
-    def __init__(self, work: Work, limit: int | None) -> None:
-        self._rest: Iterator[bytes] = (
-            part for piece in json_pieces(work(), to_json) for part in _cut(piece)
-        )
-        self.pieces: deque[bytes] = deque()
-        self.size = 0
-        self.is_complete = False
-        self._make(limit)
-
-    def complete(self) -> None:
-        """Encode the rest."""
-        self._make(None)
-
-    def _make(self, limit: int | None) -> None:
-        for piece in self._rest:
-            self.pieces.append(piece)
-            self.size += len(piece)
-            if limit is not None and self.size > limit:
-                return
-        self.is_complete = True
-        if self.size > TRIM_BYTES:
-            give_back_memory(above=0)
+def _encode(work: Work) -> tuple[deque[bytes], int]:
+    """Return the encoded result in pieces, and its size; nothing else of it stays in memory."""
+    pieces = deque(part for piece in json_pieces(work(), to_json) for part in _cut(piece))
+    size = sum(map(len, pieces))
+    if size > TRIM_BYTES:
+        give_back_memory(above=0)
+    return pieces, size
 
 
 def _cut(piece: bytes) -> Iterator[bytes]:
@@ -104,11 +70,10 @@ def _cut(piece: bytes) -> Iterator[bytes]:
         yield piece[start : start + PIECE_BYTES]
 
 
-def _response(made: _Encoding, status: int = 200) -> HttpResponseBase:
-    if made.size <= WHOLE_BYTES:
-        body = b"".join(made.pieces)
-        return HttpResponse(body, status=status, content_type=CONTENT_TYPE)
-    return _streamed(_send(made.pieces), made.size, status)
+def _response(pieces: deque[bytes], size: int, status: int = 200) -> HttpResponseBase:
+    if size <= WHOLE_BYTES:
+        return HttpResponse(b"".join(pieces), status=status, content_type=CONTENT_TYPE)
+    return _streamed(_send(pieces), size, status)
 
 
 def _streamed(pieces: AsyncIterator[bytes], length: int, status: int = 200) -> HttpResponseBase:

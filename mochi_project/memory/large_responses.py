@@ -1,4 +1,4 @@
-"""Limits how many large responses are made and sent concurrently (docs/decisions/0024)."""
+"""Limits how many large responses are sent concurrently (docs/decisions/0024)."""
 
 import asyncio
 from collections import deque
@@ -22,15 +22,16 @@ class TooManyLargeResponses(MochiError):
 
 
 class LargeResponses:
-    """Limits concurrent large responses; others wait.
+    """Limits concurrent large responses; as many again wait, with what they have read.
 
     Args:
-        most: The maximum number made and sent concurrently.
+        most: The maximum number sent concurrently.
         wait_seconds: How long others wait before they are refused.
     """
 
     def __init__(self, most: int = MOST, wait_seconds: float = WAIT_SECONDS) -> None:
         self._places = asyncio.Semaphore(most)
+        self._waiting = asyncio.Semaphore(most)
         self._wait_seconds = wait_seconds
 
     @property
@@ -42,10 +43,12 @@ class LargeResponses:
         """Take a place, waiting for one if necessary.
 
         Raises:
-            TooManyLargeResponses: No place became free in time.
+            TooManyLargeResponses: No place became free in time, or as many wait already.
         """
+        if self._waiting.locked():
+            raise TooManyLargeResponses
         try:
-            async with asyncio.timeout(self._wait_seconds):
+            async with self._waiting, asyncio.timeout(self._wait_seconds):
                 await self._places.acquire()
         except TimeoutError:
             raise TooManyLargeResponses from None
