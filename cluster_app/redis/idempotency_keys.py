@@ -1,19 +1,17 @@
 """Stores idempotency keys in Redis, one value per key, set only if the key is free.
 
-A key is held while the process that starts its turn is alive according to ``Owners``: a dead start
-is recognized by its process, never by its age (docs/decisions/0037). The TTL of a value covers the
-longest turn and the retention of its journal.
+A key is held by a second, empty value, which is deleted when its turn has begun, and while the
+process that starts it is alive according to ``Owners``. The TTL of that value frees a key whose
+taking or release was lost on the way; one that was slower than it begins its turn all the same,
+unless another request has taken the key (docs/decisions/0118). The TTL of a key covers the longest
+turn and the retention of its journal.
 """
 
 import logging
 import secrets
-import threading
-import time
-from contextlib import suppress
 from typing import Any
 
 import msgspec
-from redis.exceptions import RedisError
 
 from chat.errors import KeyReused
 from chat.storage.idempotency_keys import VERSION, KeyRecord, decode_record, key_digest
@@ -23,29 +21,27 @@ from sessions_app.store.owners import Owners
 
 logger = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 0.5
-"""The interval between attempts to release keys that could not be released."""
-
-_GIVEN_UP_SECONDS = 600
-"""The time for which an abandoned start is blocked: Redis may still run its delayed commands."""
+HOLD_SECONDS = 60.0
+"""The time after which a key is free whose holder lives and was not heard of."""
 
 _TAKE = """
-if redis.call('EXISTS', KEYS[2]) == 1 then return '' end
 local found = redis.call('GET', KEYS[1])
 if found then return found end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+redis.call('SET', KEYS[2], '', 'PX', ARGV[3])
 return ARGV[1]
 """
 _KEEP = """
-if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 local found = redis.call('GET', KEYS[1])
-if found and found ~= ARGV[1] then return 0 end
+local is_free = not found and redis.call('EXISTS', KEYS[2]) == 1
+if not is_free and found ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
 return 1
 """
-_GIVE_UP = """
-redis.call('SET', KEYS[2], '', 'EX', ARGV[2])
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+_END = """
+redis.call('DEL', KEYS[2])
+local found = redis.call('GET', KEYS[1])
+if found and string.find(found, ARGV[1], 1, true) then redis.call('DEL', KEYS[1]) end
 """
 _DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
@@ -54,7 +50,7 @@ class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A record as stored in Redis.
 
     Attributes:
-        holder: The owner id of the process that starts the turn; None once it was started.
+        holder: The owner id of the process that starts the turn.
         start: A random id for each time the key is taken.
     """
 
@@ -72,7 +68,7 @@ class _Value(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RedisHeldKey:
-    """Holds a key by storing this process's owner id in its value. All calls block.
+    """Holds a key with a second value of this start. All calls block.
 
     Call exactly one of ``release`` and ``drop`` at the end.
     """
@@ -91,30 +87,31 @@ class RedisHeldKey:
         """Store the turn of the key, which stays held.
 
         Raises:
-            StorageUnavailable: It can't be stored, or other processes considered this one dead and
-                freed the key. The turn must not begin.
+            StorageUnavailable: It can't be stored, or another process freed the key meanwhile. The
+                turn must not begin.
         """
         known = msgspec.structs.replace(self._value, session_id=session_id, turn_id=turn_id)
-        try:
-            is_ours = self._keys.replace(self._name, self._value, known)
-        except StorageError:  # Redis may have stored it all the same
-            self._keys.settle_later(self._name, known, None)
-            raise
-        if not is_ours:
+        if not self._keys.replace(self._name, self._value, known):
             raise StorageUnavailable("Another process took the Idempotency-Key. Send it again.")
         self._value = known
 
     def release(self) -> None:
         """Stop holding the key; from now on its turn's own state counts.
 
-        While Redis is unreachable, the key stays held until Redis is back or this process ends.
+        If Redis does not hear of it, the key is held until its TTL.
         """
-        known = msgspec.structs.replace(self._value, holder=None)
-        self._keys.settle(self._name, self._value, known)
+        try:
+            self._keys.release(self._name, self._value.start)
+        except StorageError as error:
+            logger.warning("an idempotency key was not released", extra={"reason": error.message})
 
     def drop(self) -> None:
-        """Free the key, because no turn was started; deferred like ``release`` if need be."""
-        self._keys.settle(self._name, self._value, None)
+        """Free the key, because no turn was started.
+
+        Raises:
+            StorageUnavailable: Redis cannot be reached; the key is held until its TTL.
+        """
+        self._keys.end(self._name, self._value.start)
 
 
 class RedisIdempotencyKeys:
@@ -124,19 +121,25 @@ class RedisIdempotencyKeys:
         connection: The Redis connection.
         owners: Tells which processes are alive.
         seconds: The TTL of a key: the longest turn plus the retention of its journal.
+        hold_seconds: The TTL of what holds a key.
     """
 
-    def __init__(self, connection: RedisConnection, *, owners: Owners, seconds: float) -> None:
+    def __init__(
+        self,
+        connection: RedisConnection,
+        *,
+        owners: Owners,
+        seconds: float,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
         self._connection = connection
         self._owners = owners
         self._seconds = max(1, round(seconds))
+        self._hold_milliseconds = round(hold_seconds * 1000)
         self._take = connection.script(_TAKE)
         self._keep = connection.script(_KEEP)
-        self._give_up = connection.script(_GIVE_UP)
+        self._end = connection.script(_END)
         self._drop = connection.script(_DROP)
-        self._pending: list[tuple[str, _Value, _Value | None]] = []
-        self._is_settling = False
-        self._lock = threading.Lock()
 
     def take(self, key: str, fingerprint: str) -> RedisHeldKey | KeyRecord:
         """Take a free key for a new turn, or return the record of one that is in use.
@@ -147,7 +150,6 @@ class RedisIdempotencyKeys:
             StorageUnavailable: Redis cannot be reached.
             StorageFull: Redis is out of memory.
         """
-        self._retry_pending()
         name = self._name(key)
         while True:
             value = _Value(
@@ -157,14 +159,9 @@ class RedisIdempotencyKeys:
                 start=secrets.token_hex(8),
             )
             mine = _encoded(value)
-            try:
-                with self._connection.translated():
-                    found = bytes(
-                        self._take(keys=self._redis_keys(name, value), args=[mine, self._seconds])
-                    )
-            except StorageError:  # Redis may have stored it all the same
-                self.settle_later(name, value, None)
-                raise
+            args = [mine, self._seconds, self._hold_milliseconds]
+            with self._connection.translated():
+                found = bytes(self._take(keys=[name, _hold(name, value.start)], args=args))
             if found == mine:
                 return RedisHeldKey(self, name, value)
             known = self._decoded(name, found)
@@ -180,14 +177,14 @@ class RedisIdempotencyKeys:
             KeyOfOtherVersion: The record was written by a newer server.
             StorageUnavailable: Redis cannot be reached.
         """
-        self._retry_pending()
         found = self._read(self._name(key))
         return found.record() if found is not None else None
 
     def is_held(self, key: str, record: KeyRecord) -> bool:  # noqa: ARG002 - the value has the holder
         """Return whether a living process is starting the turn of this key."""
-        found = self._read(self._name(key))
-        return found is not None and self._is_held(found)
+        name = self._name(key)
+        found = self._read(name)
+        return found is not None and self._is_held(name, found)
 
     def drop(self, key: str, record: KeyRecord) -> None:
         """Free the key if it still has exactly this record and is not held.
@@ -198,7 +195,7 @@ class RedisIdempotencyKeys:
         name = self._name(key)
         found = self._get(name)
         value = self._decoded(name, found)
-        if value is not None and value.record() == record and not self._is_held(value):
+        if value is not None and value.record() == record and not self._is_held(name, value):
             with self._connection.translated():
                 self._drop(keys=[name], args=[found])
 
@@ -207,97 +204,34 @@ class RedisIdempotencyKeys:
         return 0
 
     def replace(self, name: str, seen: _Value, new: _Value) -> bool:
-        """Replace a value if it is unchanged or expired; return whether it was replaced."""
+        """Replace a value if it is unchanged, or lost while held; return whether it was."""
         args = [_encoded(seen), _encoded(new), self._seconds]
         with self._connection.translated():
-            return bool(self._keep(keys=self._redis_keys(name, seen), args=args))
+            return bool(self._keep(keys=[name, _hold(name, seen.start)], args=args))
 
-    def settle(self, name: str, seen: _Value, new: _Value | None) -> None:
-        """Replace a value, or free its key if ``new`` is None; now or once Redis is back."""
-        try:
-            self._settle(name, seen, new)
-        except StorageError as error:
-            logger.warning(
-                "an idempotency key cannot be released yet, retrying",
-                extra={"reason": error.message},
-            )
-            self.settle_later(name, seen, new)
+    def release(self, name: str, start: str) -> None:
+        """Stop holding a key.
 
-    def settle_later(self, name: str, seen: _Value, new: _Value | None) -> None:
-        """Replace a value or free its key in the background, once Redis is back.
-
-        Until then other processes wait for this start, since its holder is alive.
+        Raises:
+            StorageUnavailable: Redis cannot be reached.
         """
-        with self._lock:
-            self._pending.append((name, seen, new))
-        self._start_settling()
-
-    def _start_settling(self) -> None:
-        with self._lock:
-            if self._is_settling:
-                return
-            settler = threading.Thread(
-                target=self._settle_until_done, name="key-settler", daemon=True
-            )
-            settler.start()  # before the flag is set: it may fail for lack of threads
-            self._is_settling = True
-
-    def _settle_until_done(self) -> None:
-        try:
-            while True:
-                time.sleep(SETTLE_SECONDS)
-                with suppress(StorageError):  # retried in the next round
-                    self._settle_pending()
-                with self._lock:
-                    if not self._pending:
-                        self._is_settling = False
-                        return
-        except Exception:
-            logger.exception("idempotency keys not released; the next request with a key retries")
-            with self._lock:
-                self._is_settling = False
-
-    def _settle(self, name: str, seen: _Value, new: _Value | None) -> None:
-        if new is not None:
-            self.replace(name, seen, new)
-            return
-        args = [_encoded(seen), _GIVEN_UP_SECONDS]
         with self._connection.translated():
-            self._give_up(keys=self._redis_keys(name, seen), args=args)
+            self._connection.client.delete(_hold(name, start))
 
-    def _retry_pending(self) -> None:
-        """Release pending keys; only log commands that Redis rejects, they concern other keys.
-
-        Raises:
-            StorageUnavailable: Redis is still unreachable.
-        """
-        try:
-            self._settle_pending()
-        except RedisError:
-            logger.exception("an idempotency key could not be released")
-            self._start_settling()
-
-    def _settle_pending(self) -> None:
-        """Release the keys that could not be released while Redis was unreachable.
+    def end(self, name: str, start: str) -> None:
+        """Stop holding a key, and free it if it is still that start's.
 
         Raises:
-            StorageUnavailable: Redis is still unreachable.
-            RedisError: Redis rejected one, which is retried after all others.
+            StorageUnavailable: Redis cannot be reached.
         """
-        while self._pending:
-            with suppress(IndexError):  # another thread took the last one
-                rest = self._pending.pop()
-                try:
-                    self._settle(*rest)
-                except StorageError:
-                    self.settle_later(*rest)
-                    raise
-                except BaseException:
-                    self._pending.insert(0, rest)
-                    raise
+        with self._connection.translated():
+            self._end(keys=[name, _hold(name, start)], args=[start])
 
-    def _is_held(self, value: _Value) -> bool:
-        return value.holder is not None and self._owners.lives(value.holder)
+    def _is_held(self, name: str, value: _Value) -> bool:
+        if value.holder is None or not self._owners.lives(value.holder):
+            return False
+        with self._connection.translated():
+            return bool(self._connection.client.exists(_hold(name, value.start)))
 
     def _read(self, name: str) -> _Value | None:
         return self._decoded(name, self._get(name))
@@ -318,13 +252,14 @@ class RedisIdempotencyKeys:
                 self._drop(keys=[name], args=[found])
             return None
 
-    def _redis_keys(self, name: str, value: _Value) -> list[str]:
-        """Return the Redis keys of the value and of the marker of its abandoned start."""
-        return [name, f"{name}:{value.start}"]
-
     def _name(self, key: str) -> str:
         return self._connection.key("key", key_digest(key))
 
 
 def _encoded(value: _Value) -> bytes:
     return msgspec.json.encode(value)
+
+
+def _hold(name: str, start: str) -> str:
+    """Return the Redis key of what holds a key."""
+    return f"{name}:{start}"

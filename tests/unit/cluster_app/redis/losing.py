@@ -23,8 +23,7 @@ class LosingConnection:
 
     What is in ``away`` is not even asked. Of scripts with pieces in ``late`` nobody hears either;
     Redis carries them out at the next ``catch_up``. Those with pieces in ``repeated`` are sent
-    twice, as a library does that has lost the first answer. What is in ``refused`` is refused, each
-    once, for a reason that does not pass by itself.
+    twice, as a library does that has lost the first answer.
     """
 
     def __init__(self, inner):
@@ -34,7 +33,6 @@ class LosingConnection:
         self.away = False
         self.late = []
         self.repeated = []
-        self.refused = []
         self._waiting = []
 
     def __getattr__(self, name):
@@ -49,10 +47,6 @@ class LosingConnection:
         def call(**arguments):
             if self.away:
                 raise redis.ConnectionError("away")
-            for refused in self.refused:
-                if refused in lua:
-                    self.refused.remove(refused)
-                    raise redis.ResponseError("NOPERM this user may not do that")
             if any(piece in lua for piece in self.late):
                 self._waiting.append(partial(run, **arguments))
                 raise redis.TimeoutError("frozen")

@@ -1,7 +1,7 @@
 """Keys in Redis: held by processes that live, and freed by themselves."""
 
 import hashlib
-import threading
+import time
 
 import msgspec
 import pytest
@@ -15,8 +15,7 @@ from tests.unit.cluster_app.redis.losing import LosingConnection
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 SECONDS = 60
-TAKES, RECORDS = "return ARGV[1]", "'SET', KEYS[1], ARGV[2]"
-GIVES_UP = "'SET', KEYS[2], ''"
+TAKES, RECORDS, ENDS = "return ARGV[1]", "'SET', KEYS[1], ARGV[2]", "string.find"
 """Pieces of the scripts."""
 
 
@@ -41,12 +40,19 @@ def others(redis_connection, owners):
     return RedisIdempotencyKeys(redis_connection, owners=owners, seconds=SECONDS)
 
 
-def await_settler():
-    """Wait until nobody is left who lets go of keys in the background."""
-    for thread in threading.enumerate():
-        if thread.name == "key-settler":
-            thread.join(timeout=30)
-            assert not thread.is_alive()
+@pytest.fixture
+def hasty(connection, owners):
+    """Return keys that are held for 50 ms."""
+    return RedisIdempotencyKeys(connection, owners=owners, seconds=SECONDS, hold_seconds=0.05)
+
+
+def await_free(keys, key="k"):
+    """Wait until nobody holds the key, and free it as a repeated request does."""
+    deadline = time.monotonic() + 30
+    while keys.is_held(key, record := keys.find(key)):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    keys.drop(key, record)
 
 
 def place_of(connection, key="k"):
@@ -94,54 +100,31 @@ def test_a_key_that_redis_forgot_is_there_again_when_its_turn_is_known(keys, oth
     assert not others.is_held("k", held.record)
 
 
-def test_who_takes_a_key_and_hears_nothing_does_not_wait_for_itself(keys, connection):
+def test_a_key_that_was_taken_unheard_is_freed_by_itself(hasty, others, connection):
     connection.lost = [TAKES]
     with pytest.raises(StorageUnavailable):
-        keys.take("k", "f")
-    assert isinstance(keys.take("k", "f"), RedisHeldKey)
-
-
-def test_a_key_that_was_taken_unheard_is_freed_for_others_without_another_request_here(
-    keys, others, connection
-):
-    connection.lost = [TAKES]
-    with pytest.raises(StorageUnavailable):
-        keys.take("k", "f")
-    await_settler()
+        hasty.take("k", "f")
+    assert others.is_held("k", others.find("k"))
+    await_free(others)
     assert isinstance(others.take("k", "f"), RedisHeldKey)
 
 
-def test_a_key_that_redis_refuses_to_free_is_freed_by_a_later_use(keys, others, connection, caplog):
-    connection.lost, connection.refused = [TAKES], [GIVES_UP] * 3
+def test_a_start_that_is_slower_than_its_hold_begins_its_turn(hasty, others):
+    held = hasty.take("k", "f")
+    while others.is_held("k", held.record):
+        time.sleep(0.005)
+    held.keep(SESSION, TURN)
+    assert others.find("k") == held.record
+
+
+def test_a_start_that_is_slower_than_its_hold_and_was_overtaken_begins_none(hasty, others):
+    held = hasty.take("k", "f")
+    await_free(others)
+    taken = others.take("k", "f")
     with pytest.raises(StorageUnavailable):
-        keys.take("k", "f")
-    await_settler()
-    assert "idempotency keys not released" in caplog.text
-    assert isinstance(keys.take("another", "f"), RedisHeldKey)  # which it keeps nobody from
-    await_settler()
-
-    assert connection.refused == []
-    assert keys.find("k") is None
-    assert isinstance(others.take("k", "f"), RedisHeldKey)
-
-
-def test_a_use_that_finds_no_settler_starts_one(keys, others, connection):
-    connection.lost, connection.refused = [TAKES], [GIVES_UP] * 2
-    with pytest.raises(StorageUnavailable):
-        keys.take("k", "f")
-    await_settler()
-    keys.find("another")
-    await_settler()
-    assert isinstance(others.take("k", "f"), RedisHeldKey)
-
-
-def test_a_key_is_not_taken_late_for_a_start_that_was_given_up(keys, others, connection):
-    connection.late = [TAKES]
-    with pytest.raises(StorageUnavailable):
-        keys.take("k", "f")
-    assert keys.find("k") is None  # and what was left to do is done
-    connection.catch_up()
-    assert others.find("k") is None
+        held.keep(SESSION, TURN)
+    held.drop()
+    assert others.find("k") == taken.record
 
 
 def test_a_turn_is_not_recorded_late_for_a_start_that_was_given_up(keys, others, connection):
@@ -173,18 +156,26 @@ def test_a_turn_that_may_have_been_recorded_is_none_once_the_key_was_dropped(
     assert others.find("k").turn_id is None
 
 
-@pytest.mark.parametrize("end", ["release", "drop"])
-def test_a_key_that_could_not_be_let_go_is_let_go_when_redis_is_back(keys, others, connection, end):
-    held = keys.take("k", "f")
+def test_a_key_that_could_not_be_let_go_is_not_held_for_long(hasty, others, connection, caplog):
+    held = hasty.take("k", "f")
     held.keep(SESSION, TURN)
     connection.away = True
-    getattr(held, end)()
+    held.release()
     with pytest.raises(StorageUnavailable):
-        keys.find("k")
-    assert others.is_held("k", held.record)
+        held.drop()
+    assert "not released" in caplog.text
     connection.away = False
-    assert keys.find("k") == (held.record if end == "release" else None)
-    assert not others.is_held("k", held.record)
+    while others.is_held("k", held.record):
+        time.sleep(0.005)
+    assert others.find("k") == held.record
+
+
+def test_a_key_is_dropped_whose_release_was_not_heard(keys, others, connection):
+    held = keys.take("k", "f")
+    connection.lost = [ENDS]
+    with pytest.raises(StorageUnavailable):
+        held.drop()
+    assert others.find("k") is None
 
 
 def test_a_record_of_a_newer_server_is_left_alone_and_refused_in_a_sentence(keys, connection):
