@@ -20,8 +20,9 @@ from dialects_app.responses.items import (
     parse_input,
     referenced_sessions,
 )
+from dialects_app.responses.output_items import Item
 from dialects_app.responses.pages import ItemPage, whole_page
-from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
+from dialects_app.responses.saved_items import NO_QUESTIONS, items_of
 from sessions_app.calls import distinct_calls
 from sessions_app.edits import with_history
 from sessions_app.errors import SessionNotFound

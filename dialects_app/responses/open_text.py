@@ -5,7 +5,7 @@ from typing import Any
 
 from chat.stream.encoding import ascii_json
 from dialects_app.responses.frames import Frames
-from dialects_app.responses.saved_items import Item, Status, reasoning_item, text_item
+from dialects_app.responses.output_items import Item, Status, reasoning_item, text_item
 from sessions_app.surrogates import join_surrogates
 
 _MANY_PIECES = 512
@@ -30,6 +30,7 @@ class OpenText:
         self.output_index = output_index
         self._frames = frames
         self._pieces: list[str] = []
+        self._text: str | None = None
         self._make = reasoning_item if is_reasoning else text_item
         self._name = name
         self._part = "summary" if is_reasoning else "content"
@@ -58,16 +59,24 @@ class OpenText:
 
     def add(self, literal: str) -> None:
         """Send the next piece, a JSON string in ASCII."""
+        self._text = None
         pieces = self._pieces
         pieces.append(literal[1:-1])
         if len(pieces) > _MANY_PIECES:
             pieces[:] = ["".join(pieces)]
         self._frames.add_delta(self._before, literal, self._after)
 
+    def add_saved(self, text: str) -> None:
+        """Send the whole text."""
+        self.add(ascii_json(text))
+        self._text = text
+
     @property
     def text(self) -> str:
         """The text so far, which is that of the pieces."""
-        return text_in("".join(self._pieces))
+        if self._text is None:
+            self._text = text_in("".join(self._pieces))
+        return self._text
 
     def complete(self, text: str) -> None:
         """Send the rest of a saved text that was streamed in part."""

@@ -8,7 +8,7 @@ from chat.stream.encoding import ascii_json, without_leading_space
 from dialects_app.openai.ids import item_id
 from dialects_app.responses.frames import Frames
 from dialects_app.responses.open_text import OpenText
-from dialects_app.responses.saved_items import (
+from dialects_app.responses.output_items import (
     Item,
     Status,
     error_of,
@@ -68,6 +68,16 @@ class Output:
             literal = begun
         self._reasoning.add(literal)
 
+    def add_saved(self, message_id: str, text: str, *, is_reasoning: bool) -> None:
+        """Send a saved text, including white space at its beginning."""
+        if is_reasoning:
+            self._reasoning = self._begin_text("rs", message_id)
+            self._reasoning.add_saved(text)
+        else:
+            self._end_reasoning("completed")
+            self._text = self._begin_text("msg", message_id)
+            self._text.add_saved(text)
+
     def complete_text(self, message_id: str, text: str) -> None:
         """Send the rest of a saved answer that was streamed in part or not at all."""
         if self._text is not None:
@@ -104,9 +114,8 @@ class Output:
             confirmation_id: The id of its approval, if any.
         """
         self.end_texts()
-        asked = confirmation_id and item_id("mcpr", self._session_id, confirmation_id)
-        item = server_call_item(call, None, self._session_id, approval_request_id=asked)
-        item = {**item, "id": self._unique(item["id"]), "status": "in_progress"}
+        item = server_call_item(call, self._session_id, confirmation_id=confirmation_id)
+        item = {**item, "id": self._unique(item["id"])}
         place = self._add(item, arguments="")
         self._calls[call.id] = place["output_index"]
         self._frames.add("response.mcp_call.in_progress", **place)

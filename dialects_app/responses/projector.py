@@ -1,7 +1,7 @@
 """Converts a turn's events to the events of a response. Pure (docs/decisions/0061)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
@@ -16,9 +16,12 @@ from chat.stream.events import (
     AgentToolResult,
     Cancelled,
     ClientToolCall,
+    ContentDelta,
     Done,
+    Event,
     Failed,
     MessageComplete,
+    ThinkingContentDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
@@ -38,9 +41,9 @@ from dialects_app.responses.ending import (
 )
 from dialects_app.responses.frames import Frames, encoded
 from dialects_app.responses.output import Output
+from dialects_app.responses.output_items import FAILED, Item, agent_call, shown_call
 from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
-from dialects_app.responses.saved_items import FAILED, agent_call, shown_call
 from sessions_app.decoding import decode_as
 from sessions_app.messages import ToolCall
 
@@ -66,6 +69,7 @@ class ResponseProjector:
         turn_id: The turn.
         record: The parameters of its request.
         after: The number of this client's last event.
+        names_agents: Whether a call of an agent has the agent's name, not that of the tool.
 
     Attributes:
         opening: Sent before the first events: empty.
@@ -84,6 +88,7 @@ class ResponseProjector:
         record: ResponseRecord = NO_RECORD,
         *,
         after: int = -1,
+        names_agents: bool = True,
     ) -> None:
         self.ending: Ending = QUEUED if record.background else IN_PROGRESS
         self.has_begun = False
@@ -100,20 +105,7 @@ class ResponseProjector:
         self._saved_at: str | None = None
         self._last: Ending = COMPLETED
         self._shows_agents = record.shows_agents
-        self._show: Mapping[str, Callable[[Any], None]] = {
-            TurnStarted.event: self._begin,
-            ToolCallStarted.event: self._start_call,
-            ClientToolCall.event: self._hand_over,
-            ToolConfirmationRequired.event: self._ask,
-            ToolResultReceived.event: self._end_call,
-            AgentStarted.event: self._start_agent,
-            AgentComplete.event: self._end_agent,
-            ToolContinuationStarted.event: self._go_on,
-            MessageComplete.event: self._complete,
-            Cancelled.event: self._cancel,
-            Failed.event: self._fail,
-            Done.event: self._end,
-        }
+        self._names_agents = names_agents
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the response's events for these events."""
@@ -126,6 +118,20 @@ class ResponseProjector:
             else:
                 self._feed_other(event)
         return self._frames.take()
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Convert the events that stand for saved messages, whose texts are kept as they are."""
+        for event in events:
+            if isinstance(event, ContentDelta | ThinkingContentDelta):
+                is_reasoning = isinstance(event, ThinkingContentDelta)
+                self._output.add_saved(self._message_id, event.content, is_reasoning=is_reasoning)
+            else:
+                self._SHOW[event.event](self, event)
+
+    def end_output(self) -> Sequence[Item]:
+        """End the items that are open, and return all."""
+        self._output.end("completed" if self._last.is_whole else "incomplete")
+        return self._output.items
 
     def resource(self) -> Resource:
         """Return the current response."""
@@ -144,9 +150,9 @@ class ResponseProjector:
         name = event.name
         if name == AgentComplete.event:
             self._tell_of_agent(event)
-        show = self._show.get(name)
+        show = self._SHOW.get(name)
         if show is not None:
-            show(event.decode())
+            show(self, event.decode())
         if name in _OF_AGENTS:
             self._tell_of_agent(event)
 
@@ -185,11 +191,11 @@ class ResponseProjector:
         self._count(cancelled)
 
     def _fail(self, failed: Failed) -> None:
-        self._last = ending_of_error(failed.code, failed.message)
+        self._last = ending_of_error(failed.code or None, failed.message)
         self._count(failed)
 
     def _end(self, done: Done) -> None:
-        self._output.end("completed" if self._last.is_whole else "incomplete")
+        self.end_output()
         self.ending = self._last
         self._saved_at = None if done.saved_at is UNSET else done.saved_at
         self._count(done)
@@ -210,13 +216,13 @@ class ResponseProjector:
 
     def _start_call(self, started: ToolCallStarted) -> None:
         self._resumed.pop(started.tool_call_id, None)
-        self._output.begin_call(_call(started))
+        self._output.begin_call(self._call(started))
 
     def _hand_over(self, asked: ClientToolCall) -> None:
-        self._output.hand_over(_call(asked))
+        self._output.hand_over(self._call(asked))
 
     def _ask(self, asked: ToolConfirmationRequired) -> None:
-        call = _call(asked)
+        call = self._call(asked)
         if asked.agent_name is UNSET:
             self._resumed[call.id] = ResumedCall(
                 name=call.name, arguments=call.arguments, confirmation_id=asked.confirmation_id
@@ -240,11 +246,19 @@ class ResponseProjector:
         arguments, asked = result.arguments, result.confirmation_id
         call = ToolCall(
             id=result.tool_call_id,
-            name=known.name,
+            name=result.tool_name,
             arguments=known.arguments if arguments is UNSET else arguments,
         )
         asked_in = known.confirmation_id if asked is UNSET else asked
-        self._output.begin_call(shown_call(call), asked_in)
+        self._output.begin_call(self._shown(call), asked_in)
+
+    def _call(self, event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
+        inner = getattr(event, "inner_tool_call_id", UNSET)
+        call_id = event.tool_call_id if inner is UNSET else inner
+        return self._shown(ToolCall(id=call_id, name=event.tool_name, arguments=event.arguments))
+
+    def _shown(self, call: ToolCall) -> ToolCall:
+        return shown_call(call) if self._names_agents else call
 
     # Agents
 
@@ -272,8 +286,17 @@ class ResponseProjector:
         kind = event.name.removeprefix("agent_")
         self._frames.add(f"mochi.agent.{kind}", **place, **fields)
 
-
-def _call(event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
-    inner = getattr(event, "inner_tool_call_id", UNSET)
-    call_id = event.tool_call_id if inner is UNSET else inner
-    return shown_call(ToolCall(id=call_id, name=event.tool_name, arguments=event.arguments))
+    _SHOW: ClassVar[Mapping[str, Callable[..., None]]] = {
+        TurnStarted.event: _begin,
+        ToolCallStarted.event: _start_call,
+        ClientToolCall.event: _hand_over,
+        ToolConfirmationRequired.event: _ask,
+        ToolResultReceived.event: _end_call,
+        AgentStarted.event: _start_agent,
+        AgentComplete.event: _end_agent,
+        ToolContinuationStarted.event: _go_on,
+        MessageComplete.event: _complete,
+        Cancelled.event: _cancel,
+        Failed.event: _fail,
+        Done.event: _end,
+    }

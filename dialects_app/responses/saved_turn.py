@@ -1,32 +1,22 @@
 """Rebuilds a response from its session after the events of its turn were deleted. Pure."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from chat.turn.usage import cost_of, usage_of_turn
-from dialects_app.openai.ids import item_id
-from dialects_app.responses.ending import (
-    CANCELLED,
-    COMPLETED,
-    Ending,
-    ending_of_answer,
-    ending_of_error,
-)
+from chat.stream.events import Done, Event, TurnStarted
+from chat.turn.outcome import known_usage
+from chat.turn.usage import usage_of_turn
+from dialects_app.responses.output_items import Item
+from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
-from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
-from dialects_app.responses.saved_items import (
-    Item,
-    answer_items,
-    function_item,
-    items_of,
-    request_item,
-    server_call_item,
-    shown_call,
-)
+from dialects_app.responses.resource import Resource
+from dialects_app.responses.saved_events import answer_events, ending_event, result_event
+from dialects_app.responses.saved_items import items_of
 from sessions_app.calls import distinct_calls, results_of
-from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, as_it_ran
+from sessions_app.messages import AssistantMessage, Message, ToolMessage
 from sessions_app.session import Session
 
 
@@ -97,17 +87,9 @@ def saved_resource(
         questions: The pending confirmations of the session's calls, by call id.
     """
     questions = {**_answered_later(turn), **questions, **end.questions}
-    answer = turn.answer
-    return resource_of(
-        record,
-        session_id=turn.session.session_id,
-        turn_id=turn.turn_id,
-        model=answer.model if answer else turn.session.metadata.model,
-        ending=_ending(turn, end, questions),
-        output=output_of(turn, record, questions=questions),
-        usage=_usage(turn),
-        completed_at=seconds_of(answer.timestamp) if answer else None,
-    )
+    projector = ResponseProjector(turn.session.session_id, turn.turn_id, record, after=sys.maxsize)
+    projector.replay(_events(turn, end, questions))
+    return projector.resource()
 
 
 def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
@@ -120,23 +102,29 @@ def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
     return items_of(turn.before, turn.session.session_id, questions={**answered, **questions})
 
 
-def output_of(
-    turn: SavedTurn, record: ResponseRecord = NO_RECORD, *, questions: Mapping[str, str]
-) -> list[Item]:
-    """Return the output items of a response, in the order of its stream."""
-    session_id = turn.session.session_id
-    items = list(_resumed_items(turn, record))
+def _events(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Iterator[Event]:
+    """Yield the events of a turn that has ended, in the order of its stream."""
+    session_id, answer = turn.session.session_id, turn.answer
+    model = answer.model if answer else turn.session.metadata.model
+    yield TurnStarted(turn_id=turn.turn_id, session_id=session_id, model=model)
+    yield from _resumed_calls(turn)
     made = distinct_calls(turn.made)
     for index, message in enumerate(made):
         if isinstance(message, AssistantMessage):
-            items += answer_items(message, session_id)
-            results = results_of(made, index)
-            items += _call_items(message.tool_calls, results, session_id, questions)
-    return items
+            yield from answer_events(message, results_of(made, index), questions)
+    ending = _ending(turn, end, questions)
+    if ending is not None:
+        yield ending
+    usage = usage_of_turn(m.usage for m in turn.made if isinstance(m, AssistantMessage))
+    yield Done(
+        session_id=session_id,
+        saved_at=answer.timestamp if answer else UNSET,
+        turn_usage=known_usage(usage),
+    )
 
 
-def _resumed_items(turn: SavedTurn, record: ResponseRecord) -> Iterator[Item]:
-    """Yield the items of calls that an earlier turn left open."""
+def _resumed_calls(turn: SavedTurn) -> Iterator[Event]:
+    """Yield the results of calls that an earlier turn left open."""
     asked = {
         call.id: call
         for message in turn.before
@@ -147,37 +135,8 @@ def _resumed_items(turn: SavedTurn, record: ResponseRecord) -> Iterator[Item]:
         if not isinstance(message, ToolMessage):
             break
         call = asked.get(message.tool_call_id or "")
-        if call is None:
-            continue
-        known = record.resumed.get(call.id)
-        question = known.confirmation_id if known is not None else None
-        yield server_call_item(
-            shown_call(as_it_ran(call, message)),
-            message,
-            turn.session.session_id,
-            approval_request_id=question and item_id("mcpr", turn.session.session_id, question),
-        )
-
-
-def _call_items(
-    calls: Sequence[ToolCall],
-    results: Sequence[ToolMessage | None],
-    session_id: str,
-    questions: Mapping[str, str],
-) -> Iterator[Item]:
-    pairs = [
-        (call, result) for call, result in zip(calls, results, strict=True) if not call.client_side
-    ]
-    for call, result in pairs:
-        asked = questions.get(call.id) if result is None else result.confirmation_id
-        if asked is not None:
-            yield request_item(shown_call(call), asked, session_id)
-    for call, result in pairs:
-        if result is not None or call.id not in questions:
-            yield server_call_item(shown_call(as_it_ran(call, result)), result, session_id)
-    for call in calls:
-        if call.client_side:
-            yield function_item(call, session_id)
+        if call is not None:
+            yield result_event(call, message)
 
 
 def _answered_later(turn: SavedTurn) -> Mapping[str, str]:
@@ -193,35 +152,18 @@ def _answered_later(turn: SavedTurn) -> Mapping[str, str]:
     }
 
 
-def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Ending:
+def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Event | None:
+    """Return the event of a turn's end; None if calls wait for their client or an approval."""
     answer = turn.answer
-    if answer is not None and answer.cancelled:
-        return CANCELLED
-    if end.error_code is not None or answer is None or answer.interrupted:
-        return ending_of_error(end.error_code, end.error_message)
-    if not answer.tool_calls:
-        return ending_of_answer(answer.done_reason)
-    index = next(i for i, each in enumerate(turn.made) if each is answer)
-    open_calls = [
-        call
-        for call, result in zip(answer.tool_calls, results_of(turn.made, index), strict=True)
-        if result is None
-    ]
-    waits = any(call.client_side or call.id in questions for call in open_calls)
-    return COMPLETED if waits else ending_of_error(None, "")
-
-
-def _usage(turn: SavedTurn) -> dict[str, Any] | None:
-    used = usage_of_turn(m.usage for m in turn.made if isinstance(m, AssistantMessage))
-    if used is None:
-        return None
-    return usage_of(
-        used.input_tokens,
-        used.output_tokens,
-        cached_tokens=used.cached_tokens,
-        reasoning_tokens=used.reasoning_tokens,
-        cost=cost_of(used),
-    )
+    is_over = answer is None or answer.cancelled or answer.interrupted or not answer.tool_calls
+    if answer is not None and end.error_code is None and not is_over:
+        index = next(at for at, each in enumerate(turn.made) if each is answer)
+        pairs = zip(answer.tool_calls, results_of(turn.made, index), strict=True)
+        waiting = (call for call, result in pairs if result is None)
+        if any(call.client_side or call.id in questions for call in waiting):
+            return None
+        answer = None  # it broke off
+    return ending_event(answer, error_code=end.error_code, error_message=end.error_message)
 
 
 def _histories(session: Session) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:

@@ -14,10 +14,10 @@ from chat.service import SessionSpace
 from chat.stream.numbered_event import Listener, NumberedEvent
 from dialects_app.openai.ids import ResponseId, read_response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
+from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.resource import Resource
-from dialects_app.responses.saved_items import Item
 from dialects_app.responses.saved_turn import (
     SavedTurn,
     empty_turn,

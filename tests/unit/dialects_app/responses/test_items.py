@@ -10,7 +10,8 @@ from chat.errors import MissingToolResult
 from dialects_app.openai.ids import item_id
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import parse_input, referenced_sessions
-from dialects_app.responses.saved_items import items_of, request_item
+from dialects_app.responses.output_items import request_item
+from dialects_app.responses.saved_items import items_of
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -37,9 +38,6 @@ def function(call_id: str, name: str = "f", arguments: str = "{}") -> dict[str, 
 
 def output(call_id: str, text: Any = "done") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": text}
-
-
-# --- What is new -------------------------------------------------------------------------------
 
 
 def test_a_text_is_what_the_user_says() -> None:

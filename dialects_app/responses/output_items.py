@@ -1,0 +1,124 @@
+"""Makes the items of a response's output. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from dialects_app.openai.ids import item_id
+from sessions_app.messages import ToolCall
+from tools_app.toolset import AGENT_TOOL
+
+Item = dict[str, Any]
+Status = Literal["in_progress", "completed", "incomplete"]
+
+SERVER_LABEL = "mochi"
+FAILED = "Error: "
+"""Begins the result of a call that failed, as the model gets it."""
+
+
+def reasoning_item(name: str, text: str, *, status: Status = "completed") -> Item:
+    """Return the item of an answer's reasoning."""
+    return {
+        "id": name,
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": text}],
+        "status": status,
+    }
+
+
+def text_item(name: str, text: str, *, status: Status = "completed") -> Item:
+    """Return the item of an answer's text."""
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
+    }
+
+
+def function_item(call: ToolCall, session_id: str) -> Item:
+    """Return the item of a call that the client runs."""
+    return {
+        "id": item_id("fc", session_id, call.id),
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+        "status": "completed",
+    }
+
+
+def server_call_item(call: ToolCall, session_id: str, *, confirmation_id: str | None) -> Item:
+    """Return the item of a call that this server runs, before its outcome.
+
+    Args:
+        call: The call, as displayed.
+        session_id: The session.
+        confirmation_id: The id of its approval, if any.
+    """
+    return {
+        "id": item_id("mcp", session_id, call.id),
+        "type": "mcp_call",
+        "server_label": SERVER_LABEL,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+        "output": None,
+        "error": None,
+        "status": "in_progress",
+        "approval_request_id": confirmation_id and item_id("mcpr", session_id, confirmation_id),
+    }
+
+
+def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
+    """Return the displayed call of an agent: a tool call with the agent's name."""
+    return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
+
+
+def shown_call(call: ToolCall) -> ToolCall:
+    """Return the displayed call; a call of an agent has its name."""
+    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
+    if call.name != AGENT_TOOL or not isinstance(agent, str):
+        return call
+    return agent_call(call.id, agent, instruction if isinstance(instruction, str) else "")
+
+
+def request_item(call: ToolCall, confirmation_id: str, session_id: str) -> Item:
+    """Return the item that asks for an approval."""
+    return {
+        "id": item_id("mcpr", session_id, confirmation_id),
+        "type": "mcp_approval_request",
+        "server_label": SERVER_LABEL,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+    }
+
+
+def error_of(text: str) -> Item:
+    """Return the error of a failed call, for an item."""
+    content = [{"type": "text", "text": text.removeprefix(FAILED)}]
+    return {"type": "mcp_tool_execution_error", "content": content}
+
+
+def error_text(error: Any) -> str:
+    """Return the text of a call's error."""
+    if not isinstance(error, Mapping):
+        return str(error)
+    content = error.get("content")
+    if isinstance(content, list):
+        return "\n".join(_texts(content))
+    if isinstance(content, str):
+        return content
+    return str(error.get("message") or error.get("type") or "the call failed")
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """Return a call's arguments as JSON text."""
+    return msgspec.json.encode(arguments, enc_hook=dict).decode()
+
+
+def _texts(content: Iterable[Any]) -> Iterator[str]:
+    for part in content:
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            yield part["text"]
