@@ -9,16 +9,17 @@ import logging
 import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import mcp_types as types
 import msgspec
-from mcp.client import Client, Transport
+from mcp.client import Client
 from mcp.client.session import IncomingMessage
 from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -27,9 +28,9 @@ from pydantic import ValidationError
 from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.descriptions import REFUSED, RESULT, fit_call, fit_initialization, fit_tools
-from tools_app.mcp.http import http_transport
-from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
-from tools_app.mcp.messages import Exchange
+from tools_app.mcp.exchange import Exchange, Replies, Requests, Streams
+from tools_app.mcp.http import http_client
+from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
 from tools_app.mcp.remote import (
     CallHeaders,
     OnProgress,
@@ -87,7 +88,7 @@ async def connect(
             on_change()
 
     client = Client(
-        await _transport(spec, stderr, on_end, call_headers),
+        _transport(spec, stderr, on_end, call_headers),
         message_handler=on_message,
         client_info=types.Implementation(name="mochi-server", version=VERSION),
         cache=None,
@@ -169,24 +170,29 @@ class SdkConnection:
             raise RemoteError("Its list of tools is not valid: it is no list.") from error
 
 
+@asynccontextmanager
 async def _transport(
     spec: StdioSpec | HttpSpec,
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
     call_headers: CallHeaders | None,
-) -> Transport:
-    exchange = Exchange(_FITS)
-    if isinstance(spec, HttpSpec):
-        return await http_transport(spec, exchange, call_headers)
-    env = {**get_default_environment(), **spec.env}
-    return stdio_transport(
-        [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args],
-        env=env,
-        cwd=spec.cwd,
-        stderr=stderr,
-        exchange=exchange,
-        on_end=on_end,
-    )
+) -> AsyncIterator[Streams]:
+    async with AsyncExitStack() as stack:
+        if isinstance(spec, HttpSpec):
+            # In a thread: it reads the trusted certificates.
+            client = await asyncio.to_thread(http_client, spec, call_headers)
+            await stack.enter_async_context(client)
+            opening = streamable_http_client(
+                spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+            )
+            streams = await stack.enter_async_context(opening)
+        else:
+            env = {**get_default_environment(), **spec.env}
+            command = [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args]
+            running = stdio_transport(command, env=env, cwd=spec.cwd, stderr=stderr, on_end=on_end)
+            streams = await stack.enter_async_context(running)
+        exchange = Exchange(_FITS)
+        yield Replies(streams[0], exchange), Requests(streams[1], exchange)
 
 
 def _find(spec: StdioSpec, path: str | None) -> str:

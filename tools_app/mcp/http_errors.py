@@ -1,4 +1,4 @@
-"""Explains the statuses of HTTP with which an MCP server refuses a request. Pure."""
+"""Explains responses of HTTP without a reply to the request. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,16 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
     """Return what a response means: its status, what its headers ask for, and its first words.
 
     Args:
-        status: 400 or higher.
+        status: Its status.
         headers: The response's; names in any case.
         words: What its body says.
     """
     challenge = dict(_PARAMETER.findall(headers.get("www-authenticate", "")))
     reason = challenge.get("error_description") or challenge.get("error") or ""
     answer = f"It answered {status} {responses.get(status, '')}".strip()
+    if status < HTTPStatus.BAD_REQUEST:
+        kind = headers.get("content-type", "").partition(";")[0] or "no content type"
+        reason, words = f"{kind}, but no answer to the request", words or "nothing"
     sentences = [f"{answer}: {reason.rstrip('.')}." if reason else f"{answer}."]
     if status == HTTPStatus.UNAUTHORIZED:
         sentences.append("It wants a valid key: set 'headers' of its entry in mcp.json.")

@@ -7,7 +7,7 @@ Importing this module imports the SDK's types.
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mcp_types import (
@@ -16,8 +16,6 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
@@ -29,9 +27,10 @@ from tools_app.mcp.results import json_text
 
 BARE = "mochi-server/bare"
 """The key of a result that is no object, which the SDK could not pass on."""
+UNKNOWN = ""
+"""The id of a reply that names none."""
 
 _BOM = b"\xef\xbb\xbf"
-_UNKNOWN = ""  # the id of a reply that names none
 _ENVELOPE = frozenset({"id", "result", "error"})
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,9})\b')
 _BEGIN = re.compile(rb'\s*[{\[]\s*(?:[{\["}\]]|$)')
@@ -103,36 +102,6 @@ class MessageLines:
         return held
 
 
-class Exchange:
-    """Pairs the replies of one connection with their requests, and makes their results fit.
-
-    Args:
-        fits: Returns, by method, a result as the SDK accepts it.
-    """
-
-    def __init__(self, fits: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]) -> None:
-        self._fits = fits
-        self._methods: dict[str, str] = {}
-
-    def note(self, message: JSONRPCMessage) -> None:
-        """Remember a request until it is answered or cancelled."""
-        if isinstance(message, JSONRPCRequest):
-            self._methods[str(message.id)] = message.method
-        elif isinstance(message, JSONRPCNotification) and message.method.endswith("/cancelled"):
-            self._methods.pop(str((message.params or {}).get("requestId")), None)
-
-    def fitted(self, message: JSONRPCMessage) -> JSONRPCMessage:
-        """Return the message; a reply without an id gets that of the only open request."""
-        if not isinstance(message, JSONRPCResponse | JSONRPCError):
-            return message
-        if message.id in (None, _UNKNOWN) and len(self._methods) == 1:
-            message.id = next(iter(self._methods))
-        method = self._methods.pop(str(message.id), "")
-        if isinstance(message, JSONRPCResponse) and method in self._fits:
-            message.result = self._fits[method](message.result)
-        return message
-
-
 def _items(text: bytes) -> list[Any]:
     """Decode a message or a batch; bytes that are no UTF-8, and tabs in texts, are accepted."""
     if has_too_many_values(text, MAX_VALUES):
@@ -151,7 +120,7 @@ def _refused(text: bytes, reason: str) -> list[JSONRPCMessage]:
     number = _ID.search(head) or _ID.search(tail)
     said = f"Its answer can't be read: {reason}. The tool may have run. The answer begins with: "
     error = ErrorData(code=PARSE_ERROR, message=said + head.decode(errors="replace"))
-    return [JSONRPCError(jsonrpc="2.0", id=int(number[1]) if number else _UNKNOWN, error=error)]
+    return [JSONRPCError(jsonrpc="2.0", id=int(number[1]) if number else UNKNOWN, error=error)]
 
 
 def _message(item: object) -> JSONRPCMessage | None:
@@ -164,7 +133,7 @@ def _message(item: object) -> JSONRPCMessage | None:
     if not item.keys() & _ENVELOPE:
         return None
     number = item.get("id")
-    key = _UNKNOWN if number is None else str(number).removesuffix(".0")
+    key = UNKNOWN if number is None else str(number).removesuffix(".0")
     error, result = item.get("error"), item.get("result")
     if error or (error is not None and "result" not in item):
         return JSONRPCError(jsonrpc="2.0", id=key, error=_error(error))

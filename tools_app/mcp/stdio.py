@@ -11,15 +11,16 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from tools_app.command_reaper import reaper_command
+from tools_app.mcp.exchange import Incoming, Streams
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
-from tools_app.mcp.messages import Exchange, MessageLines, in_thread_if_large
+from tools_app.mcp.messages import MessageLines, in_thread_if_large
 from tools_app.mcp.rate_limit import RateLimiter
 from tools_app.mcp.stderr import ErrorOutput
 
@@ -30,14 +31,7 @@ _REAPER_SECONDS = 4.0
 _FLUSH_SECONDS = 0.5
 _POLL_SECONDS = 0.01
 
-if TYPE_CHECKING:
-    # private: mcp.client._transport, the module of the type that transports yield. Price: nothing
-    # at run time.
-    from mcp.client._transport import TransportStreams
-
 logger = logging.getLogger(__name__)
-
-Incoming = SessionMessage | Exception
 
 
 @asynccontextmanager
@@ -47,9 +41,8 @@ async def stdio_transport(
     env: Mapping[str, str],
     cwd: str,
     stderr: ErrorOutput,
-    exchange: Exchange,
     on_end: Callable[[str], None],
-) -> AsyncIterator["TransportStreams"]:
+) -> AsyncIterator[Streams]:
     """Run the command under a reaper; on exit it has ended, with all processes it started.
 
     Args:
@@ -57,7 +50,6 @@ async def stdio_transport(
         env: Its whole environment.
         cwd: The directory it starts in.
         stderr: Receives its stderr.
-        exchange: Makes its replies fit.
         on_end: Called once, with the reason, when no more messages will come.
 
     Raises:
@@ -73,7 +65,7 @@ async def stdio_transport(
         cwd=cwd,
         start_new_session=True,
     )
-    program = _Program(process, stderr, exchange, on_end)
+    program = _Program(process, stderr, on_end)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(program.read_messages)
         tasks.start_soon(program.read_stderr)
@@ -92,7 +84,6 @@ class _Program:
         self,
         process: asyncio.subprocess.Process,
         stderr: ErrorOutput,
-        exchange: Exchange,
         on_end: Callable[[str], None],
     ) -> None:
         self._process = process
@@ -100,7 +91,6 @@ class _Program:
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._stderr = cast("asyncio.StreamReader", process.stderr)
         self._error_output = stderr
-        self._exchange = exchange
         self._lines = MessageLines()
         self._on_end = on_end
         self._ended = False
@@ -108,7 +98,7 @@ class _Program:
         self._outgoing: MemoryObjectReceiveStream[SessionMessage]
         self._incoming, incoming = anyio.create_memory_object_stream[Incoming](0)
         outgoing, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-        self.streams: TransportStreams = (incoming, outgoing)
+        self.streams: Streams = (incoming, outgoing)
 
     async def read_messages(self) -> None:
         """Pass on the program's messages, until it closes its stdout or breaks a limit."""
@@ -143,7 +133,6 @@ class _Program:
         try:
             async with self._outgoing:
                 async for message in self._outgoing:
-                    self._exchange.note(message.message)
                     line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     self._stdin.write(line.encode() + b"\n")
                     async with asyncio.timeout(_UNREAD_SECONDS):
@@ -180,7 +169,7 @@ class _Program:
         if noise:  # many programs print a banner to stdout
             self._error_output.feed(b"(no message) " + noise[:_PIECE].rstrip() + b"\n")
         for message in messages:
-            await self._incoming.send(SessionMessage(self._exchange.fitted(message)))
+            await self._incoming.send(SessionMessage(message))
 
     async def _why_ended(self) -> str:
         if not await self._ends_within(_FLUSH_SECONDS):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tools_app.mcp.limits import MAX_BATCH, MAX_VALUES
-from tools_app.mcp.messages import BARE, Exchange, MessageLines, in_thread_if_large, read_messages
+from tools_app.mcp.exchange import Exchange
+from tools_app.mcp.messages import BARE, MessageLines, in_thread_if_large, read_messages
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),
