@@ -37,6 +37,7 @@ _BEGIN = re.compile(rb'\s*[{\[]\s*(?:[{\["}\]]|$)')
 _MARK = b'"jsonrpc"'
 _END_BYTES = 100
 _LARGE_BYTES = 256 << 10
+_MOST_QUOTES = 4 * MAX_VALUES  # of a key and a text for each value
 
 T = TypeVar("T")
 
@@ -87,10 +88,14 @@ class MessageLines:
         return messages, b"" if messages else held
 
     def _is_whole(self, line: bytes) -> bool:
-        if self.size > MAX_MESSAGE_BYTES or has_too_many_values(line, MAX_VALUES):
+        bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+        if (
+            self.size > MAX_MESSAGE_BYTES
+            or bare.count(b'"') > _MOST_QUOTES  # to split it would hold up all threads
+            or has_too_many_values(line, MAX_VALUES)
+        ):
             return True
-        begun = b'"' if self._is_in_text else b""
-        texts = (begun + line.replace(b"\\\\", b"").replace(b'\\"', b"")).split(b'"')
+        texts = ((b'"' if self._is_in_text else b"") + bare).split(b'"')
         self._is_in_text = len(texts) % 2 == 0
         outside = b"".join(texts[::2])
         self._open += sum(map(outside.count, (b"{", b"["))) - sum(map(outside.count, (b"}", b"]")))

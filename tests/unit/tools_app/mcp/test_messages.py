@@ -176,6 +176,21 @@ def test_a_reply_of_too_many_values_fails_without_being_parsed():
     )
 
 
+def test_a_line_of_more_quotes_than_its_values_can_have_is_not_split_but_fails():
+    (message,), _ = feed(b'{"jsonrpc":"2.0","id":7,"result":' + b'"' * (4 * MAX_VALUES) + b"\n")
+
+    assert isinstance(message, JSONRPCError)
+    assert message.id == 7
+
+
+def test_quotes_within_a_text_of_a_message_in_many_lines_are_not_counted():
+    text = '"' * (4 * MAX_VALUES + 1)
+
+    messages, _ = feed(json.dumps(reply(result={"a": text}), indent=2).encode())
+
+    assert [message.result for message in messages] == [{"a": text}]
+
+
 def test_a_batch_of_too_many_messages_fails():
     (message,) = read_messages(json.dumps([reply(result={})] * (MAX_BATCH + 1)).encode())
 
