@@ -27,8 +27,8 @@ from pydantic import ValidationError
 
 from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
-from tools_app.mcp.descriptions import REFUSED, RESULT, fit_call, fit_initialization, fit_tools
-from tools_app.mcp.exchange import Exchange, Replies, Requests, Streams
+from tools_app.mcp.descriptions import REFUSED, RESULT
+from tools_app.mcp.exchange import Replies, Requests, Streams
 from tools_app.mcp.http import http_client
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
 from tools_app.mcp.remote import (
@@ -48,11 +48,6 @@ _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _ADDRESS = re.compile(r'"url":"(https?://[^"\\]+)"')
-_FITS = {
-    "initialize": fit_initialization,
-    "tools/list": fit_tools,
-    "tools/call": fit_call,
-}
 
 logger = logging.getLogger(__name__)
 
@@ -191,8 +186,8 @@ async def _transport(
             command = [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args]
             running = stdio_transport(command, env=env, cwd=spec.cwd, stderr=stderr, on_end=on_end)
             streams = await stack.enter_async_context(running)
-        exchange = Exchange(_FITS)
-        yield Replies(streams[0], exchange), Requests(streams[1], exchange)
+        requests = Requests(streams[1])
+        yield Replies(streams[0], requests), requests
 
 
 def _find(spec: StdioSpec, path: str | None) -> str:

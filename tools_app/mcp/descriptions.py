@@ -66,6 +66,10 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**_COMPLETE, **more, "tools": tools, "_meta": {REFUSED: refused}}
 
 
+FITS = {"initialize": fit_initialization, "tools/list": fit_tools, "tools/call": fit_call}
+"""Returns, by method, a result as the SDK accepts it."""
+
+
 class _RefusedError(ValueError):
     """Why a tool can't be offered, as a sentence."""
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tools_app.mcp.limits import MAX_BATCH, MAX_VALUES
-from tools_app.mcp.exchange import Exchange
 from tools_app.mcp.messages import BARE, MessageLines, in_thread_if_large, read_messages
 
 JSON = st.recursive(
@@ -142,27 +141,6 @@ def test_a_reply_that_is_never_completed_fails_when_the_next_message_comes():
     broken, message = feed(b'{"jsonrpc":"2.0","id":7,"result":{\n' + whole + b"\n")[0]
 
     assert (broken.id, message.id) == (7, "1")
-
-
-def test_a_reply_without_an_id_answers_the_only_open_request():
-    exchange = Exchange({"tools/call": lambda result: {"fit": result}})
-    exchange.note(JSONRPCRequest(jsonrpc="2.0", id=4, method="tools/call"))
-
-    message = exchange.fitted(read({"jsonrpc": "2.0", "result": {"a": 1}}))
-
-    assert (message.id, message.result) == ("4", {"fit": {"a": 1}})
-
-
-def test_a_cancelled_request_is_forgotten():
-    exchange = Exchange({"tools/call": lambda result: {"fit": result}})
-    exchange.note(JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call"))
-    exchange.note(
-        JSONRPCNotification(
-            jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1}
-        )
-    )
-
-    assert exchange.fitted(read(reply(result={}))).result == {}
 
 
 def test_a_reply_of_too_many_values_fails_without_being_parsed():
