@@ -14,6 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.messages import BARE
+from tools_app.mcp.remote import mapping
 
 REFUSED = "mochi-server/refused"
 """The key of what was refused, in the ``_meta`` of a list of tools: names with reasons."""
@@ -27,7 +28,7 @@ _HINTS = ("readOnlyHint", "destructiveHint")
 def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is needed of the answer to ``initialize``; servers leave parts of it out."""
     version = result.get("protocolVersion")
-    tools = _object(_object(result.get("capabilities")).get("tools"))
+    tools = mapping(mapping(result.get("capabilities")).get("tools"))
     is_known = version in HANDSHAKE_PROTOCOL_VERSIONS
     return {
         "protocolVersion": version if is_known else LATEST_HANDSHAKE_VERSION,
@@ -55,10 +56,10 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     tools, refused, size = [], [], 0
     for raw in listed[: MAX_TOOLS + 1]:
         try:
-            tools.append(_tool(_object(raw)))
+            tools.append(_tool(mapping(raw)))
             size += len(msgspec.json.encode(tools[-1]))
         except (_RefusedError, RecursionError) as error:
-            refused.append((str(_object(raw).get("name") or ""), str(error)))
+            refused.append((str(mapping(raw).get("name") or ""), str(error)))
         if size > MAX_LISTING_BYTES:
             break
     cursor = result.get("nextCursor")
@@ -75,7 +76,7 @@ class _RefusedError(ValueError):
 
 
 def _tool(raw: Mapping[str, Any]) -> dict[str, Any]:
-    name, hints = raw.get("name"), _object(raw.get("annotations"))
+    name, hints = raw.get("name"), mapping(raw.get("annotations"))
     if not isinstance(name, str) or not name:
         raise _RefusedError("It has no name.")
     texts = {key: raw[key] for key in ("title", "description") if isinstance(raw.get(key), str)}
@@ -126,8 +127,4 @@ def _named(value: object, part: str) -> Mapping[str, Any]:
     """Return a part of a schema that is an object; an empty list (PHP) or nothing is one."""
     if value and not isinstance(value, Mapping):
         raise _RefusedError(f"The {part[:100]} of its input schema is no object.")
-    return _object(value)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return mapping(value)

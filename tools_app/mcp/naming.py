@@ -7,7 +7,8 @@ or another server's tool, and ambiguous names are refused. Its annotations of ef
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from sessions_app.messages import ToolSpec
 from tools_app.digests import digest_of
 from tools_app.mcp.config import SEPARATOR
-from tools_app.mcp.remote import RemoteTool
+from tools_app.mcp.remote import RemoteTool, mapping
 from tools_app.toolset import InvalidTool, Tool
 
 MAX_NAME_CHARS = 64
@@ -26,7 +27,8 @@ MAX_DESCRIPTION_CHARS = 16_384
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS = 8
-_ROOT_CHOICES = frozenset({"allOf", "anyOf", "oneOf", "enum", "not"})
+_MERGED = ("allOf", "anyOf", "oneOf")
+_ROOT_CHOICES = frozenset({*_MERGED, "enum", "not"})
 _DEFINITION_SLASHES = 2  # as in #/$defs/Name
 _TYPES = {
     "string": "str",
@@ -58,26 +60,21 @@ def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = Fal
     tools: dict[str, Tool] = {}
     remote_names: dict[str, str] = {}
     invalid: list[InvalidTool] = []
-    # Names that need no change come first: "a.b" can't take the place of "a_b".
-    for tool in sorted(remote, key=lambda tool: bool(_ODD.search(tool.name))):
-        name = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
-        reason = _refusal(tool)
-        if reason is None and len(name) > MAX_NAME_CHARS:
-            shortened = _shortened(server, tool.name)
-            reason = None if shortened else "Its name is too long behind the server's."
-            name = shortened or name
-        if reason is None and name in tools:
+    odd = {tool.name for tool in remote if _ODD.search(tool.name)}
+    plain = {_name(server, tool.name) for tool in remote if tool.name not in odd}
+    for tool in remote:
+        name, reason = _name(server, tool.name), _refusal(tool)
+        if name is None:
+            reason = reason or "Its name is too long behind the server's."
+        elif name in tools or (tool.name in odd and name in plain):  # "a.b" is not "a_b"
             reason = "Another tool of this server has the same name, as far as it can be kept."
-        if reason is not None:
-            invalid.append(refused_tool(server, name, reason))
+        if name is None or reason is not None:
+            full = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
+            invalid.append(refused_tool(server, full, reason or ""))
             continue
         tools[name] = _tool(name, server, tool, trusted=trusted)
         remote_names[name] = tool.name
-    in_order = {tool.name: index for index, tool in reversed(list(enumerate(remote)))}
-    ordered = sorted(tools, key=lambda name: in_order[remote_names[name]])
-    return NamedTools(
-        tools={name: tools[name] for name in ordered}, remote_names=remote_names, invalid=invalid
-    )
+    return NamedTools(tools=tools, remote_names=remote_names, invalid=invalid)
 
 
 def refused_tool(server: str, name: str, reason: str) -> InvalidTool:
@@ -100,10 +97,12 @@ def _refusal(tool: RemoteTool) -> str | None:
     return None
 
 
-def _shortened(server: str, remote_name: str) -> str | None:
-    """Return the beginning of a long name with a digest; None if that is too long as well."""
+def _name(server: str, remote_name: str) -> str | None:
+    """Return our name; a long one with a digest for its end; None if that is too long as well."""
     name = f"{server}{SEPARATOR}{_ODD.sub('_', remote_name)}"
     kept = MAX_NAME_CHARS - _DIGEST_CHARS - 1
+    if len(name) <= MAX_NAME_CHARS:
+        return name
     if len(server) + len(SEPARATOR) >= kept:
         return None
     digest = hashlib.sha256(remote_name.encode()).hexdigest()[:_DIGEST_CHARS]
@@ -119,7 +118,10 @@ def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
             description=tool.description[:MAX_DESCRIPTION_CHARS],
             parameters=flat,
         ),
-        parameters=dict(_parameters(flat.get("properties"))),
+        parameters={
+            str(name): _parameter(mapping(part))
+            for name, part in mapping(flat.get("properties")).items()
+        },
         groups=(server,),
         destructive=not trusted or (tool.destructive and not tool.read_only),
         server=server,
@@ -136,69 +138,46 @@ def _without_choices(schema: dict[str, Any]) -> dict[str, Any]:
     if not _ROOT_CHOICES & schema.keys():
         return schema
     flat = {key: value for key, value in schema.items() if key not in _ROOT_CHOICES}
-    properties = {name: [part] for name, part in _mapping(flat.get("properties")).items()}
-    required = _names(flat)
-    for key in ("allOf", "anyOf", "oneOf"):
-        parts = schema.get(key)
-        branches = [_resolved(part, schema) for part in parts] if isinstance(parts, list) else []
-        for branch in branches:
-            for name, described in _mapping(branch.get("properties")).items():
-                known = properties.setdefault(name, [])
-                if described not in known:
-                    known.append(described)
-        if branches:
-            join = set.union if key == "allOf" else set.intersection
-            required |= join(*map(_names, branches))
+    parts = [[_resolved(part, schema) for part in _list(schema.get(key))] for key in _MERGED]
+    properties: dict[str, list[Any]] = {}
+    for part in (flat, *chain(*parts)):
+        for name, described in mapping(part.get("properties")).items():
+            properties.setdefault(name, [])
+            properties[name] += [described] if described not in properties[name] else []
+    every, *choices = [[_names(part) for part in each] for each in parts]
+    required = _names(flat).union(*every, *(set.intersection(*each) for each in choices if each))
     flat["properties"] = {
-        name: parts[0] if len(parts) == 1 else {"anyOf": parts}
-        for name, parts in properties.items()
+        name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in properties.items()
     }
     return {**flat, "required": sorted(required)}
 
 
 def _resolved(part: object, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a branch, or the definition that it refers to."""
-    reference = _mapping(part).get("$ref")
+    reference = mapping(part).get("$ref")
     if isinstance(reference, str) and reference.count("/") == _DEFINITION_SLASHES:
         _, definitions, name = reference.split("/")
-        return _mapping(_mapping(schema.get(definitions)).get(name))
-    return _mapping(part)
+        return mapping(mapping(schema.get(definitions)).get(name))
+    return mapping(part)
 
 
 def _names(schema: Mapping[str, Any]) -> set[str]:
-    required = schema.get("required")
-    names = required if isinstance(required, list) else []
-    return {name for name in names if isinstance(name, str)}
+    return {name for name in _list(schema.get("required")) if isinstance(name, str)}
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _parameters(properties: object) -> Iterator[tuple[str, dict[str, str]]]:
-    for name, schema in _mapping(properties).items():
-        described = _mapping(schema)
-        text = described.get("description")
-        yield (
-            str(name),
-            {
-                "type": _type(described),
-                "description": text if isinstance(text, str) else "",
-            },
-        )
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    said = schema.get("type")
-    if isinstance(said, str):
-        return _TYPES.get(said, "Any")
-    choices = said if isinstance(said, list) else _choices(schema)
-    known = [_TYPES[choice] for choice in choices if isinstance(choice, str) and choice in _TYPES]
-    return " | ".join(dict.fromkeys(known)) or "Any"
-
-
-def _choices(schema: Mapping[str, Any]) -> list[object]:
-    options = schema.get("anyOf", schema.get("oneOf"))
-    if not isinstance(options, list):
-        return []
-    return [option.get("type") for option in options if isinstance(option, Mapping)]
+def _parameter(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return a parameter's type in Python's notation, and its description."""
+    types, text = schema.get("type"), schema.get("description")
+    if not isinstance(types, str | list):
+        options = _list(schema.get("anyOf", schema.get("oneOf")))
+        types = [mapping(option).get("type") for option in options]
+    types = [types] if isinstance(types, str) else types
+    known = [_TYPES[each] for each in types if isinstance(each, str) and each in _TYPES]
+    return {
+        "type": " | ".join(dict.fromkeys(known)) or "Any",
+        "description": text if isinstance(text, str) else "",
+    }

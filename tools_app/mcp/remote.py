@@ -82,3 +82,8 @@ class Connection(Protocol):
             RemoteError: The server refused, disconnected, or sent no valid result.
         """
         ...
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object that a server sent; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
