@@ -5,7 +5,7 @@ model that reads of an invalid result calls the tool again.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.attachments.base64_text import (
@@ -16,7 +16,7 @@ from sessions_app.attachments.base64_text import (
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.mcp.limits import MAX_BLOCKS
-from tools_app.mcp.remote import RemoteResult
+from tools_app.mcp.remote import RemoteResult, mapping
 from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolFile
 
@@ -36,7 +36,8 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
         tool_name: The tool, which names the files that the server gives no name.
     """
     files: list[ToolFile] = []
-    blocks = _blocks(result)
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else [content] if content is not None else []
     parts = [_part(block, tool_name, files) for block in blocks[:MAX_BLOCKS]]
     if len(blocks) > MAX_BLOCKS:
         parts.append(f"[{len(blocks) - MAX_BLOCKS:,} further blocks are not shown]")
@@ -69,21 +70,11 @@ def json_text(value: object, *, limit: int = MAX_OUTPUT_BYTES) -> str:
     return cut(join_surrogates("".join(text)), limit=limit)
 
 
-def _blocks(result: Mapping[str, Any]) -> Sequence[Any]:
-    content = result.get("content")
-    if content is None:
-        return []
-    return content if isinstance(content, list) else [content]
-
-
 def _text_in(block: object) -> str | None:
     """Return the text of a block of text; None for any other block."""
-    if isinstance(block, str):
-        return block
-    if not isinstance(block, Mapping) or block.get("type", "text") != "text":
-        return None
-    text = block.get("text")
-    return text if isinstance(text, str) else None
+    text = block if isinstance(block, str) else mapping(block).get("text")
+    is_text = isinstance(block, str) or mapping(block).get("type", "text") == "text"
+    return text if is_text and isinstance(text, str) else None
 
 
 def _part(block: object, tool_name: str, files: list[ToolFile]) -> str:
@@ -92,11 +83,12 @@ def _part(block: object, tool_name: str, files: list[ToolFile]) -> str:
         return text
     match block:
         case {"type": "image", "data": str(data)}:
-            return _taken(data, _kind(block, "image"), "", tool_name, files)
+            return _taken(data, _word(block, "mimeType") or "image", "", tool_name, files)
         case {"type": "audio", "data": str(data)}:
-            return _described(_kind(block, "audio"), data)
+            size = len(data.rstrip("=\r\n")) * 3 // 4
+            return f"[{_word(block, 'mimeType') or 'audio'}, {size} bytes]"
         case {"type": "resource_link", "uri": str(uri)}:
-            words = [_word(block, "name"), uri, _kind(block, "")]
+            words = [_word(block, "name"), uri, _word(block, "mimeType")]
             return f"[{', '.join(['resource', *filter(None, words)])}]"
         case {"type": "resource", "resource": {"text": str()} | {"blob": str()} as resource}:
             return _resource(resource, tool_name, files)
@@ -107,17 +99,14 @@ def _resource(resource: Mapping[str, Any], tool_name: str, files: list[ToolFile]
     uri = _word(resource, "uri")
     if "blob" not in resource:
         return f"[resource, {uri}]\n{_word(resource, 'text')}"
-    kind = ", ".join(filter(None, [uri, _kind(resource, "application/octet-stream")]))
+    kind = _word(resource, "mimeType") or "application/octet-stream"
+    kind = ", ".join(filter(None, [uri, kind]))
     return _taken(_word(resource, "blob"), kind, name_in(uri), tool_name, files)
 
 
 def _word(block: object, key: str) -> str:
-    value = block.get(key) if isinstance(block, Mapping) else None
+    value = mapping(block).get(key)
     return value if isinstance(value, str) else ""
-
-
-def _kind(block: object, otherwise: str) -> str:
-    return _word(block, "mimeType") or otherwise
 
 
 def _taken(base64: str, kind: str, name: str, tool_name: str, files: list[ToolFile]) -> str:
@@ -129,8 +118,3 @@ def _taken(base64: str, kind: str, name: str, tool_name: str, files: list[ToolFi
     file = ToolFile(name=name or file_name(tool_name, len(files) + 1, data), data=data)
     files.append(file)
     return mention(file.name, len(data))
-
-
-def _described(kind: str, base64: str) -> str:
-    size = len(base64.rstrip("=\r\n")) * 3 // 4
-    return f"[{kind}, {size} bytes]"
