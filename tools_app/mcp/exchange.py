@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Incoming = SessionMessage | Exception
 Streams = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
-"""Where messages of a server arrive, and where those to it are sent."""
+"""The streams of messages from a server and to it."""
 
 
 class Requests(ObjectSendStream[SessionMessage]):
