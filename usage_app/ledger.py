@@ -15,18 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from weakref import finalize
 
-from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.store.append_log import AppendLog, OpenLog
 from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 _NAME = re.compile(r"(\d{4}-(?:0[1-9]|1[0-2]))\.jsonl", re.ASCII)
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_PIECE = 1 << 18
 
 Cursor = Mapping[str, int]
 """A place in the ledger: how many bytes of which months were read. An empty one is its beginning,
@@ -34,26 +30,24 @@ Cursor = Mapping[str, int]
 
 
 class MonthFile:
-    """A month's file of the ledger, open for appending.
+    """A month's file of the ledger, open for appending until it is closed or collected.
 
     Writes go to the page cache in microseconds, less than a switch to a thread takes, so they are
     allowed on the event loop.
 
     Args:
         month: The month: ``2026-11``.
-        descriptor: The file, opened for appending and reading; closed by ``close``, or when this
-            object is collected.
+        log: The file.
     """
 
-    def __init__(self, month: str, descriptor: int) -> None:
+    def __init__(self, month: str, log: OpenLog) -> None:
         self.month = month
-        self._descriptor = descriptor
-        self._closing = finalize(self, os.close, descriptor)
+        self._log = log
 
     @property
     def is_there(self) -> bool:
-        """Return whether the file still exists under its name."""
-        return os.fstat(self._descriptor).st_nlink > 0
+        """Return whether the file still exists."""
+        return self._log.is_there
 
     def append(self, records: Sequence[UsageRecord]) -> None:
         """Append records, each in one write.
@@ -61,25 +55,23 @@ class MonthFile:
         Raises:
             OSError: Some records could not be written.
         """
-        lines = [line for record in records if (line := _short_line_of(record))]
-        if lines and _is_torn(self._descriptor):
-            lines[0] = b"\n" + lines[0]
-        for line in lines:
-            if os.write(self._descriptor, line) != len(line):
-                raise OSError("no space for a whole line")
+        self._log.append(_lines_of(records))
 
     def close(self) -> None:
         """Close the file."""
-        self._closing()
+        self._log.close()
 
 
-def _short_line_of(record: UsageRecord) -> bytes | None:
-    """Return a record's line; None if it is longer than readers take."""
-    line = line_of(record)
-    if len(line) <= LINE_BYTES:
-        return line
-    logger.warning("a usage record is too long, and is left out", extra={"call_id": record.call_id})
-    return None
+def _lines_of(records: Sequence[UsageRecord]) -> Iterator[bytes]:
+    """Yield the lines of records, without those that are longer than readers take."""
+    for record in records:
+        line = line_of(record)
+        if len(line) <= LINE_BYTES:
+            yield line
+        else:
+            logger.warning(
+                "a usage record is too long, and is left out", extra={"call_id": record.call_id}
+            )
 
 
 class Ledger:
@@ -111,12 +103,7 @@ class Ledger:
         Raises:
             OSError: It can't be opened.
         """
-        try:
-            descriptor = os.open(self._path(month), _APPEND, PRIVATE_FILE)
-        except FileNotFoundError:
-            make_private_directory(self.directory, durable=False)
-            descriptor = os.open(self._path(month), _APPEND, PRIVATE_FILE)
-        return MonthFile(month, descriptor)
+        return MonthFile(month, self._log(month).open())
 
     def months(self) -> list[str]:
         """Return the months that have files, the oldest first."""
@@ -162,7 +149,7 @@ class Ledger:
             month: The month: ``2026-11``.
             start: The byte at which the first of these lines begins.
         """
-        for line, end in self._lines(month, start):
+        for line, end in self._log(month).lines(start):
             yield read_line(line), end
 
     def read_since(
@@ -185,7 +172,7 @@ class Ledger:
             place = places.get(month, 0)
             if month < oldest or self.size(month) <= place:
                 continue
-            for line, end in islice(self._lines(month, place), left):
+            for line, end in islice(self._log(month).lines(place), left):
                 places[month] = end
                 left = None if left is None else left - 1
                 record = read_line(line)
@@ -201,28 +188,7 @@ class Ledger:
         return self.directory / f"{month}{SUFFIX}"
 
     def _end(self, month: str) -> int:
-        return max((end for _, end in self._lines(month, 0)), default=0)
+        return max((end for _, end in self._log(month).lines()), default=0)
 
-    def _lines(self, month: str, start: int) -> Iterator[tuple[bytes, int]]:
-        """Yield the complete lines of a month from an offset on, and the offset of each end."""
-        try:
-            descriptor = os.open(self._path(month), _READ)
-        except FileNotFoundError:
-            return
-        try:
-            place, rest = start, b""
-            while piece := os.pread(descriptor, _PIECE, place + len(rest)):
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
-                    place += len(line) + 1
-                    yield line, place
-                if len(rest) > LINE_BYTES:  # no line of ours: what is left of it is skipped, too
-                    place, rest = place + len(rest), b""
-        finally:
-            os.close(descriptor)
-
-
-def _is_torn(descriptor: int) -> bool:
-    """Return whether the last line is incomplete, after a full disk or a power failure."""
-    size = os.fstat(descriptor).st_size
-    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    def _log(self, month: str) -> AppendLog:
+        return AppendLog(self._path(month), line_bytes=LINE_BYTES)

@@ -10,17 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from sessions_app.decoding import decode_as
-from sessions_app.store.atomic import (
-    PRIVATE_FILE,
-    StrPath,
-    UnreadableFileError,
-    raise_if_unwritable,
-    read_regular,
-)
+from sessions_app.store.append_log import AppendLog
+from sessions_app.store.atomic import StrPath, typed_errors
 
 SUFFIX = ".begun"
-LIMIT = 16 << 20
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+LINE_BYTES = 1 << 20
 
 _Line = tuple[str, tuple[str, ...]]
 
@@ -40,30 +34,16 @@ class BegunCalls:
         Raises:
             StorageFull, StorageReadOnly: They can't be written.
         """
-        # The leading line break ends an incomplete line of a crashed writer.
-        line = b"\n" + msgspec.json.encode((turn_id, calls)) + b"\n"
-        try:
-            descriptor = os.open(self._path(session_id), _APPEND, PRIVATE_FILE)
-            try:
-                while line:
-                    line = line[os.write(descriptor, line) :]
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise_if_unwritable(error)
-            raise
+        with typed_errors():
+            self._log(session_id).append(msgspec.json.encode((turn_id, calls)) + b"\n")
 
     def of(self, session_id: str, turn_id: str) -> tuple[str, ...]:
         """Return the calls of a turn.
 
         An incomplete line is ignored: its calls have not begun.
         """
-        try:
-            data = read_regular(self._path(session_id), limit=LIMIT)
-        except (FileNotFoundError, UnreadableFileError):
-            return ()
         begun: list[str] = []
-        for line in data.split(b"\n"):
+        for line, _ in self._log(session_id).lines():
             try:
                 turn, calls = decode_as(line, _Line)
             except msgspec.MsgspecError:
@@ -74,13 +54,8 @@ class BegunCalls:
 
     def remove(self, session_id: str) -> None:
         """Remove the records of a session's turns."""
-        try:
-            os.unlink(self._path(session_id))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise_if_unwritable(error)
-            raise
+        with typed_errors():
+            self._log(session_id).remove()
 
-    def _path(self, session_id: str) -> str:
-        return f"{self._directory}/{session_id}{SUFFIX}"
+    def _log(self, session_id: str) -> AppendLog:
+        return AppendLog(f"{self._directory}/{session_id}{SUFFIX}", line_bytes=LINE_BYTES)

@@ -9,7 +9,6 @@ import pytest
 
 from chat.storage.files.change_log import LISTENED_SECONDS, FileChangeLog
 from chat.storage.files.watcher import PathWatcher
-from sessions_app.store.atomic import sweep_temporary_files
 
 SESSION = "a1b2c3d4e5"
 SMALL = 500
@@ -51,20 +50,6 @@ def test_a_full_log_is_followed_by_another_and_both_are_read(
     assert log.read(changes[3].id, 5) == changes[4:9]
     assert log.read(changes[-2].id, 5) == changes[-1:]
     assert sum(file.stat().st_size for file in directory.glob("log*")) < 3 * SMALL
-
-
-def test_what_a_process_left_that_died_while_it_began_a_log_can_be_swept(
-    log: FileChangeLog, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die(self: Path, target: object) -> Path:
-        raise OSError(f"{self.name} does not become {target}")
-
-    log.open()
-    fill(log)
-    monkeypatch.setattr(Path, "replace", die)
-    log.open()
-    assert len([name for name in os.listdir(directory) if name.endswith(".tmp")]) == 1
-    assert sweep_temporary_files(directory, -60) == 1
 
 
 def test_what_is_older_than_two_logs_is_not_known(log: FileChangeLog) -> None:
