@@ -11,7 +11,7 @@ from ninja import Router
 
 from dialects_app import models_list
 from dialects_app.models_list import Kind, ModelListOut, model_out
-from dialects_app.openai.warnings import warning_headers
+from dialects_app.shared.warnings import warning_headers
 from mochi_project.wiring.services import get_services
 
 router = Router(tags=["OpenAI"])

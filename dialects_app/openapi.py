@@ -15,7 +15,6 @@ import msgspec
 from dialects_app.chat_completions.answer import CompletionOut
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.models_list import ModelListOut, ModelOut
-from dialects_app.openai.errors import error_answer
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationDeletedOut,
@@ -31,6 +30,7 @@ from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.resource import resource_of, usage_of
 from dialects_app.responses.response_creation import InputTokensOut
 from dialects_app.responses.stored_responses import ResponseDeletedOut
+from dialects_app.shared.errors import error_answer
 
 _PREFIX = "OpenAI"
 """In front of the names of these components: the document has a ``ModelOut`` already."""

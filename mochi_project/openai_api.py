@@ -8,9 +8,9 @@ from typing import Any
 
 from dialects_app.api import router as openai_router
 from dialects_app.chat_completions.api import router as completions_router
-from dialects_app.openai.errors import error_answer, status_of
 from dialects_app.openapi import describe_operations
 from dialects_app.responses.api import router as responses_router
+from dialects_app.shared.errors import error_answer, status_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
 from mochi_project.http.error_codes import describe_errors
 from mochi_project.http.openapi import describe_parameters

@@ -58,7 +58,7 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     `forwardedProps.detached` is false; `POST /agui/{thread_id}/stop` stops it.
     """
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
-    from dialects_app.openai.body import read_body  # noqa: PLC0415
+    from dialects_app.shared.body import read_body  # noqa: PLC0415
 
     with _fields_named():
         body = await read_body(request, RunIn)

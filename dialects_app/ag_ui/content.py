@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from dialects_app.openai.files import GivenFile, InlineSource, StoredSource, given_file
+from dialects_app.shared.files import GivenFile, InlineSource, StoredSource, given_file
 from sessions_app.errors import ValidationFailed
 
 _MEDIA = frozenset({"image", "audio", "video", "document"})

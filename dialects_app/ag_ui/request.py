@@ -15,8 +15,8 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.ag_ui.body import PropsIn, RunIn, ToolIn
 from dialects_app.ag_ui.content import read_content, refuse
 from dialects_app.errors import ChatDiffers
-from dialects_app.openai.body import convert_body
-from dialects_app.openai.files import GivenFile
+from dialects_app.shared.body import convert_body
+from dialects_app.shared.files import GivenFile
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now

@@ -13,7 +13,7 @@ from chat.http.schemas import IdempotencyKey
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
-from dialects_app.openai.body import read_body
+from dialects_app.shared.body import read_body
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services

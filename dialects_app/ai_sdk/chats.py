@@ -31,7 +31,7 @@ from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
-from dialects_app.openai.body import beside
+from dialects_app.shared.body import beside
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls

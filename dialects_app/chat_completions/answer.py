@@ -25,8 +25,8 @@ from dialects_app.chat_completions.ending import (
     arguments_text,
     ending_of,
 )
-from dialects_app.openai.ids import completion_id, created_at
-from dialects_app.openai.refused_turns import events_of_refused
+from dialects_app.shared.ids import completion_id, created_at
+from dialects_app.shared.refused_turns import events_of_refused
 from sessions_app.errors import MochiError
 
 

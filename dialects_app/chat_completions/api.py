@@ -9,7 +9,7 @@ from ninja import Header, Router
 from chat.http.schemas import IdempotencyKey
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
-from dialects_app.openai.body import read_body
+from dialects_app.shared.body import read_body
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 

@@ -11,7 +11,7 @@ import msgspec
 
 from chat.errors import MissingToolResult
 from dialects_app.chat_completions.body import MessageIn, PartIn, ToolCallIn
-from dialects_app.openai.files import GivenFile, given_file
+from dialects_app.shared.files import GivenFile, given_file
 from models_app.call_arguments import arguments_of
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now

@@ -8,8 +8,8 @@ from chat.stream.encoding import ascii_json, text_literal
 from chat.stream.events import ClientToolCall, Failed
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.ending import SUSPENDED, Ending, arguments_text, ending_of
-from dialects_app.openai.errors import error_object
-from dialects_app.openai.ids import completion_id, created_at
+from dialects_app.shared.errors import error_object
+from dialects_app.shared.ids import completion_id, created_at
 
 DONE = "data: [DONE]\n\n"
 ROUND_BREAK = "\\n\\n"

@@ -22,9 +22,9 @@ from dialects_app.chat_completions.messages import (
     whole_conversation,
 )
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
-from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
-from dialects_app.openai.files import GivenFile, with_files
-from dialects_app.openai.labels import read_labels
+from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.files import GivenFile, with_files
+from dialects_app.shared.labels import read_labels
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_session_id, utc_now

@@ -12,7 +12,7 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
-from dialects_app.openai.additions import MODELS_WITH_TOOLS
+from dialects_app.shared.additions import MODELS_WITH_TOOLS
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec

@@ -20,10 +20,10 @@ from dialects_app.chat_completions.request import (
     read_request,
     with_kept_files,
 )
-from dialects_app.openai.additions import SESSION_HEADER
-from dialects_app.openai.attaching import RequestFiles
-from dialects_app.openai.refused_turns import events_of_refused
-from dialects_app.openai.warnings import notes_on_choice, warning_headers
+from dialects_app.shared.additions import SESSION_HEADER
+from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists
 from sessions_app.service import SessionManager

@@ -11,8 +11,6 @@ from ninja import Query, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
-from dialects_app.openai.attaching import NO_FILES
-from dialects_app.openai.body import read_body
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationIn,
@@ -27,6 +25,8 @@ from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_o
 from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
 from dialects_app.responses.stored_responses import StoredResponses, questions_of
 from dialects_app.responses.view import respond
+from dialects_app.shared.attaching import NO_FILES
+from dialects_app.shared.body import read_body
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import SessionNotFound

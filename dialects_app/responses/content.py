@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from dialects_app.openai.files import FILE_PARTS, GivenFile, given_file
+from dialects_app.shared.files import FILE_PARTS, GivenFile, given_file
 from sessions_app.errors import ValidationFailed
 
 TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})

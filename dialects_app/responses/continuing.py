@@ -2,11 +2,11 @@
 
 import msgspec
 
-from dialects_app.openai.ids import ResponseId, read_response_id
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import session_of
 from dialects_app.responses.errors import ConversationNotFound, PreviousResponseNotFound
 from dialects_app.responses.store import ResponseStore
+from dialects_app.shared.ids import ResponseId, read_response_id
 from sessions_app.errors import SessionNotFound
 from sessions_app.service import SessionManager
 from sessions_app.session import Session

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from dialects_app.openai.labels import MAX_KEY, MAX_PAIRS, MAX_VALUE
 from dialects_app.responses.content import TEXT_PARTS
+from dialects_app.shared.labels import MAX_KEY, MAX_PAIRS, MAX_VALUE
 
 _TEXT = {"type": "string"}
 _NULL = {"type": "null"}

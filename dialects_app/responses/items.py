@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.openai.files import GivenFile
-from dialects_app.openai.ids import read_item_id
 from dialects_app.responses.content import (
     read_each,
     refuse,
@@ -23,6 +21,8 @@ from dialects_app.responses.content import (
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.item_calls import call_of, outcome_of, server_call_id
 from dialects_app.responses.rounds import Outcome, Round
+from dialects_app.shared.files import GivenFile
+from dialects_app.shared.ids import read_item_id
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from chat.stream.encoding import ascii_json, without_leading_space
-from dialects_app.openai.ids import item_id
 from dialects_app.responses.frames import Frames
 from dialects_app.responses.open_text import OpenText
 from dialects_app.responses.output_items import (
@@ -16,6 +15,7 @@ from dialects_app.responses.output_items import (
     request_item,
     server_call_item,
 )
+from dialects_app.shared.ids import item_id
 from sessions_app.messages import ToolCall
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dialects_app.openai.ids import item_id
+from dialects_app.shared.ids import item_id
 from sessions_app.messages import ToolCall
 from tools_app.toolset import AGENT_TOOL
 

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from chat.start.turn_request import TurnRequest
-from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
-from dialects_app.openai.ids import conversation_id
-from dialects_app.openai.labels import read_labels
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
+from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.ids import conversation_id
+from dialects_app.shared.labels import read_labels
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS
 from sessions_app.errors import MochiError
 

@@ -5,9 +5,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from dialects_app.openai.ids import created_at, response_id
 from dialects_app.responses.ending import Ending
 from dialects_app.responses.record import ResponseRecord
+from dialects_app.shared.ids import created_at, response_id
 
 Resource = dict[str, Any]
 

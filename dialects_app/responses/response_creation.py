@@ -13,11 +13,6 @@ from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.turn_ids import new_turn_id
-from dialects_app.openai.additions import MODELS_WITH_TOOLS
-from dialects_app.openai.attaching import RequestFiles
-from dialects_app.openai.files import with_files
-from dialects_app.openai.ids import item_id
-from dialects_app.openai.warnings import notes_on_choice
 from dialects_app.responses.answers import Answers, resumed_calls
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.content import refuse
@@ -35,6 +30,11 @@ from dialects_app.responses.request import (
 from dialects_app.responses.started_response import StartedResponse
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tools import ServerTools, changed_settings
+from dialects_app.shared.additions import MODELS_WITH_TOOLS
+from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.files import with_files
+from dialects_app.shared.ids import item_id
+from dialects_app.shared.warnings import notes_on_choice
 from models_app.catalogue import ModelCatalogue
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound

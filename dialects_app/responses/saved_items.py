@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from dialects_app.openai.ids import item_id
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.saved_events import answer_events, ending_event
+from dialects_app.shared.ids import item_id
 from sessions_app.attachments.media_type import IMAGES
 from sessions_app.calls import distinct_calls, results_of
 from sessions_app.messages import (

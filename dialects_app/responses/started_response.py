@@ -9,11 +9,11 @@ import msgspec
 from chat.service import OpenTurn
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
-from dialects_app.openai.refused_turns import events_of_refused
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.store import ResponseStore
+from dialects_app.shared.refused_turns import events_of_refused
 from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from chat.approvals.confirmation import Confirmation
 from chat.errors import NoActiveTurn
 from chat.service import SessionSpace
 from chat.stream.numbered_event import Listener, NumberedEvent
-from dialects_app.openai.ids import ResponseId, read_response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
@@ -27,6 +26,7 @@ from dialects_app.responses.saved_turn import (
     turns_of,
 )
 from dialects_app.responses.store import ResponseStore
+from dialects_app.shared.ids import ResponseId, read_response_id
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.session import Session
 

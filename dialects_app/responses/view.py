@@ -7,14 +7,14 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
-from dialects_app.openai.additions import SESSION_HEADER
-from dialects_app.openai.refused_turns import events_of_refused
-from dialects_app.openai.warnings import warning_headers
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_field
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.started_response import StartedResponse
+from dialects_app.shared.additions import SESSION_HEADER
+from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.warnings import warning_headers
 from sessions_app.errors import MochiError
 
 _ends: set[asyncio.Task[None]] = set()

@@ -11,7 +11,7 @@ from django.urls import Resolver404, resolve
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
-from dialects_app.openai.errors import error_answer, speaks_openai
+from dialects_app.shared.errors import error_answer, speaks_openai
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import envelope, seconds_before_retry, status_of_error
 from sessions_app.bounds import MOST_ERRORS

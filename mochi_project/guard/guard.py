@@ -13,7 +13,7 @@ from functools import partial
 
 import orjson
 
-from dialects_app.openai.errors import speaks_openai
+from dialects_app.shared.errors import speaks_openai
 from mochi_project import chat_page
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings

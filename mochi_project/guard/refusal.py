@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from dialects_app.openai.errors import error_answer, speaks_openai
+from dialects_app.shared.errors import error_answer, speaks_openai
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dialects_app.openai.attaching import FetchesFiles, RequestFiles
+from dialects_app.shared.attaching import FetchesFiles, RequestFiles
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster, build_clock
 from sessions_app.attachments.file_store import FileAttachmentStore
@@ -60,6 +60,6 @@ def build_request_files(settings: MochiSettings, attachments: AttachmentService)
 
 
 def _build_fetcher() -> FetchesFiles:
-    from dialects_app.openai.fetching import Fetcher  # noqa: PLC0415 - few need a client
+    from dialects_app.shared.fetching import Fetcher  # noqa: PLC0415 - few need a client
 
     return Fetcher()

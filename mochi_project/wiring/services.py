@@ -28,7 +28,7 @@ from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
-from dialects_app.openai.attaching import RequestFiles
+from dialects_app.shared.attaching import RequestFiles
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dialects_app.openai.ids import item_id
+from dialects_app.shared.ids import item_id
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from tests.functional.conftest import NO_TLS
 from tests.functional.dialects.conftest import ServeOnce

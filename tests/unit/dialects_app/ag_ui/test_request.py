@@ -8,7 +8,7 @@ import pytest
 from dialects_app.ag_ui.body import ResumeIn, RunIn
 from dialects_app.ag_ui.request import give_up_calls, read_props, read_said, read_turn
 from dialects_app.errors import ChatDiffers
-from dialects_app.openai.body import decode_body
+from dialects_app.shared.body import decode_body
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import (
     INTERRUPTED_RESULT,

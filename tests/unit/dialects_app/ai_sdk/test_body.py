@@ -12,7 +12,7 @@ from dialects_app.ai_sdk.body import (
     decisions_in,
     said_in,
 )
-from dialects_app.openai.body import convert_body
+from dialects_app.shared.body import convert_body
 from sessions_app.errors import ValidationFailed
 
 SHA = f"sha256:{'ab' * 32}"

@@ -7,7 +7,7 @@ import pytest
 
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.request import ParsedCompletion, read_request
-from dialects_app.openai.body import decode_body
+from dialects_app.shared.body import decode_body
 from sessions_app.errors import MochiError
 
 HELLO = {"role": "user", "content": "Hello!"}

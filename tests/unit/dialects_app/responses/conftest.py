@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from dialects_app.openai.ids import response_id
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.stored_responses import StoredResponses
+from dialects_app.shared.ids import response_id
 from models_app.errors import ModelError
 from sessions_app.messages import ToolSpec
 from tests.unit.chat.conftest import House

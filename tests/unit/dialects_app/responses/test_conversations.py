@@ -4,7 +4,6 @@ from datetime import datetime
 
 import pytest
 
-from dialects_app.openai.ids import conversation_id, item_id
 from dialects_app.responses.conversations import (
     NO_MODEL,
     ConversationIn,
@@ -13,6 +12,7 @@ from dialects_app.responses.conversations import (
     LabelsIn,
 )
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
+from dialects_app.shared.ids import conversation_id, item_id
 from sessions_app.errors import SessionBusy, ValidationFailed
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from dialects_app.openai.ids import conversation_id
 from dialects_app.responses.conversations import Conversations, ItemsIn
 from dialects_app.responses.errors import ResponseNotFound
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.stored_responses import StoredResponses
+from dialects_app.shared.ids import conversation_id
 from tests.unit.dialects_app.responses.conftest import run
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.errors import MissingToolResult
-from dialects_app.openai.ids import item_id
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import parse_input, referenced_sessions
 from dialects_app.responses.output_items import request_item
 from dialects_app.responses.saved_items import items_of
+from dialects_app.shared.ids import item_id
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.messages import (
     INTERRUPTED_RESULT,

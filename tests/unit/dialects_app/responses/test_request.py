@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dialects_app.openai.body import convert_body
 from dialects_app.responses.body import ResponseIn, ToolIn
 from dialects_app.responses.request import ParsedResponse, name_field, read_request
+from dialects_app.shared.body import convert_body
 from sessions_app.errors import ValidationFailed
 
 WEATHER = {

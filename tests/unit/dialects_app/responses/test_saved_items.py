@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects_app.openai.files import StoredSource
 from dialects_app.responses.items import parse_input
 from dialects_app.responses.saved_items import items_of
+from dialects_app.shared.files import StoredSource
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import (
     AssistantMessage,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from dialects_app.openai.ids import item_id
 from dialects_app.responses.record import ResponseEnd, ResponseRecord, ResumedCall
 from dialects_app.responses.saved_turn import (
     empty_turn,
@@ -11,6 +10,7 @@ from dialects_app.responses.saved_turn import (
     saved_resource,
     turns_of,
 )
+from dialects_app.shared.ids import item_id
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,

@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from dialects_app.openai.ids import read_item_id, response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.record import ResponseRecord
+from dialects_app.shared.ids import read_item_id, response_id
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.errors import SessionBusy

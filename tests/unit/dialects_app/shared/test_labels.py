@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.openai.labels import read_labels
+from dialects_app.shared.labels import read_labels
 from sessions_app.errors import ValidationFailed
 
 FULL = {f"{number:064}": "x" * 512 for number in range(16)}

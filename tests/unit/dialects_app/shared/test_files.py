@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.openai.files import (
+from dialects_app.shared.files import (
     GivenFile,
     InlineSource,
     RemoteSource,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.turn.turn_ids import new_turn_id
-from dialects_app.openai.ids import (
+from dialects_app.shared.ids import (
     ItemId,
     ResponseId,
     completion_id,

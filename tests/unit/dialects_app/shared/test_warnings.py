@@ -3,7 +3,7 @@
 import pytest
 from django.http import HttpResponse
 
-from dialects_app.openai.warnings import MOST_CHARACTERS, WARNING_HEADER, warning_headers
+from dialects_app.shared.warnings import MOST_CHARACTERS, WARNING_HEADER, warning_headers
 
 
 def test_nothing_is_said_of_nothing() -> None:

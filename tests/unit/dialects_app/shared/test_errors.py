@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.openai.errors import error_answer, error_object, speaks_openai
+from dialects_app.shared.errors import error_answer, error_object, speaks_openai
 from mochi_project.errors.statuses import STATUS_OF_CODE
 
 

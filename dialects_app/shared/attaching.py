@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import NoReturn, Protocol
 
-from dialects_app.openai.files import (
+from dialects_app.shared.files import (
     GivenFile,
     InlineSource,
     RemoteSource,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from django.http import HttpRequest
 
-from dialects_app.openai.body import (
+from dialects_app.shared.body import (
     LARGE_BYTES,
     MOST_AT_ONCE,
     beside,

@@ -1,1 +1,0 @@
-"""Shared by chat completions and responses: ids, errors, request bodies."""

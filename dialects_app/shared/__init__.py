@@ -1,0 +1,1 @@
+"""Shared by the protocols: ids, errors, request bodies, images and files."""
