@@ -16,7 +16,6 @@ from chat.start.fingerprint import fingerprint_of_request
 from chat.start.held_keys import free_key, freed_on_failure, start_under_key
 from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
-from chat.storage.records import Records
 from chat.stream.numbered_event import Listener
 from chat.stream.subscription import Subscription
 from chat.turn.outcome import Outcome
@@ -29,6 +28,7 @@ from sessions_app.errors import (
 )
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, make_session
+from sessions_app.store.records import Records
 from sessions_app.store.repository import SessionRepository
 
 POLL_SECONDS = 0.02

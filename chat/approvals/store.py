@@ -37,11 +37,11 @@ from chat.approvals.confirmation import (
 )
 from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationExpired, ConfirmationNotFound
-from chat.storage.records import StampedRecords
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.messages import ToolCall
+from sessions_app.store.records import StampedRecords
 
 CONFIRMATION_IDS = "conf_[0-9a-f]{32}"
 ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")

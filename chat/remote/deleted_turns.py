@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from chat.errors import MessageDeleted
 from chat.remote.recovery import TurnRecovery
 from chat.storage.journal import TurnJournal
-from chat.storage.records import REMOVED, Records
 from sessions_app.errors import StorageError
 from sessions_app.messages import Message
+from sessions_app.store.records import REMOVED, Records
 from sessions_app.variants import newest_first
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Stores records as objects ``{session_id}/{name}.{kind}``; other objects are left alone.
 
-Implements the port ``chat.storage.records.Records``, which this layer may not import.
+Implements the port ``sessions_app.store.records.Records``.
 """
 
 import re

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from chat.storage.records import TURN_KINDS, Records
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from sessions_app.decoding import decode_as
+from sessions_app.store.records import TURN_KINDS, Records
 
 REQUEST, END, DELETED, _ = TURN_KINDS
 

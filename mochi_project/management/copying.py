@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from chat.storage.records import TURN_KINDS, TURN_NAMES
 from cluster_app.objects.probe import ConditionsIgnored, require_conditions
 from cluster_app.objects.store import (
     ObjectExists,
@@ -43,6 +42,7 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.envelope import is_tombstone, opened
 from sessions_app.store.listing import FILE_NAME
+from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 from sessions_app.store.session_files import SIZE_LIMIT
 
 COPIERS = 16

@@ -18,19 +18,19 @@ from chat.remote.recovery import TurnRecovery
 from chat.storage.change_log import ChangeLog
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import TurnJournal
-from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
 from sessions_app.store.observed import ObservedRepository
+from sessions_app.store.records import TURN_KINDS, TURN_NAMES, Records
 from sessions_app.store.repository import SessionRepository
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from chat.activity.states import StateReader
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.files.records import FileRecords
 from sessions_app.list_query import State
 from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 
 STAMP = "2026-11-21T01:10:16.003653+00:00"

@@ -8,11 +8,11 @@ import pytest
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided
-from chat.storage.files.records import FileRecords
-from chat.storage.records import Records, StampedRecords
 from cluster_app.objects.records import ObjectRecords
 from cluster_app.redis.records import RedisRecords
 from sessions_app.messages import ToolCall
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.records import Records, StampedRecords
 from tests.contract.memory_storage import MemoryRecords
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"

@@ -24,7 +24,6 @@ from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import TurnJournal
@@ -34,6 +33,7 @@ from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, 
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
+from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from tests.contract.memory_storage import MemoryRecords
 from tools_app.errors import ToolNotFound

@@ -7,10 +7,10 @@ import pytest
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from sessions_app.messages import ToolCall
+from sessions_app.store.file_records import FileRecords
 
 SESSION, MESSAGE, TURN = "a1b2c3d4e5", "f1e2d3c4b5", "0199f3a2b4c50000abcd"
 CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x"})

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationError
-from chat.storage.files.records import FileRecords
 from sessions_app.messages import ToolCall
+from sessions_app.store.file_records import FileRecords
 
 SESSION, MESSAGE = "a1b2c3d4e5", "f1e2d3c4b5"
 CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x"})

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
-from chat.storage.files.records import FileRecords
 from sessions_app.messages import ToolCall
+from sessions_app.store.file_records import FileRecords
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0000000000"
 MESSAGE = "f1e2d3c4b5"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
-from chat.storage.files.records import CLOCK_TICK_NS, FileRecords
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import ToolCall
 from sessions_app.session import SessionMetadata
+from sessions_app.store.file_records import CLOCK_TICK_NS, FileRecords
 from tests.contract.memory_storage import MemoryRecords
 from tests.unit.chat.approvals.questions import (
     MESSAGE,

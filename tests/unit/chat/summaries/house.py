@@ -3,7 +3,6 @@
 import asyncio
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
-from chat.storage.files.records import FileRecords
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
@@ -14,6 +13,7 @@ from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_metadata
 from sessions_app.store.documents import FileDocuments
+from sessions_app.store.file_records import FileRecords
 
 ANSWERED = "2026-01-01T00:00:00.000000+00:00"
 QUIET = "2026-01-01T00:00:05.000000+00:00"

@@ -2,8 +2,6 @@
 
 import pytest
 
-from chat.storage.files.records import FileRecords
-from chat.storage.records import TURN_KINDS, TURN_NAMES
 from dialects_app.responses.body import ConversationRef, ResponseIn
 from dialects_app.responses.continuing import find_continued
 from dialects_app.responses.errors import ConversationNotFound, PreviousResponseNotFound
@@ -12,6 +10,8 @@ from dialects_app.responses.store import ResponseStore
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 
 TURNS = [f"0199f3a2b4c51f2e3d{number:02x}" for number in range(4)]
 EARLIER = "0190f3a2b4c51f2e3d00"

@@ -2,8 +2,6 @@
 
 import pytest
 
-from chat.storage.files.records import FileRecords
-from chat.storage.records import TURN_KINDS, TURN_NAMES
 from dialects_app.responses.record import (
     NO_END,
     NO_RECORD,
@@ -12,6 +10,8 @@ from dialects_app.responses.record import (
     ResumedCall,
 )
 from dialects_app.responses.store import ResponseStore
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, OTHER_TURN = "0199f3a2b4c51f2e3d4c", "0199f3a2b4c51f2e3d4d"

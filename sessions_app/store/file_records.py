@@ -71,7 +71,7 @@ class FileRecords:
         except FileNotFoundError:
             return found
         try:
-            for name in filter(_SESSION.fullmatch, os.listdir(root)):  # noqa: PTH208 - of a descriptor
+            for name in filter(_SESSION.fullmatch, os.listdir(root)):
                 try:
                     status = os.stat(name, dir_fd=root, follow_symlinks=False)
                 except FileNotFoundError:  # removed by a concurrent sweep
