@@ -15,9 +15,8 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.retention import DueSessions, SessionKept, due_in, require_unchanged
 from sessions_app.service import SessionManager
 from sessions_app.session import SessionMetadata
-from sessions_app.store.atomic import UnreadableFileError
-from sessions_app.store.documents import Documents
 from sessions_app.store.locks import FileLocks
+from sessions_app.store.records import Records, read_or_empty
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class SessionSweep:
         chats: SessionManager,
         *,
         days: int,
-        records: Documents,
+        records: Records,
         lock_dir: Path,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         elapsed: Callable[[], float] = time.monotonic,
@@ -144,10 +143,10 @@ class SessionSweep:
     def _deleted_today(self) -> Deleted:
         now = self._now()
         try:
-            kept = decode_as(self._records.read(RECORD), Deleted)
+            kept = decode_as(read_or_empty(self._records, RECORD) or b"", Deleted)
             if timedelta(0) <= now - kept.since < DAY:
                 return kept
-        except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError, TypeError):
+        except (msgspec.MsgspecError, TypeError):
             pass  # nothing was deleted yet, as far as anybody knows
         return Deleted(since=now)
 

@@ -20,7 +20,8 @@ from models_app.vendors.vendor import Vendor
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import StrPath, UnreadableFileError
-from sessions_app.store.documents import DocumentReader, Documents, documents_in
+from sessions_app.store.file_records import records_in
+from sessions_app.store.records import DOCUMENT_LIMIT, Records
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
@@ -124,26 +125,23 @@ class ProfileService:
     followed.
 
     Args:
-        directory: The directory of the files, created with the first one, or other documents.
+        directory: The directory of the files, created with the first one, or other records.
         vendors: The configured providers.
     """
 
-    def __init__(self, directory: StrPath | Documents, vendors: Sequence[Vendor] = ()) -> None:
-        self._documents = documents_in(directory)
+    def __init__(self, directory: StrPath | Records, vendors: Sequence[Vendor] = ()) -> None:
+        self._records = records_in(directory, limit=DOCUMENT_LIMIT)
         self._vendors = {vendor.name: vendor for vendor in vendors}
 
     def list(self) -> ProfileListing:
         """Return every profile by name; a missing directory is an empty one."""
         profiles: list[Profile] = []
         unreadable: list[UnreadableProfile] = []
-        documents = self._documents.snapshot()
-        for file in filter(_is_file, documents.list()):
+        for file, data in self._records.read_all(_is_file).items():
             try:
-                profiles.append(_read(documents, file.removesuffix(_SUFFIX)))
+                profiles.append(_profile(file.removesuffix(_SUFFIX), data))
             except ProfileNotFound as error:
-                reason = error.details.get("reason")
-                if reason is not None:
-                    unreadable.append(UnreadableProfile(file=file, reason=reason))
+                unreadable.append(UnreadableProfile(file=file, reason=error.details["reason"]))
         return ProfileListing(profiles=profiles, unreadable=unreadable)
 
     def get(self, name: str) -> Profile:
@@ -154,7 +152,13 @@ class ProfileService:
             ProfileNotFound: It does not exist, or its file is invalid.
         """
         validate_name(name)
-        return _read(self._documents, name)
+        try:
+            data = self._records.read(f"{name}{_SUFFIX}")
+        except UnreadableFileError as error:
+            raise ProfileNotFound(name, error.reason) from error
+        if data is None:
+            raise ProfileNotFound(name)
+        return _profile(name, data)
 
     def check(self, profile: Profile, *, replaces: bool = False) -> None:
         """Refuse a profile that must not be stored, as a new one or in place of the present one.
@@ -175,10 +179,8 @@ class ProfileService:
             StorageFull: The disk is full.
         """
         self.check(profile)
-        try:
-            self._documents.create(f"{profile.name}{_SUFFIX}", _encode(profile))
-        except FileExistsError as error:
-            raise ProfileExists(profile.name) from error
+        if not self._records.put(f"{profile.name}{_SUFFIX}", _encode(profile), exists=False):
+            raise ProfileExists(profile.name)
         return profile
 
     def update(self, profile: Profile) -> Profile:
@@ -190,7 +192,7 @@ class ProfileService:
             StorageFull: The disk is full; the old one is intact.
         """
         self.check(profile, replaces=True)
-        self._documents.put(f"{profile.name}{_SUFFIX}", _encode(profile))
+        self._records.put(f"{profile.name}{_SUFFIX}", _encode(profile))
         return profile
 
     def delete(self, name: str) -> None:
@@ -202,9 +204,11 @@ class ProfileService:
         """
         validate_name(name)
         try:
-            self._documents.delete(f"{name}{_SUFFIX}")
-        except (FileNotFoundError, UnreadableFileError) as error:
+            is_deleted = self._records.delete(f"{name}{_SUFFIX}")
+        except UnreadableFileError as error:
             raise ProfileNotFound(name) from error
+        if not is_deleted:
+            raise ProfileNotFound(name)
 
     def vendor_of(self, profile: Profile) -> Vendor | None:
         """Return the vendor of a profile's model; None is Ollama.
@@ -276,17 +280,15 @@ class ProfileService:
         return None if keys.issuperset(vendor.key_variables) else "api_key_env"
 
 
-def _read(documents: DocumentReader, name: str) -> Profile:
+def _profile(name: str, data: bytes | UnreadableFileError) -> Profile:
+    if isinstance(data, UnreadableFileError):
+        raise ProfileNotFound(name, data.reason) from data
     try:
-        value = msgspec.json.decode(documents.read(f"{name}{_SUFFIX}"))
+        value = msgspec.json.decode(data)
         if not isinstance(value, dict):
             raise ProfileNotFound(name, "not a JSON object")
         profile = convert_to({**value, "name": name}, Profile)
         _check_address(profile)
-    except FileNotFoundError as error:
-        raise ProfileNotFound(name) from error
-    except UnreadableFileError as error:
-        raise ProfileNotFound(name, error.reason) from error
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError) as error:
         raise ProfileNotFound(name, str(error)) from error
     except RecursionError as error:

@@ -13,7 +13,8 @@ from prompts_app.prompts import (
     validate_filename,
 )
 from sessions_app.store.atomic import StrPath, UnreadableFileError
-from sessions_app.store.documents import DocumentReader, Documents, documents_in
+from sessions_app.store.file_records import records_in
+from sessions_app.store.records import DOCUMENT_LIMIT, Records
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +26,11 @@ class SystemPromptService:
     directory is made when the first prompt is written. Symbolic links are never followed.
 
     Args:
-        directory: The directory of the prompt files, or another store of documents.
+        directory: The directory of the prompt files, or other records.
     """
 
-    def __init__(self, directory: StrPath | Documents) -> None:
-        self._documents = documents_in(directory)
+    def __init__(self, directory: StrPath | Records) -> None:
+        self._records = records_in(directory, limit=DOCUMENT_LIMIT)
 
     def list(self) -> list[PromptSummary]:
         """Return the readable prompts by name; a missing directory is an empty one.
@@ -37,14 +38,12 @@ class SystemPromptService:
         A file that can't be read as a prompt (a link, too large, not UTF-8, ...) is left out, and
         logged.
         """
-        documents = self._documents.snapshot()
         summaries = []
-        for filename in filter(is_filename, documents.list()):
+        for filename, data in self._records.read_all(is_filename).items():
             try:
-                summaries.append(PromptSummary.of(_read(documents, filename)))
+                summaries.append(PromptSummary.of(_prompt(filename, data)))
             except PromptNotFound as error:
-                if "reason" in error.details:
-                    logger.warning("%s", error.message)
+                logger.warning("%s", error.message)
         return summaries
 
     def get(self, filename: str) -> Prompt:
@@ -55,7 +54,11 @@ class SystemPromptService:
             PromptNotFound: It does not exist, or its file is not a valid prompt.
         """
         validate_filename(filename)
-        return _read(self._documents, filename)
+        with _readable(filename):
+            data = self._records.read(filename)
+        if data is None:
+            raise PromptNotFound(filename)
+        return _prompt(filename, data)
 
     def create(self, filename: str, content: str) -> Prompt:
         """Keep a new prompt. Of several writers of one name exactly one succeeds.
@@ -67,10 +70,8 @@ class SystemPromptService:
         """
         validate_filename(filename)
         self.validate(content)
-        try:
-            self._documents.create(filename, content.encode())
-        except FileExistsError as error:
-            raise PromptExists(filename) from error
+        if not self._records.put(filename, content.encode(), exists=False):
+            raise PromptExists(filename)
         return Prompt(filename=filename, content=content)
 
     def update(self, filename: str, content: str) -> Prompt:
@@ -83,8 +84,9 @@ class SystemPromptService:
         """
         validate_filename(filename)
         self.validate(content)
-        with _prompt_required(filename):
-            self._documents.replace(filename, content.encode())
+        with _readable(filename):
+            if not self._records.put(filename, content.encode(), exists=True):
+                raise PromptNotFound(filename)
         return Prompt(filename=filename, content=content)
 
     def delete(self, filename: str) -> None:
@@ -95,8 +97,9 @@ class SystemPromptService:
             PromptNotFound: It does not exist, or is not a regular file.
         """
         validate_filename(filename)
-        with _prompt_required(filename):
-            self._documents.delete(filename)
+        with _readable(filename):
+            if not self._records.delete(filename):
+                raise PromptNotFound(filename)
 
     def validate(self, content: str) -> None:
         """Refuse a text that can't be a system prompt: blank, or 10,000 characters or longer.
@@ -107,9 +110,9 @@ class SystemPromptService:
         validate_content(content)
 
 
-def _read(documents: DocumentReader, filename: str) -> Prompt:
-    with _prompt_required(filename):
-        data = documents.read(filename)
+def _prompt(filename: str, data: bytes | UnreadableFileError) -> Prompt:
+    if isinstance(data, UnreadableFileError):
+        raise PromptNotFound(filename, data.reason) from data
     try:
         # Some editors start a UTF-8 file with a byte order mark, which is no part of the text.
         return Prompt(filename=filename, content=data.decode("utf-8-sig"))
@@ -118,11 +121,9 @@ def _read(documents: DocumentReader, filename: str) -> Prompt:
 
 
 @contextmanager
-def _prompt_required(filename: str) -> Iterator[None]:
-    """Raise ``PromptNotFound`` if the document does not exist or can't be read."""
+def _readable(filename: str) -> Iterator[None]:
+    """Raise ``PromptNotFound`` if the record can't be read."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise PromptNotFound(filename) from error
     except UnreadableFileError as error:
         raise PromptNotFound(filename, error.reason) from error

@@ -39,30 +39,32 @@ from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
-from sessions_app.ids_and_clock import is_session_id
+from sessions_app.ids_and_clock import SESSION_ID, is_session_id
 from sessions_app.messages import ToolCall
-from sessions_app.store.records import StampedRecords
+from sessions_app.store.records import (
+    StampedRecords,
+    kinds_of,
+    read_or_empty,
+    record_name,
+    sweep_records,
+)
 
-CONFIRMATION_IDS = "conf_[0-9a-f]{32}"
 ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
 """The kinds of records, in the order in which those of a question are removed, ``asked`` first."""
+CONFIRMATION_RECORDS = rf"{SESSION_ID}/conf_[0-9a-f]{{32}}\.(?:{'|'.join(KINDS)})"
+"""A regular expression for the names of records."""
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
-
 Notice = Callable[[Confirmation, bool], object]
 """Called with a question, and whether it was just answered or just asked."""
-
-
-def not_noticed(_question: Confirmation, _is_answered: bool) -> None:
-    """Do nothing; the default ``notice``."""
 
 
 class ConfirmationStore:
     """Stores the questions and answers of all sessions. All calls block.
 
     Args:
-        records: The records, named by ``CONFIRMATION_IDS``, of these ``KINDS``.
+        records: The records, with names like ``CONFIRMATION_RECORDS``.
         timeout_seconds: How long a question is open, and how long an approval may wait for its
             turn to be resumed.
         now: Returns the time, with time zone.
@@ -78,12 +80,12 @@ class ConfirmationStore:
         *,
         timeout_seconds: float,
         now: Callable[[], datetime] = utc_clock,
-        notice: Notice = not_noticed,
+        notice: Notice | None = None,
     ) -> None:
         self._records = records
         self.timeout_seconds = timeout_seconds
         self.expiry = Expiry(timeout_seconds, now)
-        self._notice = notice
+        self._notice = notice or (lambda *_: None)
 
     def ask(
         self,
@@ -201,7 +203,7 @@ class ConfirmationStore:
 
         An unreadable answer counts as no, since a question must not be answered twice.
         """
-        data = self._records.read(question.session_id, question.confirmation_id, DECIDED)
+        data = self._read(question.session_id, question.confirmation_id, DECIDED)
         if data is None:
             return None
         try:
@@ -215,7 +217,7 @@ class ConfirmationStore:
 
         If the answer was lost, too, it has to be given again.
         """
-        if self._records.read(question.session_id, question.confirmation_id, ASKED) is None:
+        if self._read(question.session_id, question.confirmation_id, ASKED) is None:
             self._put(question, ASKED, question, exclusive=True)
 
     def find_decided(
@@ -228,7 +230,7 @@ class ConfirmationStore:
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
-        for confirmation_id, kinds in self._records.kinds(session_id).items():
+        for confirmation_id, kinds in kinds_of(self._records, session_id).items():
             question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
             if question is None:
                 continue
@@ -245,7 +247,7 @@ class ConfirmationStore:
 
     def calls_asked(self, session_id: str, message_id: str) -> set[str] | None:
         """Return the calls of a message that were asked about; None if a question is unreadable."""
-        asked = [self._question(session_id, name) for name in self._records.kinds(session_id)]
+        asked = [self._question(session_id, name) for name in kinds_of(self._records, session_id)]
         ids = {each.tool_call_id for each in asked if each and each.message_id == message_id}
         return None if None in asked else ids
 
@@ -276,8 +278,8 @@ class ConfirmationStore:
 
     def withdraw_all(self, session_id: str) -> None:
         """Withdraw all questions and unused approvals of a session."""
-        kinds_of = self._records.kinds(session_id)
-        self.withdraw(session_id, [known for known in kinds_of if USED not in kinds_of[known]])
+        kinds = kinds_of(self._records, session_id)
+        self.withdraw(session_id, [each for each in kinds if USED not in kinds[each]])
 
     def pending(self, session_id: str) -> list[Confirmation]:
         """Return the questions that wait for an answer, oldest first."""
@@ -287,9 +289,8 @@ class ConfirmationStore:
 
     def answered(self, session_id: str) -> list[Confirmation]:
         """Return the questions that have an answer, yes or no, in no particular order."""
-        kinds_of = self._records.kinds(session_id)
-        answered = [known for known in kinds_of if DECIDED in kinds_of[known]]
-        found = [self._question(session_id, confirmation_id) for confirmation_id in answered]
+        kinds = kinds_of(self._records, session_id)
+        found = [self._question(session_id, each) for each in kinds if DECIDED in kinds[each]]
         return [question for question in found if question is not None]
 
     def stamps(self) -> Mapping[str, Hashable]:
@@ -310,7 +311,7 @@ class ConfirmationStore:
         Open questions and usable approvals are kept regardless of their age.
         """
         newest = self.expiry.newest_to_sweep(older_than_seconds)
-        return self._records.sweep(newest, is_of_newer_server)
+        return sweep_records(self._records, newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
         """Ask an existing open question about the same call again; return None without one."""
@@ -333,7 +334,7 @@ class ConfirmationStore:
         return None
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
-        for confirmation_id, kinds in self._records.kinds(session_id).items():
+        for confirmation_id, kinds in kinds_of(self._records, session_id).items():
             if kinds == {ASKED}:
                 question = self._question(session_id, confirmation_id)
                 if question is not None and self.expiry.is_open(question):
@@ -342,7 +343,7 @@ class ConfirmationStore:
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
         """Return a question of this session; None without a valid one."""
         try:
-            data = self._records.read(session_id, confirmation_id, ASKED)
+            data = self._read(session_id, confirmation_id, ASKED)
             question = decode_as(data or b"", Confirmation)
         except _UNREADABLE:
             return None
@@ -391,10 +392,9 @@ class ConfirmationStore:
     def _put(
         self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False
     ) -> bool:
-        return self._records.put(
-            question.session_id,
-            question.confirmation_id,
-            kind,
-            msgspec.json.encode(record),
-            exclusive=exclusive,
-        )
+        name = record_name(question.session_id, question.confirmation_id, kind)
+        data = msgspec.json.encode(record)
+        return self._records.put(name, data, exists=False if exclusive else None)
+
+    def _read(self, session_id: str, confirmation_id: str, kind: str) -> bytes | None:
+        return read_or_empty(self._records, record_name(session_id, confirmation_id, kind))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from chat.errors import MessageDeleted
 from chat.remote.recovery import TurnRecovery
 from chat.storage.journal import TurnJournal
+from chat.storage.records import REMOVED
 from sessions_app.errors import StorageError
 from sessions_app.messages import Message
-from sessions_app.store.records import REMOVED, Records
+from sessions_app.store.records import Records, read_or_empty, record_name
 from sessions_app.variants import newest_first
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class DeletedTurns:
             self._recovery.seal(session_id)
         if not self._journal.has_ended(session_id, turn_id):
             return  # it runs
-        self._records.put(session_id, turn_id, REMOVED, b"{}")
+        self._records.put(record_name(session_id, turn_id, REMOVED), b"{}")
         deadline = time.monotonic() + CLOSING_SECONDS
         self._journal.discard(session_id, turn_id)
         while turn_id in self._journal.turns(session_id) and time.monotonic() < deadline:
@@ -71,5 +72,5 @@ def require_not_deleted(records: Records, session_id: str, turn_id: str) -> None
     Raises:
         MessageDeleted: It is.
     """
-    if records.read(session_id, turn_id, REMOVED) is not None:
+    if read_or_empty(records, record_name(session_id, turn_id, REMOVED)) is not None:
         raise MessageDeleted(session_id, turn_id)

@@ -12,7 +12,7 @@ import msgspec
 
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError
-from sessions_app.store.documents import DocumentReader, Documents
+from sessions_app.store.records import Records, read_or_empty
 
 ATTEMPTS = 3
 PAUSES = (20.0, 120.0)
@@ -50,8 +50,8 @@ class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
 class SummaryFailures:
     """Keeps the failures of one data directory. All calls block."""
 
-    def __init__(self, documents: Documents, *, clock: Callable[[], float] = time.time) -> None:
-        self._documents = documents
+    def __init__(self, records: Records, *, clock: Callable[[], float] = time.time) -> None:
+        self._records = records
         self._clock = clock
 
     def may_try(self, session_id: str, due: str, *, alone: bool = False) -> bool:
@@ -111,8 +111,8 @@ class SummaryFailures:
 
     def forget(self, session_id: str) -> None:
         """Forget the session: its summary was written, or it is gone."""
-        with contextlib.suppress(FileNotFoundError, UnreadableFileError):
-            self._documents.delete(f"{session_id}{SUFFIX}")
+        with contextlib.suppress(UnreadableFileError):
+            self._records.delete(f"{session_id}{SUFFIX}")
 
     def list(self) -> "Sequence[SummaryFailure]":
         """Return the failures, the latest first, without those that are being retried now."""
@@ -123,21 +123,17 @@ class SummaryFailures:
 
     def _all(self) -> "Iterator[SummaryFailure]":
         """Yield the records that can be read."""
-        documents = self._documents.snapshot()
-        for name in documents.list():
-            with contextlib.suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
-                if name.endswith(SUFFIX):
-                    yield _read(documents, name)
+        for data in self._records.read_all(lambda name: name.endswith(SUFFIX)).values():
+            if isinstance(data, bytes):
+                with contextlib.suppress(msgspec.MsgspecError):
+                    yield decode_as(data, SummaryFailure)
 
     def _keep(self, failure: SummaryFailure) -> None:
-        self._documents.put(f"{failure.session_id}{SUFFIX}", msgspec.json.encode(failure))
+        self._records.put(f"{failure.session_id}{SUFFIX}", msgspec.json.encode(failure))
 
     def _find(self, session_id: str) -> SummaryFailure | None:
+        data = read_or_empty(self._records, f"{session_id}{SUFFIX}")
         try:
-            return _read(self._documents, f"{session_id}{SUFFIX}")
-        except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
+            return decode_as(data or b"", SummaryFailure)
+        except msgspec.MsgspecError:
             return None
-
-
-def _read(documents: DocumentReader, name: str) -> SummaryFailure:
-    return decode_as(documents.read(name), SummaryFailure)

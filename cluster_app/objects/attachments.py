@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 
 import msgspec
 
-from cluster_app.objects.documents import put_whole
+from cluster_app.objects.records import put_whole
 from cluster_app.objects.store import ListedObject, ObjectExists, ObjectMissing, ObjectStore
 from sessions_app.attachments.file_store import ID
 from sessions_app.attachments.media_type import HEAD_BYTES, TEXT, image_size, image_type

@@ -1,116 +1,153 @@
-"""Stores records as objects ``{session_id}/{name}.{kind}``; other objects are left alone.
-
-Implements the port ``sessions_app.store.records.Records``.
-"""
+"""Stores records as objects with their names; other objects are left alone."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from cluster_app.objects.documents import put_whole
 from cluster_app.objects.store import (
     ListedObject,
+    ObjectChanged,
     ObjectExists,
     ObjectMissing,
     ObjectStore,
+    OutcomeUnclear,
+    StoredObject,
 )
-from sessions_app.ids_and_clock import SESSION_ID, is_session_id
+from cluster_app.objects.tags import same_tag
+from sessions_app.errors import StorageUnavailable
+from sessions_app.ids_and_clock import is_session_id
+from sessions_app.store.atomic import UnreadableFileError
+from sessions_app.store.records import RECORD_LIMIT
+
+READERS = 16
+TRIES = 20
 
 
 class ObjectRecords:
-    """Stores records in an object store.
+    """Stores records in an object store; implements ``Records``.
+
+    Other processes see writes immediately: cached content is used only if the store confirms that
+    it is unchanged.
 
     Args:
         store: The object store.
-        names: A regular expression for names.
-        kinds: The kinds, in the order in which a name's objects are removed; a crash in between
-            leaves the last ones.
+        names: A regular expression for names, with their group.
+        limit: The largest record that is read, in bytes.
     """
 
-    def __init__(self, store: ObjectStore, *, names: str, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, store: ObjectStore, *, names: str = "[^/]+", limit: int = RECORD_LIMIT
+    ) -> None:
         self._store = store
-        self._kinds = kinds
-        self._name = re.compile(names, re.ASCII)
-        self._key = re.compile(rf"({SESSION_ID})/({names})\.({'|'.join(kinds)})", re.ASCII)
+        self._limit = limit
+        self._is_ours = re.compile(names, re.ASCII).fullmatch
+        self._known: dict[str, StoredObject] = {}  # of the last ``read_all``
 
-    def sessions(self, unchanged_since: float) -> list[str]:
-        """Return the sessions with records whose last put was not after that time."""
-        newest: dict[str, float] = {}
-        for session_id, _, _, item in self._found(""):
-            newest[session_id] = max(newest.get(session_id, 0.0), item.modified_at)
-        return [session_id for session_id, at in newest.items() if at <= unchanged_since]
+    def names(self, group: str = "") -> list[str]:
+        """Return the names in a group in order, or those without a group."""
+        if not group:
+            return sorted(item.key for item in self._listed() if "/" not in item.key)
+        if not is_session_id(group):
+            return []  # it must not be used as a key
+        return sorted(item.key for item in self._listed(f"{group}/"))
 
-    def kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return the session's record names, each with its kinds."""
-        found: dict[str, set[str]] = {}
-        if is_session_id(session_id):
-            for _, name, kind, _ in self._found(f"{session_id}/"):
-                found.setdefault(name, set()).add(kind)
-        return found
+    def changed_at(self) -> dict[str, float]:
+        """Return each name with the time of its last put."""
+        return {item.key: item.modified_at for item in self._listed()}
 
-    def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        """Return a record, or None if it does not exist."""
-        if not (is_session_id(session_id) and self._name.fullmatch(name)):
-            return None  # it must not be used as a key
-        try:
-            return self._store.get(_key(session_id, name, kind)).data
-        except ObjectMissing:
-            return None
+    def read(self, name: str) -> bytes | None:
+        """Return a record, or None if it does not exist; raises ``UnreadableFileError``."""
+        found = self._get(name)
+        return None if found is None else self._checked(name, found.data)
 
-    def put(
-        self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
-    ) -> bool:
-        """Store a record; return False if ``exclusive`` and it exists already."""
-        key = _key(session_id, name, kind)
-        if not exclusive:
-            put_whole(self._store, key, data)
+    def read_all(self, matches: Callable[[str], bool]) -> dict[str, bytes | UnreadableFileError]:
+        """Return the records without a group whose name matches; fetch those that changed."""
+        listed = {
+            item.key: item for item in self._listed() if "/" not in item.key and matches(item.key)
+        }
+        fitting = {name for name, item in listed.items() if item.size <= self._limit}
+        found = {
+            name: item
+            for name, item in self._known.items()
+            if name in fitting and same_tag(item.tag.etag, listed[name].etag)
+        }
+        changed = sorted(fitting - found.keys())
+        with ThreadPoolExecutor(READERS) as readers:
+            read = zip(changed, readers.map(self._get, changed), strict=True)
+            found |= {name: item for name, item in read if item is not None}
+        self._known = found
+        return {
+            name: found[name].data if name in found else self._too_large(name)
+            for name in sorted(listed.keys() - (fitting - found.keys()))
+        }
+
+    def put(self, name: str, data: bytes, *, exists: bool | None = None) -> bool:
+        """Store a record, depending on whether it exists; return whether it was stored."""
+        if exists is None:
+            put_whole(self._store, name, data)
             return True
+        if exists:
+            return self._replace(name, data)
         try:
-            self._store.put_new(key, data)
+            self._store.put_new(name, data)
         except ObjectExists:
             return False
         return True
 
-    def discard(self, session_id: str) -> None:
-        """Delete all records of a session."""
-        if is_session_id(session_id):
-            for page in self._store.list(f"{session_id}/"):
+    def delete(self, name: str) -> bool:
+        """Delete a record; return whether it existed."""
+        if not self._is_ours(name):
+            return False
+        try:
+            self._store.head_bytes(name, 1)
+        except ObjectMissing:
+            return False
+        self._store.delete(name)
+        return True
+
+    def discard(self, group: str) -> None:
+        """Delete all records of a group."""
+        if is_session_id(group):
+            for page in self._store.list(f"{group}/"):
                 for item in page:
                     self._store.delete(item.key)
 
-    def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
-        """Delete the records of names unchanged since that time; return the number of names."""
-        names: dict[tuple[str, str], dict[str, ListedObject]] = {}
-        for session_id, name, kind, item in self._found(""):
-            names.setdefault((session_id, name), {})[kind] = item
-        return sum(
-            self._remove_if_old(items, unchanged_since, is_foreign) for items in names.values()
-        )
-
-    def _remove_if_old(
-        self,
-        items: Mapping[str, ListedObject],
-        newest: float,
-        is_foreign: Callable[[bytes], bool],
-    ) -> bool:
-        """Remove a name's records unless one of them is newer or foreign."""
-        if max(item.modified_at for item in items.values()) > newest:
-            return False
-        try:
-            if any(is_foreign(self._store.get(item.key).data) for item in items.values()):
+    def _replace(self, name: str, data: bytes) -> bool:
+        for _ in range(TRIES):
+            found = self._get(name)
+            if found is None:
                 return False
-        except ObjectMissing:
-            return False  # another process is removing them
-        for kind in self._kinds:
-            if kind in items:
-                self._store.delete(items[kind].key)
-        return True
+            try:
+                self._store.put_if(name, data, found.tag)
+            except ObjectChanged:
+                continue
+            return True
+        raise StorageUnavailable(f"{name} is being changed all the time. Try again.")
 
-    def _found(self, prefix: str) -> Iterator[tuple[str, str, str, ListedObject]]:
+    def _listed(self, prefix: str = "") -> Iterator[ListedObject]:
         for page in self._store.list(prefix):
-            for item in page:
-                if ours := self._key.fullmatch(item.key):
-                    yield ours[1], ours[2], ours[3], item
+            yield from (item for item in page if self._is_ours(item.key))
+
+    def _get(self, name: str) -> StoredObject | None:
+        if not self._is_ours(name):
+            return None  # it must not be used as a key
+        try:
+            return self._store.get(name)
+        except ObjectMissing:
+            return None
+
+    def _checked(self, name: str, data: bytes) -> bytes:
+        if len(data) > self._limit:
+            raise self._too_large(name)
+        return data
+
+    def _too_large(self, name: str) -> UnreadableFileError:
+        return UnreadableFileError(name, f"larger than {self._limit} bytes")
 
 
-def _key(session_id: str, name: str, kind: str) -> str:
-    return f"{session_id}/{name}.{kind}"
+def put_whole(store: ObjectStore, key: str, data: bytes | memoryview) -> None:
+    """Create or replace an object; retry once if the outcome of the write is unknown."""
+    try:
+        store.put(key, data)
+    except OutcomeUnclear:
+        store.put(key, data)

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from chat.storage.records import TURN_KINDS
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from sessions_app.decoding import decode_as
-from sessions_app.store.records import TURN_KINDS, Records
+from sessions_app.store.records import Records, read_or_empty, record_name
 
 REQUEST, END, DELETED, _ = TURN_KINDS
 
@@ -29,7 +30,7 @@ class ResponseStore:
         Raises:
             StorageError: It can't be stored.
         """
-        self._records.put(session_id, turn_id, REQUEST, _encode(record))
+        self._records.put(record_name(session_id, turn_id, REQUEST), _encode(record))
 
     def record(self, session_id: str, turn_id: str) -> ResponseRecord:
         """Return the parameters of a response's request; ``NO_RECORD`` if unknown."""
@@ -37,7 +38,7 @@ class ResponseStore:
 
     def known_record(self, session_id: str, turn_id: str) -> ResponseRecord | None:
         """Return the parameters of a response's request; None if unknown."""
-        data = self._records.read(session_id, turn_id, REQUEST)
+        data = read_or_empty(self._records, record_name(session_id, turn_id, REQUEST))
         try:
             return None if not data else decode_as(data, ResponseRecord)
         except _UNREADABLE:
@@ -49,11 +50,11 @@ class ResponseStore:
         Raises:
             StorageError: It can't be stored.
         """
-        self._records.put(session_id, turn_id, END, _encode(end))
+        self._records.put(record_name(session_id, turn_id, END), _encode(end))
 
     def end(self, session_id: str, turn_id: str) -> ResponseEnd:
         """Return the end of a response; ``NO_END`` if its session has all facts."""
-        data = self._records.read(session_id, turn_id, END)
+        data = read_or_empty(self._records, record_name(session_id, turn_id, END))
         try:
             return NO_END if not data else decode_as(data, ResponseEnd)
         except _UNREADABLE:
@@ -65,11 +66,11 @@ class ResponseStore:
         Raises:
             StorageError: It can't be marked.
         """
-        self._records.put(session_id, turn_id, DELETED, b"{}")
+        self._records.put(record_name(session_id, turn_id, DELETED), b"{}")
 
     def is_deleted(self, session_id: str, turn_id: str) -> bool:
         """Return whether a response was deleted."""
-        return self._records.read(session_id, turn_id, DELETED) is not None
+        return read_or_empty(self._records, record_name(session_id, turn_id, DELETED)) is not None
 
 
 _encode = msgspec.json.Encoder(enc_hook=dict).encode

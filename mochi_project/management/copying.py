@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from chat.storage.records import TURN_RECORDS
 from cluster_app.objects.probe import ConditionsIgnored, require_conditions
 from cluster_app.objects.store import (
     ObjectExists,
@@ -32,7 +33,6 @@ from mochi_project.wiring.storage import (
 from prompts_app.prompts import is_filename
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import decode, encode
-from sessions_app.ids_and_clock import SESSION_ID
 from sessions_app.session import Session
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -42,13 +42,12 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.envelope import is_tombstone, opened
 from sessions_app.store.listing import FILE_NAME
-from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 from sessions_app.store.session_files import SIZE_LIMIT
 
 COPIERS = 16
 """Objects that are read and written at once: each waits for the store."""
 
-_RECORD = re.compile(rf"{SESSION_ID}/{TURN_NAMES}\.({'|'.join(TURN_KINDS)})", re.ASCII)
+_RECORD = re.compile(TURN_RECORDS, re.ASCII)
 _ATTACHMENT = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}", re.ASCII)
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.json", re.ASCII)
 

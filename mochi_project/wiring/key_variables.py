@@ -4,7 +4,7 @@ from mochi_project.configuration.config import MochiSettings
 from models_app.profiles import ProfileService
 from models_app.vendors.registry import KNOWN_VENDORS
 from sessions_app.errors import StorageUnavailable
-from sessions_app.store.documents import Documents
+from sessions_app.store.records import Records
 
 WELL_KNOWN = frozenset(
     {
@@ -101,7 +101,7 @@ class KeyVariables:
         profiles: The profiles, which may name further variables.
     """
 
-    def __init__(self, settings: MochiSettings, profiles: Documents) -> None:
+    def __init__(self, settings: MochiSettings, profiles: Records) -> None:
         configured = {provider.api_key_env or "" for provider in settings.providers.values()}
         usual = {variable for vendor in KNOWN_VENDORS for variable in vendor.key_variables}
         stores = OF_OBJECT_STORES if settings.sessions_url is not None else frozenset()

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings as django_settings
@@ -56,6 +55,7 @@ from mochi_project.wiring.storage import (
     build_confirmation_store,
     build_keys,
     build_storage,
+    responses_dir,
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
@@ -363,13 +363,14 @@ def build_sealing(
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:
     """Remove files of interrupted writes in directories that nothing else sweeps."""
-    directories = [Path(found) for found, _, _ in os.walk(settings.resolved_state_dir)]
-    for directory in (
+    for top in (
         settings.resolved_system_prompts_dir,
         settings.resolved_data_dir / "profiles",
-        *directories,
+        responses_dir(settings),
+        settings.resolved_state_dir,
     ):
-        sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
+        for directory, _, _ in os.walk(top):
+            sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
 
 
 def get_services() -> Services:

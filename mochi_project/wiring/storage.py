@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from chat.activity.notes import ChangeNotes
 from chat.approvals.store import (
-    CONFIRMATION_IDS,
-    KINDS,
+    CONFIRMATION_RECORDS,
     ConfirmationStore,
     Notice,
-    not_noticed,
 )
 from chat.remote.recovery import TurnRecovery
 from chat.storage.change_log import ChangeLog
@@ -22,6 +20,7 @@ from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import TurnJournal
+from chat.storage.records import TURN_RECORDS
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
@@ -30,7 +29,7 @@ from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
 from sessions_app.store.observed import ObservedRepository
-from sessions_app.store.records import TURN_KINDS, TURN_NAMES, Records
+from sessions_app.store.records import Records, unchanged_since
 from sessions_app.store.repository import SessionRepository
 
 if TYPE_CHECKING:
@@ -77,13 +76,14 @@ class ConversationStorage:
         """
         if not self.may_list_records():
             return
-        old = self.records.sessions(self.clock() - older_than_seconds)
+        newest = self.clock() - older_than_seconds
+        old = unchanged_since(self.records, newest, lambda name: name.partition("/")[0])
         listing = self.repository.list() if old else None
         if listing is None or not listing.complete:
             return
         known = {metadata.session_id for metadata in listing.sessions}
         known |= {item.file.removesuffix(".json") for item in listing.unreadable}
-        for session_id in set(old) - known:
+        for session_id in old.keys() - known:
             if self._is_gone(session_id):
                 self.records.discard(session_id)
 
@@ -218,8 +218,8 @@ def _records(part: _Part, cluster: Cluster | None) -> Records:
     if cluster is not None and (objects := cluster.objects) is not None:
         from cluster_app.objects.records import ObjectRecords  # noqa: PLC0415 - an extra
 
-        return ObjectRecords(objects.under(part.responses), names=TURN_NAMES, kinds=TURN_KINDS)
-    return FileRecords(part.records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
+        return ObjectRecords(objects.under(part.responses), names=TURN_RECORDS)
+    return FileRecords(part.records_dir, names=TURN_RECORDS, durable=False)
 
 
 def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
@@ -239,19 +239,19 @@ def build_confirmation_store(
     ephemeral: bool = False,
 ) -> ConfirmationStore:
     """Build the store of approval requests, reported to the change log; opens nothing."""
-    notice = ChangeNotes(changes).asked if changes is not None else not_noticed
+    notice = ChangeNotes(changes).asked if changes is not None else None
     if cluster is not None:
         return _shared_confirmation_store(settings, cluster, EPHEMERAL if ephemeral else "", notice)
     directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
-        FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
+        FileRecords(directory / "confirmations", names=CONFIRMATION_RECORDS),
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
         notice=notice,
     )
 
 
 def _shared_confirmation_store(
-    settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice
+    settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice | None
 ) -> ConfirmationStore:
     from cluster_app.redis.clock import RedisClock  # noqa: PLC0415 - an extra
     from cluster_app.redis.records import RedisRecords  # noqa: PLC0415 - an extra
@@ -260,7 +260,7 @@ def _shared_confirmation_store(
     records = RedisRecords(
         cluster.connection.under(prefix),
         "conf",
-        kinds=KINDS,
+        names=CONFIRMATION_RECORDS,
         seconds=timeout + settings.turn_retention_seconds,
     )
     clock = RedisClock(cluster.connection)

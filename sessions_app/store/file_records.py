@@ -1,20 +1,27 @@
-"""Stores records as files ``{root}/{session_id}/{name}.{kind}``, written atomically.
+"""Stores records as files ``{root}/{name}`` or ``{root}/{group}/{name}``, written atomically.
 
-Anything else in the directories is left alone.
+Anything else in the directories is left alone. Symbolic links are not followed.
 """
 
 import os
 import re
 import shutil
+import stat
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id
-from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app.store.atomic import (
+    StrPath,
+    UnreadableFileError,
+    read_regular,
+    sync_directory,
+    typed_errors,
+    write_atomically,
+)
+from sessions_app.store.records import RECORD_LIMIT, Records
 
-RECORD_LIMIT = 64 << 20  # tool arguments may be as long as the longest line of a model's response
 _SESSION = re.compile(SESSION_ID, re.ASCII)
 CLOCK_TICK_NS = 2_000_000_000
 """The resolution of the coarsest file system clock: two changes of a directory within it may have
@@ -26,43 +33,50 @@ class FileRecords:
 
     Args:
         root: The directory; created when needed, with mode 0700.
-        names: A regular expression for names.
-        kinds: The kinds, in the order in which a name's files are removed; a crash in between
-            leaves the last ones.
-        durable: Whether a record must survive a power cut when ``put`` returns.
+        names: A regular expression for names, with their group.
+        limit: The largest record that is read, in bytes.
+        durable: Whether a change must survive a power cut when a method returns.
         clock_ns: Returns the time, in nanoseconds since 1970.
     """
 
     def __init__(
         self,
-        root: Path,
+        root: StrPath,
         *,
-        names: str,
-        kinds: Sequence[str],
+        names: str = "[^/]+",
+        limit: int = RECORD_LIMIT,
         durable: bool = True,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._clock_ns = clock_ns
         self._durable = durable
-        self._root = root
-        self._prefix = f"{root}{os.sep}"  # a string, as Path is slower
-        self._kinds = kinds
-        self._name = re.compile(names, re.ASCII)
-        self._file = re.compile(rf"({names})\.({'|'.join(kinds)})", re.ASCII)
-        self._temporary = re.compile(rf"\.{names}\.\w+\.[0-9a-f]{{16}}\.tmp", re.ASCII)
+        self._limit = limit
+        self._root = os.fspath(root)
+        self._prefix = f"{self._root}{os.sep}"  # a string, as Path is slower
+        self._is_ours = re.compile(names, re.ASCII).fullmatch
 
-    def sessions(self, unchanged_since: float) -> list[str]:
-        """Return the sessions with records whose last put was not after that time."""
-        found: list[str] = []
-        with suppress(FileNotFoundError), os.scandir(self._root) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    if is_session_id(entry.name) and entry.stat().st_mtime <= unchanged_since:
-                        found.append(entry.name)
+    def names(self, group: str = "") -> list[str]:
+        """Return the names in a group in order, or those without a group."""
+        if group and not is_session_id(group):
+            return []  # it must not be used as a path
+        prefix = f"{group}/" if group else ""
+        try:
+            found = os.listdir(self._prefix + prefix)
+        except (FileNotFoundError, NotADirectoryError):  # the usual case: it never had records
+            return []
+        return sorted(name for each in found if self._is_ours(name := prefix + each))
+
+    def changed_at(self) -> dict[str, float]:
+        """Return each name with the time of its last put."""
+        found: dict[str, float] = {}
+        for group in ("", *self._groups()):
+            for name in self.names(group):
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    found[name] = os.lstat(self._prefix + name).st_mtime
         return found
 
     def stamps(self) -> dict[str, Hashable]:
-        """Return a stamp for each session with records; it differs after each put."""
+        """Return a stamp for each group with records; it differs after each put."""
         found: dict[str, Hashable] = {}
         newest = self._clock_ns() - CLOCK_TICK_NS
         try:
@@ -83,90 +97,83 @@ class FileRecords:
             os.close(root)
         return found
 
-    def kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return the session's record names, each with its kinds."""
-        found: dict[str, set[str]] = {}
-        if not is_session_id(session_id):
-            return found
-        try:
-            with os.scandir(self._prefix + session_id) as entries:
-                files = [entry.name for entry in entries]
-        except (FileNotFoundError, NotADirectoryError):  # the usual case: it never had records
-            return found
-        for file in files:
-            if ours := self._file.fullmatch(file):
-                found.setdefault(ours[1], set()).add(ours[2])
-        return found
-
-    def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        """Return a record: empty if it can't be read, None if it does not exist."""
-        if not (is_session_id(session_id) and self._name.fullmatch(name)):
+    def read(self, name: str) -> bytes | None:
+        """Return a record, or None if it does not exist; raises ``UnreadableFileError``."""
+        if not self._is_ours(name):
             return None  # it must not be used as a path
         try:
-            return read_regular(self._path(session_id, name, kind), limit=RECORD_LIMIT)
+            return read_regular(self._prefix + name, limit=self._limit)
         except FileNotFoundError:
             return None
-        except UnreadableFileError:
-            return b""
 
-    def put(
-        self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
-    ) -> bool:
-        """Store a record; return False if ``exclusive`` and the path exists already."""
-        path = self._path(session_id, name, kind)
+    def read_all(self, matches: Callable[[str], bool]) -> dict[str, bytes | UnreadableFileError]:
+        """Return the records without a group whose name matches."""
+        found: dict[str, bytes | UnreadableFileError] = {}
+        for name in filter(matches, self.names()):
+            try:
+                data = self.read(name)
+            except UnreadableFileError as error:
+                found[name] = error
+                continue
+            if data is not None:
+                found[name] = data
+        return found
+
+    def put(self, name: str, data: bytes, *, exists: bool | None = None) -> bool:
+        """Store a record, depending on whether it exists; return whether it was stored."""
+        path = self._prefix + name
+        if exists and not _is_regular(path):
+            return False
+        exclusive = exists is False
         try:
             try:
                 write_atomically(path, data, exclusive=exclusive, durable=self._durable)
-            except FileNotFoundError:  # a concurrent sweep removed the empty directory
+            except FileNotFoundError:  # the empty directory was removed meanwhile
                 write_atomically(path, data, exclusive=exclusive, durable=self._durable)
         except FileExistsError:
             return False
         return True
 
-    def discard(self, session_id: str) -> None:
-        """Delete all records of a session."""
-        if is_session_id(session_id):
-            shutil.rmtree(self._root / session_id, ignore_errors=True)
-
-    def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
-        """Delete the files of names unchanged since that time; return the number of names."""
-        swept = 0
-        with suppress(FileNotFoundError):
-            for directory in self._root.iterdir():
-                if not is_session_id(directory.name):
-                    continue
-                for name, kinds in self.kinds(directory.name).items():
-                    paths = [directory / f"{name}.{kind}" for kind in self._kinds if kind in kinds]
-                    swept += _remove_if_old(paths, unchanged_since, is_foreign)
-                self._remove_torn_writes(directory, unchanged_since)
-                with suppress(OSError):  # not empty, or not a directory
-                    directory.rmdir()
-        return swept
-
-    def _remove_torn_writes(self, directory: Path, newest: float) -> None:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for path in directory.iterdir():
-                with suppress(FileNotFoundError):  # the write has just been completed
-                    if self._temporary.fullmatch(path.name) and path.lstat().st_mtime <= newest:
-                        path.unlink()
-
-    def _path(self, session_id: str, name: str, kind: str) -> str:
-        return f"{self._prefix}{session_id}{os.sep}{name}.{kind}"
-
-
-def _remove_if_old(
-    paths: Sequence[Path], newest: float, is_foreign: Callable[[bytes], bool]
-) -> bool:
-    """Remove a name's files unless one of them is newer or foreign."""
-    try:
-        if max(path.lstat().st_mtime for path in paths) > newest:
+    def delete(self, name: str) -> bool:
+        """Delete a record, and its group if it was the last; return whether it existed."""
+        path = self._prefix + name
+        if not (self._is_ours(name) and _is_regular(path)):
             return False
-        with suppress(UnreadableFileError):
-            if any(is_foreign(read_regular(path, limit=RECORD_LIMIT)) for path in paths):
+        with typed_errors():
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
                 return False
-    except FileNotFoundError:
-        return False  # another process is removing them
-    for path in paths:
-        with suppress(IsADirectoryError, PermissionError):  # not ours: made by hand
-            path.unlink(missing_ok=True)
+            if self._durable:
+                sync_directory(os.path.dirname(path))
+        if "/" in name:
+            with suppress(OSError):  # not empty
+                os.rmdir(os.path.dirname(path))
+        return True
+
+    def discard(self, group: str) -> None:
+        """Delete all records of a group."""
+        if is_session_id(group):
+            shutil.rmtree(self._prefix + group, ignore_errors=True)
+
+    def _groups(self) -> Iterator[str]:
+        try:
+            return filter(_SESSION.fullmatch, os.listdir(self._root))
+        except (FileNotFoundError, NotADirectoryError):
+            return iter(())
+
+
+def records_in(place: StrPath | Records, *, limit: int) -> Records:
+    """Return the records of a directory; return other records unchanged."""
+    return FileRecords(place, limit=limit) if isinstance(place, str | os.PathLike) else place
+
+
+def _is_regular(path: str) -> bool:
+    """Return whether there is a file; raises ``UnreadableFileError`` if it is something else."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISREG(mode):
+        raise UnreadableFileError(path, "not a regular file")
     return True

@@ -14,7 +14,7 @@ import shared_index
 from measures import Load
 
 from chat.activity.states import StateReader
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
 from chat.storage.files.journals import FileTurnJournal
 from sessions_app.list_query import State
@@ -88,7 +88,7 @@ def listing_with_states(sessions: int, running: int, asking: int) -> float:
     with filled_folder(sessions) as folder, TemporaryDirectory(prefix="mochi-bench-") as state:
         journal = FileTurnJournal(Path(state) / "turns")
         repository = FileSessionRepository(folder, is_over=journal.was_closed)
-        records = FileRecords(Path(state) / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
+        records = FileRecords(Path(state) / "asked", names=CONFIRMATION_RECORDS)
         questions = ConfirmationStore(records, timeout_seconds=3600)
         states = StateReader(repository, WaitingSessions(questions, repository))
         writers, owner = [], repository.owners.mine()

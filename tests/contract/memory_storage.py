@@ -1,15 +1,13 @@
-"""Signals, idempotency keys, records and documents in memory."""
+"""Signals, idempotency keys and records in memory."""
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from chat.errors import KeyReused
 from chat.storage.idempotency_keys import KeyRecord
-from sessions_app.store.atomic import UnreadableFileError
-from sessions_app.store.documents import MAX_DOCUMENT_BYTES
 
 
 class MemorySignals:
@@ -99,86 +97,36 @@ class MemoryKeys:
 
 
 class MemoryRecords:
-    def __init__(self) -> None:
-        self._records: dict[tuple[str, str, str], tuple[bytes, float]] = {}
+    def __init__(self, records: Mapping[str, bytes] = {}) -> None:
+        self._records = {name: (data, time.time()) for name, data in records.items()}
         self._lock = threading.Lock()
 
-    def sessions(self, unchanged_since: float) -> list[str]:
-        changed: dict[str, float] = {}
-        for (session, _, _), (_, at) in list(self._records.items()):
-            changed[session] = max(changed.get(session, 0), at)
-        return [session for session, at in changed.items() if at <= unchanged_since]
+    def names(self, group: str = "") -> list[str]:
+        return sorted(name for name in self._records if name.rpartition("/")[0] == group)
+
+    def changed_at(self) -> dict[str, float]:
+        return {name: at for name, (_, at) in self._records.items()}
 
     def stamps(self) -> dict[str, object]:
-        return {session: object() for session, _, _ in list(self._records)}
+        return {name.partition("/")[0]: object() for name in list(self._records) if "/" in name}
 
-    def kinds(self, session_id: str) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for session, name, kind in list(self._records):
-            if session == session_id:
-                found.setdefault(name, set()).add(kind)
-        return found
+    def read(self, name: str) -> bytes | None:
+        data, _ = self._records.get(name, (None, 0))
+        return data
 
-    def read(self, session_id: str, name: str, kind: str) -> bytes | None:
-        found = self._records.get((session_id, name, kind))
-        return found[0] if found is not None else None
+    def read_all(self, matches: Callable[[str], bool]) -> dict[str, bytes]:
+        return {name: self._records[name][0] for name in filter(matches, self.names())}
 
-    def put(
-        self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
-    ) -> bool:
+    def put(self, name: str, data: bytes, *, exists: bool | None = None) -> bool:
         with self._lock:
-            if exclusive and (session_id, name, kind) in self._records:
+            if exists is not None and exists != (name in self._records):
                 return False
-            self._records[session_id, name, kind] = data, time.time()
+            self._records[name] = data, time.time()
         return True
 
-    def discard(self, session_id: str) -> None:
-        for key in [key for key in self._records if key[0] == session_id]:
-            del self._records[key]
+    def delete(self, name: str) -> bool:
+        return self._records.pop(name, None) is not None
 
-    def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
-        kept = {
-            key[:2]
-            for key, (data, at) in self._records.items()
-            if at > unchanged_since or is_foreign(data)
-        }
-        swept = {key[:2] for key in self._records} - kept
-        for key in [key for key in self._records if key[:2] in swept]:
-            del self._records[key]
-        return len(swept)
-
-
-class MemoryDocuments:
-    def __init__(self, documents: Mapping[str, bytes] = {}) -> None:
-        self._documents: dict[str, bytes] = dict(documents)
-        self._lock = threading.Lock()
-
-    def list(self) -> Sequence[str]:
-        return sorted(self._documents)
-
-    def read(self, name: str) -> bytes:
-        if name not in self._documents:
-            raise FileNotFoundError(name)
-        if len(self._documents[name]) > MAX_DOCUMENT_BYTES:
-            raise UnreadableFileError(name, f"larger than {MAX_DOCUMENT_BYTES} bytes")
-        return self._documents[name]
-
-    def snapshot(self) -> "MemoryDocuments":
-        return MemoryDocuments(self._documents)
-
-    def create(self, name: str, data: bytes) -> None:
-        with self._lock:
-            if name in self._documents:
-                raise FileExistsError(name)
-            self._documents[name] = data
-
-    def replace(self, name: str, data: bytes) -> None:
-        self.read(name)
-        self.put(name, data)
-
-    def put(self, name: str, data: bytes) -> None:
-        self._documents[name] = data
-
-    def delete(self, name: str) -> None:
-        self.read(name)
-        del self._documents[name]
+    def discard(self, group: str) -> None:
+        for name in self.names(group):
+            self.delete(name)

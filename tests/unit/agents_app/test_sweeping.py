@@ -13,7 +13,7 @@ from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, with_messages, with_refusal
-from sessions_app.store.documents import FileDocuments
+from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
 from sessions_app.store.repository import SessionRepository
@@ -74,7 +74,7 @@ def make_sweep(
             sessions,
             chats,
             days=days,
-            records=FileDocuments(tmp_path / "records", durable=False),
+            records=FileRecords(tmp_path / "records", durable=False),
             lock_dir=tmp_path / "locks",
             now=lambda: clock.now,
             elapsed=lambda: clock.seconds,

@@ -13,7 +13,7 @@ import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
 from chat.approvals.service import ConfirmationService
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -210,7 +210,7 @@ class House:
             on_removal=DeletedTurns(self.journal, recovery, self.records).forget,
         )
         self.confirmation_store = ConfirmationStore(
-            FileRecords(kept / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
+            FileRecords(kept / "confirmations", names=CONFIRMATION_RECORDS),
             timeout_seconds=confirmation_seconds,
         )
         self.signals = FileSignals(kept / "signals", WATCHER)

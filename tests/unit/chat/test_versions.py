@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
@@ -23,7 +23,7 @@ def signals(tmp_path: Path) -> FileSignals:
 
 
 def store_in(directory: Path, timeout_seconds: float = 300) -> ConfirmationStore:
-    records = FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS)
+    records = FileRecords(directory / "confirmations", names=CONFIRMATION_RECORDS)
     return ConfirmationStore(records, timeout_seconds=timeout_seconds)
 
 

@@ -11,7 +11,7 @@ from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.prompts import Prompt, PromptSummary
 from prompts_app.service import SystemPromptService
 from sessions_app.errors import StorageFull, ValidationFailed
-from sessions_app.store.documents import MAX_DOCUMENT_BYTES
+from sessions_app.store.records import DOCUMENT_LIMIT
 
 TRAVERSALS = ["../outside.md", "..", "a/b.md", "a.md\x00.txt", "a.md\n", "/etc/passwd"]
 
@@ -187,7 +187,7 @@ def test_files_that_are_no_prompts_cost_only_themselves(
 ) -> None:
     prompts.create("good.md", "text")
     (directory / "latin.md").write_bytes("caf\xe9".encode("latin-1"))
-    (directory / "huge.md").write_bytes(b"x" * (MAX_DOCUMENT_BYTES + 1))
+    (directory / "huge.md").write_bytes(b"x" * (DOCUMENT_LIMIT + 1))
     (directory / "folder.md").mkdir()
     (directory / "notes.json").write_text("{}")
     (directory / ".hidden.md").write_text("text")
@@ -209,7 +209,7 @@ def test_an_unusable_file_can_be_replaced_or_deleted(
     prompts.create("good.md", "text")
     (directory / "latin.md").write_bytes(b"\xff")
     assert prompts.update("latin.md", "mended").content == "mended"
-    (directory / "huge.md").write_bytes(b"x" * (MAX_DOCUMENT_BYTES + 1))
+    (directory / "huge.md").write_bytes(b"x" * (DOCUMENT_LIMIT + 1))
     prompts.delete("huge.md")
     assert filenames(prompts) == ["good.md", "latin.md"]
 

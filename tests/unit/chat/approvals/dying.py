@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationError
 from sessions_app.messages import ToolCall
 from sessions_app.store.file_records import FileRecords
@@ -38,7 +38,7 @@ class Scene:
     def __init__(self, directory):
         self.directory = directory
         self.store = ConfirmationStore(
-            FileRecords(directory / "store", names=CONFIRMATION_IDS, kinds=KINDS),
+            FileRecords(directory / "store", names=CONFIRMATION_RECORDS),
             timeout_seconds=300,
         )
         self.runs = directory / "runs"

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS
+from chat.approvals.store import CONFIRMATION_RECORDS
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
 from sessions_app.messages import ToolCall
 from sessions_app.store.file_records import FileRecords
@@ -15,7 +15,7 @@ LATE = ConfirmationExpired, ConfirmationAlreadyDecided
 
 
 def records_in(directory):
-    return FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS)
+    return FileRecords(directory, names=CONFIRMATION_RECORDS)
 
 
 class Clock:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.messages import ToolCall
 from sessions_app.store.file_records import FileRecords
@@ -19,7 +19,7 @@ CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x"})
 
 @pytest.fixture
 def records(tmp_path):
-    return FileRecords(tmp_path, names=CONFIRMATION_IDS, kinds=KINDS)
+    return FileRecords(tmp_path, names=CONFIRMATION_RECORDS)
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def test_of_many_threads_that_answer_at_once_one_succeeds_and_a_denial_replaces_
 ANSWERER = """
 import sys
 from pathlib import Path
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from sessions_app.store.file_records import FileRecords
 from chat.errors import ConfirmationAlreadyDecided
 
 directory, session_id, *questions = sys.argv[1:]
-records = FileRecords(Path(directory), names=CONFIRMATION_IDS, kinds=KINDS)
+records = FileRecords(Path(directory), names=CONFIRMATION_RECORDS)
 store = ConfirmationStore(records, timeout_seconds=300)
 print("ready", flush=True)
 sys.stdin.readline()

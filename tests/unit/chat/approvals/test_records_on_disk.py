@@ -133,8 +133,6 @@ def test_old_questions_are_swept_and_open_or_usable_ones_are_not(ask, store, dir
 
 def test_sweeping_leaves_what_is_not_ours(ask, store, directory, clock, file_of):
     question = ask()
-    torn = directory / SESSION / f".{question.confirmation_id}.{DECIDED}.{'0' * 16}.tmp"
-    torn.touch()
     (directory / SESSION / "notes.txt").touch()
     (directory / "README").touch()
     (directory / OTHER_SESSION).touch()

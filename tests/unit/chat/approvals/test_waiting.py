@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import ToolCall
@@ -45,9 +45,9 @@ class CountedRecords(MemoryRecords):
     def stamps(self):
         return dict.fromkeys(super().stamps(), self.puts)
 
-    def kinds(self, session_id):
-        self.looks.append(session_id)
-        return super().kinds(session_id)
+    def names(self, group=""):
+        self.looks.append(group)
+        return super().names(group)
 
 
 class NoSessions:
@@ -87,12 +87,12 @@ def test_what_has_not_changed_is_not_looked_at_again(clock):
     records = CountedRecords()
     store = ConfirmationStore(records, timeout_seconds=TIMEOUT, now=clock)
     waiting = waiting_over(store)
-    records.put(SESSION, f"conf_{'0' * 32}", "asked", b"of a newer server")
+    records.put(f"{SESSION}/conf_{'0' * 32}.asked", b"of a newer server")
     assert waiting.all() == {}
     looks = len(records.looks)
     assert waiting.all() == {}
     assert len(records.looks) == looks
-    records.put(SESSION, f"conf_{'1' * 32}", "asked", b"of a newer server")
+    records.put(f"{SESSION}/conf_{'1' * 32}.asked", b"of a newer server")
     waiting.all()
     assert len(records.looks) == looks + 1
 
@@ -149,8 +149,7 @@ def test_what_waits_is_what_another_process_left(steps: list[Step]) -> None:
         def waiting_here() -> WaitingSessions:
             records = FileRecords(
                 directory,
-                names=CONFIRMATION_IDS,
-                kinds=KINDS,
+                names=CONFIRMATION_RECORDS,
                 clock_ns=lambda: time.time_ns() + ages[-1],
             )
             store = ConfirmationStore(records, timeout_seconds=TIMEOUT, now=clock)
@@ -173,9 +172,9 @@ def test_what_waits_is_what_another_process_left(steps: list[Step]) -> None:
 def test_what_changed_within_the_last_tick_is_read_again(tmp_path: Path) -> None:
     ages = [0]
     records = FileRecords(
-        tmp_path, names=CONFIRMATION_IDS, kinds=KINDS, clock_ns=lambda: time.time_ns() + ages[-1]
+        tmp_path, names=CONFIRMATION_RECORDS, clock_ns=lambda: time.time_ns() + ages[-1]
     )
-    records.put(SESSION, f"conf_{'0' * 32}", "asked", b"{}")
+    records.put(f"{SESSION}/conf_{'0' * 32}.asked", b"{}")
     assert records.stamps() != records.stamps()
     ages.append(10 * CLOCK_TICK_NS)
     assert records.stamps() == records.stamps()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
@@ -12,7 +12,6 @@ from models_app.language_model import ModelInfo
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_metadata
-from sessions_app.store.documents import FileDocuments
 from sessions_app.store.file_records import FileRecords
 
 ANSWERED = "2026-01-01T00:00:00.000000+00:00"
@@ -104,9 +103,9 @@ class House:
         self.answers, self.queue = Answers(), Queue()
         self.clock = [1000.0]
         self.now = QUIET
-        failures = FileDocuments(data_dir / ".mochi" / "summaries", durable=False)
+        failures = FileRecords(data_dir / ".mochi" / "summaries", durable=False)
         self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
-        records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
+        records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_RECORDS)
         self.confirmation_store = ConfirmationStore(records, timeout_seconds=60)
         self.wanted = WantedModels(
             self.repository,

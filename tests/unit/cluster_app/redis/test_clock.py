@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chat.approvals.store import KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationExpired
 from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.records import RedisRecords
@@ -47,7 +47,7 @@ def test_a_real_redis_tells_a_time_with_its_zone_and_does_not_go_back(redis_conn
 
 
 def test_a_question_is_open_for_other_machines_at_once(redis_connection):
-    records = RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=60)
+    records = RedisRecords(redis_connection, "conf", names=CONFIRMATION_RECORDS, seconds=60)
     nodes = [
         ConfirmationStore(records, timeout_seconds=60, now=RedisClock(redis_connection))
         for _ in range(2)
@@ -61,7 +61,7 @@ def test_a_question_is_open_for_other_machines_at_once(redis_connection):
 
 def test_the_time_of_redis_closes_a_question(redis_connection):
     redis = FakeTime()
-    records = RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=600)
+    records = RedisRecords(redis_connection, "conf", names=CONFIRMATION_RECORDS, seconds=600)
     store = ConfirmationStore(records, timeout_seconds=60, now=RedisClock(redis))
     call = {"session_id": SESSION, "message_id": MESSAGE, "call": CALL, "call_index": 0}
     question = store.ask(**call, turn_id="turn_1")

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chat.approvals.store import KINDS, ConfirmationStore
+from chat.approvals.store import CONFIRMATION_RECORDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided
 from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.records import RedisRecords
@@ -12,7 +12,7 @@ from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION
 from tests.unit.cluster_app.redis.losing import LosingConnection
 
-NAME = f"conf_{'0' * 32}"
+ASKED, DECIDED, USED = (f"{SESSION}/conf_{'0' * 32}.{kind}" for kind in KINDS)
 SECONDS = 60
 
 
@@ -23,51 +23,51 @@ def connection(redis_connection):
 
 @pytest.fixture
 def records(connection):
-    return RedisRecords(connection, "conf", kinds=KINDS, seconds=SECONDS)
+    return RedisRecords(connection, "conf", names=CONFIRMATION_RECORDS, seconds=SECONDS)
 
 
 @pytest.fixture
 def others(redis_connection):
     """Return the records as another process has them."""
-    return RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=SECONDS)
+    return RedisRecords(redis_connection, "conf", names=CONFIRMATION_RECORDS, seconds=SECONDS)
 
 
 def test_every_record_that_is_put_gives_its_session_the_whole_time(records, connection):
     key = connection.key("conf", SESSION)
-    for kind in KINDS:
+    for name in (ASKED, DECIDED, USED):
         connection.client.pexpire(key, 1000)
-        records.put(SESSION, NAME, kind, b"{}", exclusive=kind != "asked")
+        records.put(name, b"{}", exists=None if name == ASKED else False)
         assert 1000 < connection.client.pttl(key) <= SECONDS * 1000
 
 
 def test_one_who_is_too_late_does_not_prolong(records, others, connection):
-    assert records.put(SESSION, NAME, "used", b"1", exclusive=True)
+    assert records.put(USED, b"1", exists=False)
     connection.client.pexpire(connection.key("conf", SESSION), 1000)
-    assert not others.put(SESSION, NAME, "used", b"1", exclusive=True)
+    assert not others.put(USED, b"1", exists=False)
     assert connection.client.pttl(connection.key("conf", SESSION)) <= 1000
 
 
 def test_fields_of_others_are_no_records(records, connection):
     key = connection.key("conf", SESSION)
-    connection.client.hset(key, mapping={f"{NAME}.colour": b"blue", "asked": b"x", b"\xff": b"x"})
-    assert records.kinds(SESSION) == {}
-    assert records.read("../x", NAME, "asked") is None
-    assert records.kinds("../x") == {}
+    connection.client.hset(key, mapping={"conf_0.colour": b"blue", "asked": b"x", b"\xff": b"x"})
+    assert records.names(SESSION) == []
+    assert records.read("../x/conf_0.asked") is None
+    assert records.names("../x") == []
 
 
 def test_a_record_whose_answer_got_lost_does_not_stand(records, others, connection):
     connection.lost = ["HSETNX"]
     with pytest.raises(StorageUnavailable):
-        records.put(SESSION, NAME, "decided", b"yes", exclusive=True)
-    assert others.put(SESSION, NAME, "decided", b"no", exclusive=True)
+        records.put(DECIDED, b"yes", exists=False)
+    assert others.put(DECIDED, b"no", exists=False)
 
 
 def test_what_another_one_put_is_never_taken_back(records, others, connection):
-    assert others.put(SESSION, NAME, "decided", b"no", exclusive=True)
+    assert others.put(DECIDED, b"no", exists=False)
     connection.lost = ["HSETNX"]
     with pytest.raises(StorageUnavailable):
-        records.put(SESSION, NAME, "decided", b"no", exclusive=True)
-    assert others.read(SESSION, NAME, "decided") == b"no"
+        records.put(DECIDED, b"no", exists=False)
+    assert others.read(DECIDED) == b"no"
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def nodes(redis_connection):
     """Return the approvals as two machines have them."""
     return [
         ConfirmationStore(
-            RedisRecords(redis_connection, "conf", kinds=KINDS, seconds=SECONDS),
+            RedisRecords(redis_connection, "conf", names=CONFIRMATION_RECORDS, seconds=SECONDS),
             timeout_seconds=SECONDS,
             now=RedisClock(redis_connection),
         )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chat.storage.records import TURN_RECORDS
 from dialects_app.responses.body import ConversationRef, ResponseIn
 from dialects_app.responses.continuing import find_continued
 from dialects_app.responses.errors import ConversationNotFound, PreviousResponseNotFound
@@ -11,7 +12,6 @@ from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
 from sessions_app.store.file_records import FileRecords
-from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 
 TURNS = [f"0199f3a2b4c51f2e3d{number:02x}" for number in range(4)]
 EARLIER = "0190f3a2b4c51f2e3d00"
@@ -31,9 +31,7 @@ def sessions(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    return ResponseStore(
-        FileRecords(tmp_path / "responses", names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
-    )
+    return ResponseStore(FileRecords(tmp_path / "responses", names=TURN_RECORDS, durable=False))
 
 
 @pytest.fixture

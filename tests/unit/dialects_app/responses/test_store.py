@@ -2,6 +2,7 @@
 
 import pytest
 
+from chat.storage.records import TURN_RECORDS
 from dialects_app.responses.record import (
     NO_END,
     NO_RECORD,
@@ -11,7 +12,6 @@ from dialects_app.responses.record import (
 )
 from dialects_app.responses.store import ResponseStore
 from sessions_app.store.file_records import FileRecords
-from sessions_app.store.records import TURN_KINDS, TURN_NAMES
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, OTHER_TURN = "0199f3a2b4c51f2e3d4c", "0199f3a2b4c51f2e3d4d"
@@ -30,7 +30,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def store(root):
-    return ResponseStore(FileRecords(root, names=TURN_NAMES, kinds=TURN_KINDS, durable=False))
+    return ResponseStore(FileRecords(root, names=TURN_RECORDS, durable=False))
 
 
 def test_a_record_is_read_as_it_was_kept(store):

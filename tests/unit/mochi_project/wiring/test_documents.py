@@ -1,4 +1,4 @@
-"""Documents are where the sessions are: in files, or in the object store that all nodes share."""
+"""Prompts, profiles and failed summaries are in files, or in the object store of all nodes."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_what_one_node_writes_another_reads_and_no_node_keeps_files(
 ) -> None:
     one, other = (node(tmp_path / name, object_url) for name in ("one", "other"))
     for build in (build_prompts, build_profiles, build_failures):
-        build(one, build_cluster(one)).create("a.md", build.__name__.encode())
+        build(one, build_cluster(one)).put("a.md", build.__name__.encode())
         assert build(other, build_cluster(other)).read("a.md") == build.__name__.encode()
     assert list(tmp_path.rglob("*.md")) == []
     keys = {item.key for page in object_store.list() for item in page}
@@ -34,7 +34,7 @@ def test_what_one_node_writes_another_reads_and_no_node_keeps_files(
 def test_without_an_object_store_they_are_files(data_dir: Path) -> None:
     settings = load_settings(data_dir=data_dir)
     for build in (build_prompts, build_profiles, build_failures):
-        build(settings, build_cluster(settings)).create("a.md", b"text")
+        build(settings, build_cluster(settings)).put("a.md", b"text")
     assert sorted(path.relative_to(data_dir).as_posix() for path in data_dir.rglob("*.md")) == [
         ".mochi/summaries/a.md",
         "profiles/a.md",

@@ -1,6 +1,7 @@
 """Which variables hold keys, as far as the server knows."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,25 +10,25 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.key_variables import KeyVariables
 from sessions_app.errors import StorageUnavailable
-from sessions_app.store.documents import FileDocuments
-from tests.contract.memory_storage import MemoryDocuments
+from sessions_app.store.file_records import FileRecords
+from tests.contract.memory_storage import MemoryRecords
 
 PROFILE = json.dumps({"provider": "openai", "model": "gpt", "api_key_env": "PROFILE_KEY"}).encode()
 
 
 def variables_of(settings: MochiSettings) -> KeyVariables:
-    return KeyVariables(settings, FileDocuments(settings.resolved_data_dir / "profiles"))
+    return KeyVariables(settings, FileRecords(settings.resolved_data_dir / "profiles"))
 
 
-class DistantDocuments(MemoryDocuments):
-    """Documents that are out of reach for a while."""
+class DistantRecords(MemoryRecords):
+    """Records that are out of reach for a while."""
 
     is_away = False
 
-    def snapshot(self) -> MemoryDocuments:
+    def read_all(self, matches: Callable[[str], bool]) -> dict[str, bytes]:
         if self.is_away:
             raise StorageUnavailable("away")
-        return super().snapshot()
+        return super().read_all(matches)
 
 
 def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> None:
@@ -53,7 +54,7 @@ def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> Non
 def test_keys_of_the_store_of_sessions_are_withheld_where_there_is_one(data_dir: Path) -> None:
     shared = {"journal_url": "redis://localhost", "sessions_url": "s3://bucket/prefix"}
     settings = load_settings(data_dir=data_dir, secret_key="s" * 32, **shared)
-    names = KeyVariables(settings, MemoryDocuments()).names()
+    names = KeyVariables(settings, MemoryRecords()).names()
 
     assert {"AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY"} <= names
     assert "AWS_SECRET_ACCESS_KEY" not in variables_of(load_settings(data_dir=data_dir)).names()
@@ -62,7 +63,7 @@ def test_keys_of_the_store_of_sessions_are_withheld_where_there_is_one(data_dir:
 def test_keys_that_were_known_are_withheld_while_the_profiles_are_out_of_reach(
     data_dir: Path,
 ) -> None:
-    profiles = DistantDocuments({"p.json": PROFILE})
+    profiles = DistantRecords({"p.json": PROFILE})
     variables = KeyVariables(load_settings(data_dir=data_dir), profiles)
     profiles.is_away = True
     with pytest.raises(StorageUnavailable):

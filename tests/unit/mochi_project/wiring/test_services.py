@@ -18,6 +18,7 @@ from mochi_project.wiring.storage import build_storage
 from mochi_project.wiring.turn_support import build_threads
 from scripted_app.server import ScriptedModelServer
 from sessions_app.deadline import Deadline
+from sessions_app.store.records import record_name
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
 DIRECTORIES = (
@@ -26,6 +27,8 @@ DIRECTORIES = (
     ".mochi",
     ".mochi/keys",
     ".mochi/agent_keys",
+    ".mochi/confirmations/0123456789",
+    "responses/0123456789",
     ".mochi/summaries",
     ".mochi/budgets",
     ".mochi/changes",
@@ -91,9 +94,9 @@ async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Pat
     services = build_services(load_settings(data_dir=tmp_path))
     session_id = services.sessions.create(model="m").session_id
     records, turn_id = (await services.space_with(session_id)).records, "0199f3a2b4c51f2e3d4c"
-    records.put(session_id, turn_id, "request", b"{}")
+    records.put(record_name(session_id, turn_id, "request"), b"{}")
     services.sessions.delete(session_id)
-    assert records.kinds(session_id) == {}
+    assert not records.names(session_id)
     await services.aclose()
 
 
@@ -104,12 +107,12 @@ def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> 
     sessions.mkdir()
     (sessions / "0123456789.json").touch()
     for session_id in ("0123456789", "0123456780"):
-        storage.records.put(session_id, "0199f3a2b4c51f2e3d4c", "request", b"{}")
+        storage.records.put(record_name(session_id, "0199f3a2b4c51f2e3d4c", "request"), b"{}")
     storage.sweep_records(3600)  # they may be about to be made
-    assert storage.records.kinds("0123456780")
+    assert storage.records.names("0123456780")
     storage.sweep_records(-3600)
-    assert storage.records.kinds("0123456780") == {}
-    assert storage.records.kinds("0123456789")
+    assert not storage.records.names("0123456780")
+    assert storage.records.names("0123456789")
 
 
 @pytest.mark.allow_blocking  # the ollama library reads its version while it is imported

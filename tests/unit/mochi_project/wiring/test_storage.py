@@ -23,6 +23,7 @@ from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import ToolCall
 from sessions_app.session import make_session
+from sessions_app.store.records import record_name
 from sessions_app.store.repository import Listing, SessionRepository
 from tests.claims import claim_session
 from tests.unit.mochi_project.wiring.test_cluster import KEY
@@ -113,11 +114,11 @@ def test_nodes_share_records_of_responses_and_each_storage_has_its_own(
         ]
         for name in ("one", "two")
     ]
-    session_id, turn_id = new_session_id(), "0" * 20
+    name = record_name(new_session_id(), "0" * 20, "request")
     for number, (one, other) in enumerate(zip(*nodes, strict=True)):
-        assert one.read(session_id, turn_id, "request") is None
-        assert one.put(session_id, turn_id, "request", b"%d" % number)
-        assert other.read(session_id, turn_id, "request") == b"%d" % number
+        assert one.read(name) is None
+        assert one.put(name, b"%d" % number)
+        assert other.read(name) == b"%d" % number
     assert not (tmp_path / "one").exists()
 
 
@@ -127,13 +128,11 @@ def test_records_of_a_session_that_a_list_missed_stay(tmp_path: Path) -> None:
     storage.repository.create(kept)
     gone = new_session_id()
     for session_id in (kept.session_id, gone):
-        storage.records.put(session_id, "0" * 20, "request", b"{}")
+        storage.records.put(record_name(session_id, "0" * 20, "request"), b"{}")
     forgetful = replace(storage, repository=Forgetful(storage.repository))
     forgetful.sweep_records(-3600)
-    assert [storage.records.kinds(each) for each in (kept.session_id, gone)] == [
-        {"0" * 20: {"request"}},
-        {},
-    ]
+    assert storage.records.names(kept.session_id)
+    assert not storage.records.names(gone)
 
 
 class Forgetful:

@@ -1,12 +1,14 @@
-"""Documents as objects: what others write is seen at once, and nothing is read twice."""
+"""Records as objects: what others write is seen at once, and nothing is read twice."""
 
-from cluster_app.objects.documents import ObjectDocuments
+from collections.abc import Mapping
+
+from cluster_app.objects.records import ObjectRecords
 from cluster_app.objects.store import ObjectStore
 from tests.object_server import Answer, ObjectServer, Request, Serve
 
 
 def reads(server: ObjectServer) -> list[str]:
-    """Return the names of the documents that were read."""
+    """Return the names of the records that were read."""
     return [
         request.path.rpartition("/")[2]
         for request in server.requests
@@ -14,32 +16,36 @@ def reads(server: ObjectServer) -> list[str]:
     ]
 
 
+def everything(records: ObjectRecords) -> Mapping[str, object]:
+    return records.read_all(lambda name: True)
+
+
 def test_what_one_process_writes_another_reads_at_once(object_store: ObjectStore) -> None:
-    one, other = ObjectDocuments(object_store), ObjectDocuments(object_store)
-    one.create("a.md", b"first")
-    assert other.read("a.md") == other.snapshot().read("a.md") == b"first"
+    one, other = ObjectRecords(object_store), ObjectRecords(object_store)
+    one.put("a.md", b"first", exists=False)
+    assert other.read("a.md") == everything(other)["a.md"] == b"first"
     one.put("a.md", b"second")
-    assert other.read("a.md") == other.snapshot().read("a.md") == b"second"
+    assert other.read("a.md") == everything(other)["a.md"] == b"second"
 
 
-def test_a_snapshot_reads_only_what_changed(
+def test_all_are_read_again_but_only_what_changed(
     object_store: ObjectStore, object_server: ObjectServer
 ) -> None:
-    one, other = ObjectDocuments(object_store), ObjectDocuments(object_store)
+    one, other = ObjectRecords(object_store), ObjectRecords(object_store)
     for name in ("a.md", "b.md"):
-        one.create(name, b"first")
-    other.snapshot()
+        one.put(name, b"first")
+    everything(other)
     one.put("b.md", b"second")
     object_server.forget_requests()
-    assert other.snapshot().read("b.md") == b"second"
+    assert everything(other)["b.md"] == b"second"
     assert reads(object_server) == ["b.md"]
 
 
-def test_a_document_that_another_process_changes_meanwhile_is_replaced_all_the_same(
+def test_a_record_that_another_process_changes_meanwhile_is_replaced_all_the_same(
     object_store: ObjectStore, object_server: ObjectServer
 ) -> None:
-    one, other = ObjectDocuments(object_store), ObjectDocuments(object_store)
-    one.create("a.md", b"first")
+    one, other = ObjectRecords(object_store), ObjectRecords(object_store)
+    one.put("a.md", b"first", exists=False)
     others = [b"second"]
 
     def be_slower(request: Request, serve: Serve) -> Answer:
@@ -48,7 +54,7 @@ def test_a_document_that_another_process_changes_meanwhile_is_replaced_all_the_s
         return serve()
 
     with object_server.meddled(be_slower):
-        one.replace("a.md", b"third")
+        assert one.put("a.md", b"third", exists=True)
     assert one.read("a.md") == b"third"
 
 
@@ -62,6 +68,6 @@ def test_a_put_whose_answer_gets_lost_is_made(
         return None if request.method == "PUT" and lost and lost.pop() else answer
 
     with object_server.meddled(lose):
-        ObjectDocuments(object_store).put("a.md", b"text")
+        ObjectRecords(object_store).put("a.md", b"text")
     assert lost == []
     assert object_store.get("a.md").data == b"text"
