@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agents_app.agent import AgentDefinition
 from models_app.catalogue import ModelCatalogue
-from models_app.default_model import choose_model
+from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.session import agent_named
@@ -17,11 +17,11 @@ class ModelChoice:
 
     Attributes:
         models: All models.
-        default_model: The model of an agent that answers itself and names none.
+        default: The model of an agent that answers itself and names none.
     """
 
     models: ModelCatalogue
-    default_model: str | None = None
+    default: DefaultModel
 
     async def choose(
         self, agent: AgentDefinition, calling_model: str
@@ -39,13 +39,13 @@ class ModelChoice:
             ModelNotFound: There is no such model, or none at all.
         """
         wanted = _no_agent(agent.model)
-        otherwise = _no_agent(calling_model) or _no_agent(self.default_model)
+        otherwise = _no_agent(calling_model) or _no_agent(self.default.configured)
         if wanted is not None and otherwise is not None:
             with suppress(ModelNotFound):
                 return wanted, await self.models.look_up(wanted)
         named = otherwise or wanted
         if named is None:
-            named, _ = await choose_model(self.models, None)
+            named, _ = await self.default.first()
         return named, await self.models.look_up(named)
 
 

@@ -20,6 +20,7 @@ from chat.stream.numbered_event import Listener
 from chat.stream.subscription import Subscription
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
+from models_app.default_model import DefaultModel
 from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
@@ -115,9 +116,10 @@ class ChatService:
         saved: The sessions of people.
         ephemeral: The sessions that end with their turn.
         keys: The idempotency keys of both.
-        default_model: The model of a new session for which none is named.
+        default_model: Chooses the model of a new session for which none is named.
 
     Attributes:
+        default_model: As above.
         creation: Creates sessions under the same keys, without a turn.
     """
 
@@ -127,9 +129,9 @@ class ChatService:
         saved: SessionSpace,
         ephemeral: SessionSpace,
         keys: IdempotencyKeys,
-        default_model: str | None = None,
+        default_model: DefaultModel,
     ) -> None:
-        self._default_model = default_model
+        self.default_model = default_model
         self._saved = saved
         self._ephemeral = ephemeral
         self._keys = keys
@@ -288,7 +290,7 @@ class ChatService:
         while True:
             new = request.new
             if new is None and request.session_id is None:
-                new = self._new_session(request)
+                new = await self._new_session(request)
             session_id = new.session_id if new is not None else request.session_id or ""
             try:
                 return await self.space_for(request).turns.start(
@@ -310,20 +312,14 @@ class ChatService:
         """Return the space that has, or will have, the session of a request."""
         return self._ephemeral if request.ephemeral else self._saved
 
-    def _new_session(self, request: ChatRequest) -> Session:
+    async def _new_session(self, request: ChatRequest) -> Session:
         """Return a session for the request, not saved yet; that its model exists is not asked."""
-        model = request.model or self._default_model
-        if model is None:
-            raise ValidationFailed(
-                "Name a session_id, or a model for a new session, or set MOCHI_DEFAULT_MODEL.",
-                field="model",
-            )
         if request.turn.message is None and not request.turn.messages:
             raise ValidationFailed("A new session needs a message.", field="message")
         selected = request.turn.selected_tools
         return make_session(
             new_session_id(),
-            model,
+            request.model or await self.default_model.name(),
             now=utc_now(),
             tool_settings=ToolSettings(tools=selected) if selected else ToolSettings(),
         )

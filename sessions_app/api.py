@@ -295,18 +295,15 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
 
 async def _check_new(body: SessionCreateIn) -> Sequence[str]:
     """Raise for invalid values of a new session; return warnings about missing things."""
-    model = _model_of(body)
+    model = await _model_of(body)
     await get_services().models.look_up(model)
     _check_options(body.options, model)
     return await _check_names(body)
 
 
-def _model_of(body: SessionCreateIn) -> str:
+async def _model_of(body: SessionCreateIn) -> str:
     """Return the model of a new session: its own, else the default one."""
-    model = body.model or get_services().settings.default_model
-    if model is None:
-        raise ValidationFailed("Name a `model`, or set MOCHI_DEFAULT_MODEL.", field="model")
-    return model
+    return body.model or await get_services().default_model.name()
 
 
 async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session:
@@ -315,7 +312,7 @@ async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session
         prompt = await _prompt_text(body.system_prompt_source_file)
     return await asyncio.to_thread(
         get_services().sessions.create,
-        _model_of(body),
+        await _model_of(body),
         system_prompt=prompt,
         system_prompt_source_file=body.system_prompt_source_file,
         tool_settings=body.tool_settings.to_value() if body.tool_settings else None,

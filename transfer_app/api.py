@@ -187,7 +187,7 @@ async def import_sessions(
         source=source,
         all_branches=branches,
         model=(model or "").strip() or None,
-        default_model=services.settings.default_model,
+        default_model=services.default_model.name_if_known,
         dry_run=dry_run,
     )
     try:

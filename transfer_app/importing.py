@@ -4,7 +4,7 @@ The id of a session is derived from the conversation's origin (docs/decisions/00
 importing it again, or continuing after a crash, finds the existing session.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -48,7 +48,8 @@ from transfer_app.formats.recognition import parse
 from transfer_app.formats.sources import Source
 
 NO_MODEL = (
-    "it names no model: give one (--model NAME, over HTTP ?model=NAME), or set MOCHI_DEFAULT_MODEL"
+    "it names no model, and none is installed: give one (--model NAME, over HTTP ?model=NAME), or "
+    "set MOCHI_DEFAULT_MODEL"
 )
 _ATTEMPTS = 20
 """The maximum ids to try for a conversation: with millions of sessions, ids may collide."""
@@ -61,14 +62,14 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
         source: The program that wrote the export; ``auto`` to detect it.
         all_branches: Whether to import branches that are not shown, too.
         model: The model of all sessions, overriding the export's.
-        default_model: The model of sessions for which the export has none.
+        default_model: Returns the model of sessions for which the export has none, if there is one.
         dry_run: Whether to write nothing, and only report.
     """
 
     source: Source = "auto"
     all_branches: bool = False
     model: str | None = None
-    default_model: str | None = None
+    default_model: Callable[[], str | None] = lambda: None
     dry_run: bool = False
 
 
@@ -151,7 +152,7 @@ class ConversationImport:
         if not found.branches or not found.branches[0].messages:
             yield Problem(place=entry.place, reason="it has no messages", is_empty=True)
             return
-        model = options.model or found.model.strip() or options.default_model
+        model = options.model or found.model.strip() or options.default_model()
         if not model:
             raise UnusableEntry(NO_MODEL)
         shown = self._take_branch(found, found.branches[0], model, forked_from=None)

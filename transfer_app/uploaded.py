@@ -4,11 +4,11 @@ import asyncio
 import io
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
@@ -40,7 +40,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
         source: The program that wrote it; ``auto`` to detect it.
         all_branches: Whether to import branches that are not shown, too.
         model: The model of all sessions, overriding the file's.
-        default_model: The model of sessions for which the file has none.
+        default_model: Returns the model of sessions for which the file has none, if there is one.
         dry_run: Whether to write nothing.
     """
 
@@ -51,7 +51,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
     source: Source = "auto"
     all_branches: bool = False
     model: str | None = None
-    default_model: str | None = None
+    default_model: Callable[[], Coroutine[Any, Any, str | None]]
     dry_run: bool = False
 
     async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
@@ -83,8 +83,13 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
             return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
 
     async def _taken(self, file: BinaryIO) -> "ImportSummary":
-        stop = threading.Event()
-        work = asyncio.ensure_future(asyncio.to_thread(self._take, file, stop))
+        stop, loop = threading.Event(), asyncio.get_running_loop()
+
+        @cache
+        def default_model() -> str | None:
+            return asyncio.run_coroutine_threadsafe(self.default_model(), loop).result()
+
+        work = asyncio.ensure_future(asyncio.to_thread(self._take, file, default_model, stop))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -93,7 +98,9 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
                 await to_the_end(work)
             raise
 
-    def _take(self, file: BinaryIO, stop: threading.Event) -> "ImportSummary":
+    def _take(
+        self, file: BinaryIO, default_model: Callable[[], str | None], stop: threading.Event
+    ) -> "ImportSummary":
         # Imported on use, as few processes need it.
         from transfer_app.bounded_zip import Limits  # noqa: PLC0415
         from transfer_app.importing import ImportOptions  # noqa: PLC0415
@@ -116,7 +123,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
                 source=self.source,
                 all_branches=self.all_branches,
                 model=self.model,
-                default_model=self.default_model,
+                default_model=default_model,
                 dry_run=self.dry_run,
             ),
         )

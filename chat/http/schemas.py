@@ -116,7 +116,7 @@ class OpenChatIn(ChatIn):
         extra="forbid",
         json_schema_extra={
             "example": {"model": "qwen3:14b", "message": "Hello!"},
-            # A message alone is enough where MOCHI_DEFAULT_MODEL is set.
+            # A message alone is enough: there is a default model.
             "anyOf": [given("session_id"), given("message"), given("attachments")],
             "allOf": [_NOT_BLANK],
         },
@@ -129,8 +129,8 @@ class OpenChatIn(ChatIn):
     )
     model: ModelName | None = Field(
         None,
-        description="The model of a new session; absent takes `MOCHI_DEFAULT_MODEL`, if it is set. "
-        "Beside `session_id`, another than the session's is 422.",
+        description="The model of a new session; absent takes `MOCHI_DEFAULT_MODEL`, else the "
+        "first one that is installed. Beside `session_id`, another than the session's is 422.",
     )
 
 

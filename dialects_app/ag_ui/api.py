@@ -25,6 +25,7 @@ router = Router(tags=["AG-UI"])
 _INDEX = re.compile(r"\[(\d+)\]")
 _FIELD = re.compile(r"^\w+")
 _NAMES = {
+    "model": "forwardedProps.model",
     "message": "messages",
     "attachments": "messages",
     "think": "forwardedProps.think",
@@ -126,5 +127,5 @@ def _runs() -> "Runs":
         chat=services.chat,
         sessions=services.sessions,
         files=services.given_files,
-        default_model=services.settings.default_model,
+        default_model=services.default_model,
     )

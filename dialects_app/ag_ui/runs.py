@@ -33,6 +33,7 @@ from dialects_app.errors import ChatDiffers
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import MOST_AT_ONCE, beside
 from dialects_app.shared.files import with_files
+from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
     MochiError,
@@ -77,7 +78,7 @@ class Runs:
         chat: Runs the turns.
         sessions: The sessions.
         files: Stores images and files.
-        default_model: The model of threads that name none.
+        default_model: Chooses the model of threads that name none.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Runs:
         chat: ChatService,
         sessions: SessionManager,
         files: RequestFiles,
-        default_model: str | None = None,
+        default_model: DefaultModel,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
@@ -192,7 +193,7 @@ class Runs:
         turn = await self._turn(body, turn, said, history)
         turn = replace(turn, decisions=await self._decisions(body.resume, said, place))
         if place.session is None:
-            new = self._new(place, props)
+            new = await self._new(place, props)
             if greeting:
                 new = append_messages(new, *greeting, now=new.metadata.created_at)
             request = ChatRequest(turn=turn, session_id=place.session_id, new=new)
@@ -225,10 +226,8 @@ class Runs:
         every = await beside(_parts_of(history), lambda: give_up_calls(messages, history))
         return replace(turn, messages=every)
 
-    def _new(self, place: ClientSession, props: PropsIn) -> Session:
-        model = props.model or self._default_model
-        if model is None:
-            refuse("forwardedProps.model", "Name a model for the thread: there is no default one.")
+    async def _new(self, place: ClientSession, props: PropsIn) -> Session:
+        model = props.model or await self._default_model.name()
         return make_session(
             place.session_id,
             model,

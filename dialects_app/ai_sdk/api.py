@@ -143,5 +143,5 @@ def _chats() -> "UIChats":
         sessions=services.sessions,
         attachments=services.attachments,
         max_attachments=services.settings.max_attachments,
-        default_model=services.settings.default_model,
+        default_model=services.default_model,
     )

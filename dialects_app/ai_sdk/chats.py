@@ -32,6 +32,7 @@ from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_mess
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import beside
+from models_app.default_model import DefaultModel
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -71,7 +72,7 @@ class UIChats:
         sessions: The sessions.
         attachments: Stores images and files.
         max_attachments: The maximum per message.
-        default_model: The model of new chats that name none.
+        default_model: Chooses the model of new chats that name none.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class UIChats:
         sessions: SessionManager,
         attachments: AttachmentService,
         max_attachments: int,
-        default_model: str | None,
+        default_model: DefaultModel,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
@@ -203,7 +204,7 @@ class UIChats:
         turn = TurnRequest(detached=True, think=body.think, expects=expects, dialect="ai_sdk")
         said_now = said.message(now=utc_now(), attachments=attachments)
         if session is None:
-            new = self._new(body, place)
+            new = await self._new(body, place)
             if greeting := greeting_in((body.messages or ())[:-1]):
                 new = append_messages(new, *greeting, now=new.metadata.created_at)
             return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
@@ -216,12 +217,8 @@ class UIChats:
             turn = _saying(turn, said_now)
         return ChatRequest(turn=turn, session_id=session.session_id)
 
-    def _new(self, body: UIChatIn, place: ClientSession) -> Session:
-        model = body.model or self._default_model
-        if model is None:
-            raise ValidationFailed(
-                "Name a `model` for a new chat, or set MOCHI_DEFAULT_MODEL.", field="model"
-            )
+    async def _new(self, body: UIChatIn, place: ClientSession) -> Session:
+        model = body.model or await self._default_model.name()
         return make_session(place.session_id, model, now=utc_now(), client_id=place.client_id)
 
     # What is decided

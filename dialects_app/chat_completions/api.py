@@ -1,9 +1,11 @@
 """Serves the route of chat completions: parses, calls, encodes."""
 
+import asyncio
 from typing import Annotated
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from msgspec.structs import replace
 from ninja import Header, Router
 
 from chat.http.schemas import IdempotencyKey
@@ -55,7 +57,7 @@ async def chat_completion(
     `X-Mochi-Tools` names them; a call that needs approval is denied. `x-mochi-warning` lists
     unsupported options of the request, `x-mochi-session-id` has the session, if there is one.
     """
-    body = await read_body(request, CompletionIn)
+    body = await _with_model(await read_body(request, CompletionIn), session_id)
     services = get_services()
     manner = RequestContext(
         session_id=session_id or None,
@@ -72,3 +74,14 @@ async def chat_completion(
         manner,
         files=services.given_files,
     )
+
+
+async def _with_model(body: CompletionIn, session_id: str | None) -> CompletionIn:
+    """Return the request with a model: its own, its session's, or the default one."""
+    if body.model:
+        return body
+    services = get_services()
+    if session_id:
+        session = await asyncio.to_thread(services.sessions.get, session_id)
+        return replace(body, model=session.metadata.model)
+    return replace(body, model=await services.default_model.name())

@@ -133,7 +133,8 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a chat completion. Other fields are ignored.
 
     Attributes:
-        model: A model's name, ``profile:<name>`` or ``agent:<name>``.
+        model: A model's name, ``profile:<name>`` or ``agent:<name>``; absent or empty takes the
+            session's, or the default one.
         messages: The whole conversation, oldest first.
         stream: Whether to send the answer as server-sent events.
         stream_options: The options of the stream.
@@ -163,7 +164,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
         function_call: The old form of ``tool_choice``; refused.
     """
 
-    model: str
+    model: str = ""
     messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None

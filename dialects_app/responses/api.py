@@ -267,7 +267,7 @@ def _maker() -> ResponseMaker:
         models=services.models,
         files=services.given_files,
         find_agent=services.agents.usable,
-        default_model=services.settings.default_model,
+        default_model=services.default_model,
     )
 
 
@@ -281,7 +281,7 @@ async def _kept_files(items: Any) -> KeptFiles:
 
 def _conversations() -> Conversations:
     services = get_services()
-    return Conversations(services.sessions, model=services.settings.default_model)
+    return Conversations(services.sessions, model=services.default_model.configured)
 
 
 def _kept() -> StoredResponses:

@@ -82,7 +82,7 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         input: A text, or a list of items.
         model: A model's name, ``profile:<name>`` or ``agent:<name>``; by default that of the
-            continued session.
+            continued session, else the default model.
         instructions: A system message for this response only.
         previous_response_id: The response that this one follows; an older one is forked.
         conversation: The conversation that this one continues: its id, or ``{"id": ...}``.

@@ -36,6 +36,7 @@ from dialects_app.shared.files import with_files
 from dialects_app.shared.ids import item_id
 from dialects_app.shared.warnings import notes_on_choice
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
@@ -45,7 +46,7 @@ from sessions_app.session import fork, make_session
 from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
-_Wanted = tuple[ChatRequest, Continued | None, Answers | None]
+_Wanted = tuple[ChatRequest, Continued | None, Answers | None, str]
 
 
 class InputTokensOut(msgspec.Struct, kw_only=True):
@@ -65,7 +66,7 @@ class ResponseMaker:
         models: The models.
         files: Stores images and files.
         find_agent: Raises if there is no valid agent with a name.
-        default_model: The model of sessions that name none.
+        default_model: Chooses the model of sessions that name none.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ResponseMaker:
         models: ModelCatalogue,
         files: RequestFiles,
         find_agent: Callable[[str], Awaitable[object]],
-        default_model: str | None = None,
+        default_model: DefaultModel,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
@@ -117,7 +118,7 @@ class ResponseMaker:
         """
         asked = read_request(body)
         try:
-            request, continued, _ = await self._wanted(body, asked)
+            request, continued, *_ = await self._wanted(body, asked)
             session = request.new if continued is None else request.new or continued.session
             assert session is not None  # noqa: S101 - a request makes a session or continues one
             prepare = await ChatPreparation(preparer, request.turn).look_up(session)
@@ -156,7 +157,7 @@ class ResponseMaker:
         client: str | None,
     ) -> StartedResponse:
         """Start the turn; one of a known key is found again."""
-        request, continued, answers = wanted
+        request, continued, answers, model = wanted
         record = _record(body, asked, continued)
         if answers is not None:
             record = msgspec.structs.replace(record, resumed=await answers.calls())
@@ -177,7 +178,6 @@ class ResponseMaker:
         if key is not None:
             kept = await asyncio.to_thread(store.known_record, opened.session_id, opened.turn_id)
             record = kept or record
-        model = self._model(body, continued)
         notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
         return StartedResponse(
             turn=opened,
@@ -191,20 +191,24 @@ class ResponseMaker:
         self, body: ResponseIn, asked: ParsedResponse, turn: OpenTurn
     ) -> StartedResponse:
         """Return a response that the same request started before, with the same key."""
-        store = ResponseStore((await self._chat.space_with(turn.session_id)).records)
+        space = await self._chat.space_with(turn.session_id)
+        store = ResponseStore(space.records)
         kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
-        model = body.model or self._default_model
-        notes = notes_on_choice(asked.turn.tool_choice, model, self._models) if model else ()
+        model = body.model
+        if model is None:
+            session = await asyncio.to_thread(space.repository.load, turn.session_id)
+            model = session.metadata.model
+        notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
         return StartedResponse(
             turn=turn,
-            model=model or "",
+            model=model,
             record=kept or _record(body, asked, None),
             warnings=[*asked.warnings, *notes],
             store=None if kept is None else store,
         )
 
     async def _wanted(self, body: ResponseIn, asked: ParsedResponse) -> _Wanted:
-        """Return the requested turn, what it continues, and its decisions."""
+        """Return the requested turn, what it continues, its decisions, and its model."""
         if needs_no_session(body):
             continued, parsed = self._read(body)
         else:
@@ -215,8 +219,10 @@ class ResponseMaker:
         if parsed.approvals:
             answers = await self._answers(parsed, continued)
             continued = answers.continued
-        turn = await self._turn(body, asked, parsed, continued, answers)
-        return self._request(body, asked, turn, continued, answers), continued, answers
+        model = await self._model(body, continued)
+        turn = await self._turn(asked, parsed, continued, answers, model)
+        request = self._request(body, asked, turn, continued, answers, model=model)
+        return request, continued, answers, model
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks if a session must be read."""
@@ -261,11 +267,11 @@ class ResponseMaker:
 
     async def _turn(
         self,
-        body: ResponseIn,
         asked: ParsedResponse,
         parsed: ParsedInput,
         continued: Continued | None,
         answers: Answers | None,
+        model: str,
     ) -> TurnRequest:
         """Return the requested turn, without settings of its session."""
         messages: Sequence[Message] = parsed.messages
@@ -277,7 +283,7 @@ class ResponseMaker:
             asked.turn,
             messages=messages,
             decisions=() if answers is None else answers.decisions,
-            selected_tools=await self._selected(asked.tools.server, self._model(body, continued)),
+            selected_tools=await self._selected(asked.tools.server, model),
         )
 
     async def _selected(self, server: ServerTools | None, model: str) -> Sequence[str] | None:
@@ -291,12 +297,10 @@ class ResponseMaker:
         listing = await self._tools.listing()
         return tuple(name for name, tool in listing.tools.items() if not tool.delegated)
 
-    def _model(self, body: ResponseIn, continued: Continued | None) -> str:
+    async def _model(self, body: ResponseIn, continued: Continued | None) -> str:
         known = None if continued is None else continued.session.metadata.model
-        model = body.model or (None if known == NO_MODEL else known) or self._default_model
-        if model is None:
-            refuse("model", "Missing required parameter: 'model'.")
-        return model
+        model = body.model or (None if known == NO_MODEL else known)
+        return model or await self._default_model.name()
 
     def _request(
         self,
@@ -305,8 +309,10 @@ class ResponseMaker:
         turn: TurnRequest,
         continued: Continued | None,
         answers: Answers | None,
+        *,
+        model: str,
     ) -> ChatRequest:
-        model, now = self._model(body, continued), utc_now()
+        now = utc_now()
         wants_ephemeral = body.store is False
         keep = wants_ephemeral and bool(body.background)
         if continued is None:

@@ -1,7 +1,9 @@
 """Imports files for ``mochi-server sessions import``, with a progress bar on a terminal."""
 
+import asyncio
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -69,7 +71,7 @@ class FilesImport:
             source=options["source"],
             all_branches=options["branches"],
             model=options["model"],
-            default_model=services.settings.default_model,
+            default_model=cache(lambda: asyncio.run(_default_model(services))),
             dry_run=options["dry_run"],
         )
         self.summary = ImportSummary(dry_run=options["dry_run"])
@@ -112,6 +114,13 @@ class FilesImport:
                     self.summary.add(found)
             finally:
                 self.summary.attachments_added += work.attachments_added
+
+
+async def _default_model(services: Services) -> str | None:
+    try:
+        return await services.default_model.name_if_known()
+    finally:
+        await services.models.aclose()
 
 
 def _reason(error: MochiError | OSError, path: Path) -> str:

@@ -15,7 +15,6 @@ from mochi_project.terminal.conversation import Conversation
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
 from mochi_project.wiring.services import Services, build_services
-from models_app.default_model import choose_model
 from sessions_app.errors import ValidationFailed
 
 STOPPED = 130  # what shells report of a command that CTRL-C ended
@@ -77,7 +76,7 @@ async def open_conversation(
             model = options["model"]
             if session_id is None and model is None:
                 with console.saying("[asking which models there are]"):
-                    model, why = await choose_model(services.models, configured.default_model)
+                    model, why = await services.default_model.choose()
                 console.info(f"model {model} ({why})")
             yield (
                 Conversation(

@@ -19,6 +19,7 @@ from mochi_project.wiring.storage import ConversationStorage, build_agent_storag
 from mochi_project.wiring.tools import ToolServices, build_generations, host_limits
 from mochi_project.wiring.turn_support import TurnSupport
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from sessions_app.service import SessionManager
 from tools_app.folder_snapshots import FolderSnapshots
 
@@ -48,7 +49,7 @@ class AgentFolders:
 
     def choice(self, models: ModelCatalogue) -> ModelChoice:
         """Return the choice of models that agents run with."""
-        return ModelChoice(models=models, default_model=self.default_model)
+        return ModelChoice(models=models, default=DefaultModel(models, self.default_model))
 
 
 def build_agent_folders(

@@ -63,6 +63,7 @@ from mochi_project.wiring.turn_support import TurnSupport, build_turn_support
 from mochi_project.wiring.turns import TurnBuilder
 from mochi_project.wiring.usage import Usage
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
@@ -127,6 +128,11 @@ class Services:
     def folder_tools(self) -> FolderTools:
         """Return the tools of the folder."""
         return self._tools.folder
+
+    @property
+    def default_model(self) -> DefaultModel:
+        """Return the choice of the model of conversations that name none."""
+        return self.chat.default_model
 
     @property
     def mcp(self) -> McpTools:
@@ -217,9 +223,8 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     observers, cluster = build_observers(settings), build_cluster(settings)
     support = build_turn_support(settings, observers.turns, cluster)
-    deadline = support.deadline
     attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster, attachments, observers.tool_headers, deadline)
+    tools = build_tools(settings, cluster, attachments, observers.tool_headers, support.deadline)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, observers, folders.models, cluster)
     storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
@@ -241,7 +246,7 @@ def build_services(settings: MochiSettings) -> Services:
         models=models,
         preparer=preparer,
         turns=saved.turns,
-        chat=_build_chat(settings, saved, ephemeral.space, cluster),
+        chat=_build_chat(settings, models, saved, ephemeral.space, cluster),
         confirmations=saved.confirmations,
         activity=build_activity(settings, changes, storage, confirmation_store),
         housekeeper=_build_housekeeper(
@@ -259,9 +264,24 @@ def build_services(settings: MochiSettings) -> Services:
         agent_chats=agents.chats,
         stores=Stores(cluster, summaries.failing, summaries.oldest_due_seconds),
         observers=observers,
-        deadline=deadline,
+        deadline=support.deadline,
         _tools=tools,
         _closing=partial(_close, tools, support, cluster),
+    )
+
+
+def _build_chat(
+    settings: MochiSettings,
+    models: ModelCatalogue,
+    saved: SessionSpace,
+    ephemeral: SessionSpace,
+    cluster: Cluster | None,
+) -> ChatService:
+    return ChatService(
+        saved=saved,
+        ephemeral=ephemeral,
+        keys=build_keys(settings, cluster),
+        default_model=DefaultModel(models, settings.default_model),
     )
 
 
@@ -272,20 +292,6 @@ async def _close(tools: ToolServices, support: TurnSupport, cluster: Cluster | N
             stack.callback(cluster.close_pumps)
         stack.push_async_callback(asyncio.to_thread, support.threads.close, support.deadline)
         await tools.aclose()
-
-
-def _build_chat(
-    settings: MochiSettings,
-    saved: SessionSpace,
-    ephemeral: SessionSpace,
-    cluster: Cluster | None,
-) -> ChatService:
-    return ChatService(
-        saved=saved,
-        ephemeral=ephemeral,
-        keys=build_keys(settings, cluster),
-        default_model=settings.default_model,
-    )
 
 
 def _build_preparer(

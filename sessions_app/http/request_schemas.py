@@ -143,7 +143,8 @@ class SessionCreateIn(BaseModel):
 
     model: ModelName | None = Field(
         None,
-        description="The model that answers; absent takes `MOCHI_DEFAULT_MODEL`, if it is set",
+        description="The model that answers; absent takes `MOCHI_DEFAULT_MODEL`, else the first "
+        "one that is installed",
     )
     system_prompt: str | None = Field(
         None,

@@ -43,7 +43,6 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"not found; ", "which models there are"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
     ("VALIDATION_ERROR", r"is answered by '.*', not by", "which model the session has"),
-    ("VALIDATION_ERROR", r"or a model for a new session", "whether there is a default model"),
     ("VALIDATION_ERROR", r"is not an option of Ollama", "whose model the session has"),
     (
         "VALIDATION_ERROR",

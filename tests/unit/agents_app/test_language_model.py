@@ -13,6 +13,7 @@ from agents_app.language_model import CACHE_SECONDS, AgentLanguageModel
 from agents_app.model_choice import ModelChoice
 from agents_app.sessions import AgentSessions
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound
 from models_app.language_model import (
     CallDelta,
@@ -84,6 +85,10 @@ class Models:
         yield [Finished("stop")]
 
 
+def choice_of(models, default=None):
+    return ModelChoice(models=models, default=DefaultModel(models, default))
+
+
 @pytest.fixture
 def models():
     return Models("qwen3:14b", "llama3:8b")
@@ -104,7 +109,7 @@ def model(models, repository, clock):
     return AgentLanguageModel(
         Agents(SCRIBE, BROKEN),
         AgentSessions(repository),
-        ModelChoice(models=models),
+        choice_of(models),
         clock=lambda: clock[0],
     )
 
@@ -333,7 +338,7 @@ async def test_an_agent_runs_with_its_own_model_or_its_callers_or_the_default(
     models, own, calling, default, chosen
 ):
     agent = msgspec.structs.replace(SCRIBE, model=own)
-    choice = ModelChoice(models=models, default_model=default)
+    choice = choice_of(models, default)
     name, info = await choice.choose(agent, calling)
     assert (name, info.name) == (chosen, chosen)
 
@@ -343,25 +348,23 @@ async def test_an_agent_runs_with_its_own_model_or_its_callers_or_the_default(
 )
 async def test_an_agent_without_a_model_gets_the_one_that_new_conversations_get(own, default):
     agent = msgspec.structs.replace(SCRIBE, model=own)
-    name, _ = await ModelChoice(models=Models("m:1", "m:2"), default_model=default).choose(
-        agent, "agent:scribe"
-    )
+    name, _ = await choice_of(Models("m:1", "m:2"), default).choose(agent, "agent:scribe")
     assert name == "m:1"
     with pytest.raises(ModelNotFound, match="no model to talk to"):
-        await ModelChoice(models=Models()).choose(agent, "agent:scribe")
+        await choice_of(Models()).choose(agent, "agent:scribe")
 
 
 async def test_a_missing_model_is_named_where_there_is_no_other(models):
     agent = msgspec.structs.replace(SCRIBE, model="gone:1b")
     with pytest.raises(ModelNotFound, match="no gone:1b"):
-        await ModelChoice(models=models).choose(agent, "agent:scribe")
+        await choice_of(models).choose(agent, "agent:scribe")
 
 
 async def test_the_catalogue_resolves_agents_by_their_prefix(repository):
     ollama = OllamaLanguageModel("http://localhost:1")
 
     def make(models):
-        choice = ModelChoice(models=models, default_model="agent:scribe")
+        choice = choice_of(models, "agent:scribe")
         return AgentLanguageModel(Agents(SCRIBE), AgentSessions(repository), choice)
 
     catalogue = ModelCatalogue(ollama, agents=make)

@@ -9,9 +9,10 @@ from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
-from models_app.errors import OllamaError, OllamaUnreachable, ThinkingNotSupported
-from models_app.language_model import TextDelta
-from sessions_app.errors import StorageFull, ValidationFailed
+from models_app.default_model import DefaultModel
+from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable, ThinkingNotSupported
+from models_app.language_model import ModelInfo, TextDelta
+from sessions_app.errors import StorageFull
 from tests.unit.chat.listening import read_all
 
 HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
@@ -19,15 +20,29 @@ HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 
 @pytest.fixture
 def make_service(house, data_dir):
-    def make(**how):
+    def make(models=None):
         return ChatService(
             saved=house.space,
             ephemeral=house.space,
             keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
-            **how,
+            default_model=DefaultModel(models, None if models else "qwen3:14b"),
         )
 
     return make
+
+
+class Models:
+    """The models that are installed."""
+
+    def __init__(self, *names):
+        self._names = names
+        self.times_asked = 0
+
+    async def installed(self):
+        self.times_asked += 1
+        return [ModelInfo(name=name, size_mb=1) for name in self._names]
+
+    list = installed
 
 
 async def sessions_of(house):
@@ -74,17 +89,33 @@ async def test_a_client_that_leaves_before_the_turn_begins_leaves_no_empty_sessi
 
 async def test_a_request_that_names_no_model_gets_the_default_one(house, make_service):
     house.model.say_text("Hi")
-    turn = await make_service(default_model="qwen3:14b").open(
-        ChatRequest(turn=TurnRequest(message="Hello!"))
-    )
+    turn = await make_service().open(ChatRequest(turn=TurnRequest(message="Hello!")))
     await read_all(turn.listener)
     session = await asyncio.to_thread(house.sessions.get, turn.session_id)
     assert session.metadata.model == "qwen3:14b"
 
 
-async def test_without_a_default_a_new_session_needs_a_model(house, make_service):
-    with pytest.raises(ValidationFailed, match="MOCHI_DEFAULT_MODEL"):
-        await make_service().open(ChatRequest(turn=TurnRequest(message="Hello!")))
+async def test_without_the_setting_it_gets_the_first_one_that_is_installed(house, make_service):
+    house.model.say_text("Hi")
+    turn = await make_service(Models("small:1b", "large:70b")).open(
+        ChatRequest(turn=TurnRequest(message="Hello!"))
+    )
+    await read_all(turn.listener)
+    session = await asyncio.to_thread(house.sessions.get, turn.session_id)
+    assert session.metadata.model == "small:1b"
+
+
+async def test_a_request_that_names_a_model_asks_for_no_other(house, make_service):
+    house.model.say_text("Hi")
+    models = Models("small:1b")
+    turn = await make_service(models).open(HELLO)
+    await read_all(turn.listener)
+    assert models.times_asked == 0
+
+
+async def test_without_any_model_there_is_no_new_session(house, make_service):
+    with pytest.raises(ModelNotFound, match="ollama pull"):
+        await make_service(Models()).open(ChatRequest(turn=TurnRequest(message="Hello!")))
     assert await sessions_of(house) == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models_app.default_model import choose_model
+from models_app.default_model import CACHE_SECONDS, DefaultModel
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 
@@ -13,6 +13,9 @@ class Models:
     def __init__(self, installed, others=()):
         self._installed = installed
         self._others = others
+
+    def are(self, installed):
+        self._installed = installed
 
     async def installed(self):
         if isinstance(self._installed, Exception):
@@ -39,16 +42,45 @@ UNREACHABLE = OllamaUnreachable("Ollama can't be reached.")
     ],
 )
 async def test_the_choice_is_said(models, configured, name, why):
-    chosen, reason = await choose_model(models, configured)
+    chosen, reason = await DefaultModel(models, configured).choose()
     assert chosen == name
     assert reason.startswith(why)
 
 
 async def test_without_a_model_it_says_how_to_get_one():
     with pytest.raises(ModelNotFound, match="ollama pull"):
-        await choose_model(Models([]), None)
+        await DefaultModel(Models([]), None).name()
 
 
 async def test_an_ollama_out_of_reach_is_said_where_there_is_no_other_provider():
     with pytest.raises(OllamaUnreachable):
-        await choose_model(Models(UNREACHABLE), None)
+        await DefaultModel(Models(UNREACHABLE), None).name()
+
+
+async def test_where_it_need_not_be_known_a_missing_model_is_none():
+    assert await DefaultModel(Models(UNREACHABLE), None).name_if_known() is None
+    assert await DefaultModel(Models(["a"]), None).name_if_known() == "a"
+
+
+async def test_with_the_setting_nobody_is_asked():
+    assert await DefaultModel(Models(UNREACHABLE), "a").name() == "a"
+
+
+async def test_providers_are_asked_again_when_the_choice_is_old():
+    now, models = 0.0, Models(["a"])
+    default = DefaultModel(models, None, clock=lambda: now)
+    assert await default.name() == "a"
+    models.are(["b"])
+    now = CACHE_SECONDS
+    assert await default.name() == "a"
+    now += 1
+    assert await default.name() == "b"
+
+
+async def test_a_failure_is_not_kept():
+    models = Models(UNREACHABLE)
+    default = DefaultModel(models, None)
+    with pytest.raises(OllamaUnreachable):
+        await default.name()
+    models.are(["a"])
+    assert await default.name() == "a"

@@ -58,7 +58,7 @@ def started(
         manager,
         store,
         max_attachment_bytes=1 << 20,
-        options=ImportOptions(**{"default_model": "m", **options}),
+        options=ImportOptions(**{"default_model": lambda: "m", **options}),
     )
 
 
@@ -269,7 +269,7 @@ def test_the_model_is_the_given_one_or_the_exports_or_the_servers(
     assert models("1", "chatgpt") == {"gpt-5-1"}
     assert models("2", "claude") == {"m"}
     assert models("3", "chatgpt", model="mine") == {"mine"}
-    assert models("4", "claude", default_model=None) == set()
+    assert models("4", "claude", default_model=lambda: None) == set()
 
 
 def test_instructions_are_the_system_prompt(manager: SessionManager) -> None:
@@ -357,7 +357,7 @@ def test_a_conversation_without_a_model_is_refused_with_what_to_do(
     manager: SessionManager,
 ) -> None:
     claude = {"uuid": "c", "chat_messages": [{"uuid": "1", "sender": "human", "text": "Hi"}]}
-    (found,) = started(to_json([claude]), manager, MemoryStore(), default_model=None).run()
+    (found,) = started(to_json([claude]), manager, MemoryStore(), default_model=lambda: None).run()
     assert isinstance(found, Problem)
     assert "--model NAME" in found.reason
     assert "MOCHI_DEFAULT_MODEL" in found.reason

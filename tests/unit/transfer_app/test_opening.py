@@ -35,7 +35,7 @@ def opened(
         sessions=manager_in(folder),
         store=MemoryStore(),
         limits=Limits(attachment_bytes=1 << 20),
-        options=ImportOptions(source=source, dry_run=dry_run, default_model="m"),
+        options=ImportOptions(source=source, dry_run=dry_run, default_model=lambda: "m"),
     )
 
 

@@ -30,8 +30,12 @@ def work(manager: SessionManager, tmp_path: Path) -> UploadedImport:
         attachments=AttachmentService(MemoryStore(), max_bytes=1 << 20),
         folder=lambda: tmp_path / "aside",
         max_bytes=1 << 20,
-        default_model="m",
+        default_model=default_model,
     )
+
+
+async def default_model() -> str | None:
+    return "m"
 
 
 async def arriving(*pieces: bytes) -> AsyncIterator[bytes]:

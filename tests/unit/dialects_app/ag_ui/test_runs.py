@@ -13,6 +13,7 @@ from dialects_app.ag_ui.body import RunIn
 from dialects_app.ag_ui.runs import Runs
 from dialects_app.client_sessions import session_id_of
 from dialects_app.errors import ChatDiffers
+from models_app.default_model import DefaultModel
 from sessions_app.errors import SessionBusy, SessionExists, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
@@ -92,7 +93,9 @@ def turns(sessions, store):
 
 @pytest.fixture
 def runs(turns, sessions):
-    return Runs(chat=turns, sessions=sessions, files=NoFiles(), default_model="small:1b")
+    return Runs(
+        chat=turns, sessions=sessions, files=NoFiles(), default_model=DefaultModel(None, "small:1b")
+    )
 
 
 @pytest.fixture
@@ -139,11 +142,9 @@ async def test_a_thread_that_nobody_knows_is_made_by_its_name(runs, turns):
     assert (request.turn.detached, request.turn.approvals) == (True, "suspend")
 
 
-async def test_without_a_default_model_one_has_to_be_named(turns, sessions):
-    runs = Runs(chat=turns, sessions=sessions, files=NoFiles())
-    with pytest.raises(ValidationFailed) as refused:
-        await runs.start(run_input("my-thread", HELLO))
-    assert refused.value.details["field"] == "forwardedProps.model"
+async def test_a_new_thread_gets_the_default_model(runs, turns, sessions):
+    await runs.start(run_input("my-thread", HELLO))
+    assert turns.asked[0].new.metadata.model == "small:1b"
 
 
 async def test_another_model_is_the_threads_from_then_on(runs, turns, sessions):

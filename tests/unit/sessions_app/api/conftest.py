@@ -21,6 +21,7 @@ from chat.summaries.service import SummaryService
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.services import MOST_LISTS_AT_ONCE, install_services
 from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -48,6 +49,7 @@ class Provider:
     def __init__(self) -> None:
         self.reachable = True
         self.silent = False
+        self.models = ["qwen3:14b"]
 
     async def describe(self, name: str) -> ModelInfo:
         if self.silent:
@@ -59,7 +61,7 @@ class Provider:
         return ModelInfo(name=name, size_mb=1.0, context_length=40960)
 
     async def list_models(self) -> list[ModelInfo]:
-        return [await self.describe("qwen3:14b")]
+        return [await self.describe(name) for name in self.models]
 
 
 class Agents:
@@ -164,7 +166,8 @@ def client(
         chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
         deletion=SessionDeletion(manager, chats, Turns(manager).cancel),
         list_places=asyncio.Semaphore(MOST_LISTS_AT_ONCE),
-        settings=MochiSettings(default_model=default_model),
+        settings=MochiSettings(),
+        default_model=DefaultModel(models, default_model),
     )
     install_services(services)
     yield AsyncClient()

@@ -190,11 +190,20 @@ async def test_a_default_model_that_is_not_there_makes_no_session(client: AsyncC
     assert (await client.get(URL)).json()["total"] == 0
 
 
-async def test_without_a_default_model_the_error_names_field_and_setting(
+async def test_without_the_setting_the_first_installed_model_is_the_default(
     client: AsyncClient,
 ) -> None:
-    error = (await client.post(URL, {}, content_type=JSON)).json()["error"]
-    assert error["message"] == "Name a `model`, or set MOCHI_DEFAULT_MODEL."
+    created = shaped(await client.post(URL, {}, content_type=JSON), 201, schemas.SessionSavedOut)
+    assert created["model"] == "qwen3:14b"
+
+
+async def test_without_any_model_the_error_names_field_and_setting(
+    client: AsyncClient, provider: Provider
+) -> None:
+    provider.models = []
+    answer = await client.post(URL, {}, content_type=JSON)
+    assert refused(answer, 404, "MODEL_NOT_FOUND")["field"] == "model"
+    assert "MOCHI_DEFAULT_MODEL" in answer.json()["error"]["message"]
 
 
 async def test_an_unknown_model_makes_no_session(client: AsyncClient) -> None:
