@@ -19,14 +19,14 @@ class FolderSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: Numbers the snapshots of a process; a larger one is later.
-        generation: How many reloads were asked for so far, in any process.
+        generation: Identifies the last reload that was asked for, in any process.
         files: Name, time of change (ns), size and inode of each ``*.py`` file, at the top and in
             the packages there; None when there is no such folder.
         fault: Why the folder can't be read, if so.
     """
 
     number: int
-    generation: int
+    generation: bytes
     files: Sequence[_File] | None
     fault: str | None = None
 
@@ -99,7 +99,7 @@ def _unanswered(waiting: _Waiting) -> list[asyncio.Future[FolderSnapshot]]:
     return [snapshot for futures in waiting.values() for snapshot in futures if not snapshot.done()]
 
 
-def _snapshot_of(folder: Path, generation: int, number: int) -> FolderSnapshot:
+def _snapshot_of(folder: Path, generation: bytes, number: int) -> FolderSnapshot:
     try:
         files = tuple(_files(folder, packages=True))
     except (FileNotFoundError, NotADirectoryError):

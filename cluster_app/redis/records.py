@@ -18,14 +18,16 @@ TAG_BYTES = 16
 """The length of the random prefix of each value, by which a writer recognizes its own."""
 
 _STAMP = """
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-redis.call('ZADD', KEYS[2], now, ARGV[4])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[3] * 1000)
+if ARGV[3] ~= '' then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  redis.call('ZADD', KEYS[2], now, ARGV[4])
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[3] * 1000)
+end
 """
 _PUT = f"""
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+if ARGV[3] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 {_STAMP}
 return 1
 """
@@ -52,17 +54,22 @@ class RedisRecords:
         connection: The Redis connection.
         folder: The first part of their keys.
         names: A regular expression for names, with their group; other fields are ignored.
-        seconds: The TTL of a group's records, renewed by each put.
+        seconds: The TTL of a group's records, renewed by each put; None keeps them, without stamps.
     """
 
     def __init__(
-        self, connection: RedisConnection, folder: str, *, names: str, seconds: float
+        self,
+        connection: RedisConnection,
+        folder: str,
+        *,
+        names: str,
+        seconds: float | None = None,
     ) -> None:
         self._connection = connection
         self._folder = folder
         self._is_ours = re.compile(names, re.ASCII).fullmatch
         self._stamps = connection.key(f"{folder}_stamps")
-        self._milliseconds = max(1, round(seconds * 1000))
+        self._milliseconds = "" if seconds is None else max(1, round(seconds * 1000))
         self._puts = {
             None: connection.script(_PUT),
             True: connection.script(_PUT_OLD),

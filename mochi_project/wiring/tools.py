@@ -11,6 +11,7 @@ from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
 from sessions_app.deadline import Deadline
+from sessions_app.store.file_records import FileRecords
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
@@ -23,7 +24,6 @@ from tools_app.mcp.toolset import McpTools
 from tools_app.result_files import KeepFile, ResultFiles
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
-from tools_app.storage.files.generations import FileGenerations
 from tools_app.storage.generations import Generations
 from tools_app.toolset import Toolset
 
@@ -102,12 +102,14 @@ def build_tools(
 
 
 def build_generations(settings: MochiSettings, cluster: Cluster | None, name: str) -> Generations:
-    """Build the counter of requested reloads of some folders; opens nothing."""
+    """Build the generation of some folders; opens nothing."""
+    record = f"{name}.generation"
     if cluster is None:
-        return FileGenerations(settings.resolved_state_dir / f"{name}.generation")
-    from cluster_app.redis.generations import RedisGenerations  # noqa: PLC0415 - an extra
+        records = FileRecords(settings.resolved_state_dir, names=record, durable=False)
+        return Generations(records, record)
+    from cluster_app.redis.records import RedisRecords  # noqa: PLC0415 - an extra
 
-    return RedisGenerations(cluster.connection, name)
+    return Generations(RedisRecords(cluster.connection, "generations", names=record), record)
 
 
 def _call_log(settings: MochiSettings, cluster: Cluster | None) -> CallLog:

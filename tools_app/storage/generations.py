@@ -1,19 +1,49 @@
-"""Declares the port to a generation: a number that all processes share and each can raise."""
+"""Notices reloads of tools that were asked for, in whichever process."""
 
-from typing import Protocol
+import logging
+import secrets
+
+from sessions_app.errors import StorageError
+from sessions_app.store.records import Records, read_or_empty
+
+logger = logging.getLogger(__name__)
 
 
-class Generations(Protocol):
-    """Counts the reloads of tools that were asked for, in any process. Calls block."""
+class Generations:
+    """Keeps the generation of some folders, which differs after each reload. All calls block.
 
-    def current(self) -> int:
-        """Return the generation; 0 before the first ``bump``."""
-        ...
+    Args:
+        records: The records, shared by all processes.
+        name: The name of the record.
+    """
+
+    def __init__(self, records: Records, name: str) -> None:
+        self._records = records
+        self._name = name
+        self._last = b""
+        self._is_away = False
+
+    def current(self) -> bytes:
+        """Return the generation, or the last known one while the storage is unreachable.
+
+        Tools are listed then as before, and no process can ask for a reload.
+        """
+        try:
+            self._last = read_or_empty(self._records, self._name) or b""
+            self._is_away = False
+        except StorageError as error:
+            if not self._is_away:
+                logger.warning(
+                    "reloads of other processes can't be seen now",
+                    extra={"record": self._name, "reason": error.message},
+                )
+            self._is_away = True
+        return self._last
 
     def bump(self) -> None:
-        """Raise the generation, for all processes; no concurrent call is lost.
+        """Begin a new generation.
 
         Raises:
-            StorageFull: There is no space; the generation is unchanged.
+            StorageError: It can't be written; in Redis, it may have been.
         """
-        ...
+        self._records.put(self._name, secrets.token_hex(8).encode())

@@ -7,10 +7,11 @@ import pytest
 from blockbuster import BlockBuster
 
 from agents_app.catalogue import AgentCatalogue
+from sessions_app.store.file_records import FileRecords
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import HostLimits
-from tools_app.storage.files.generations import FileGenerations
+from tools_app.storage.generations import Generations
 
 SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"
 MODULE = '''
@@ -102,7 +103,7 @@ async def make_catalogue(
             AgentCatalogue(
                 agents_dir,
                 fork_server=fork_server,
-                snapshots=FolderSnapshots(FileGenerations(state_dir / "agents.generation")),
+                snapshots=FolderSnapshots(Generations(FileRecords(state_dir), "agents.generation")),
                 timeout_seconds=20,
                 limits=HostLimits(**limits),
             )

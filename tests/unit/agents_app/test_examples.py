@@ -9,10 +9,11 @@ import pytest
 
 from agents_app.catalogue import AgentCatalogue
 from mochi_project.management.example_data import copy_examples
+from sessions_app.store.file_records import FileRecords
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.storage.files.generations import FileGenerations
+from tools_app.storage.generations import Generations
 from tools_app.toolset import ToolInvocation, ToolResult
 
 TOOLS = {
@@ -60,7 +61,7 @@ async def catalogue(
     data: Path, tmp_path: Path, forked_tools: None
 ) -> AsyncIterator[AgentCatalogue]:
     fork_server = ForkServerClient(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
-    snapshots = FolderSnapshots(FileGenerations(data / ".mochi" / "agents.generation"))
+    snapshots = FolderSnapshots(Generations(FileRecords(data / ".mochi"), "agents.generation"))
     catalogue = AgentCatalogue(
         data / "agents", fork_server=fork_server, snapshots=snapshots, timeout_seconds=20
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.store.file_records import FileRecords
 from tools_app import folder as folder_module
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
@@ -15,7 +16,7 @@ from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import ToolFolder
 from tools_app.hosts.pool import HostPool
-from tools_app.storage.files.generations import FileGenerations
+from tools_app.storage.generations import Generations
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 WriteTools = Callable[..., Path]
@@ -36,7 +37,7 @@ class Server:
 
     def __init__(self, directory: Path, state_dir: Path) -> None:
         self.fork_server = ForkServerClient(directory)
-        self.snapshots = FolderSnapshots(FileGenerations(state_dir / "tools.generation"))
+        self.snapshots = FolderSnapshots(Generations(FileRecords(state_dir), "tools.generation"))
         self._toolsets: list[FolderTools] = []
 
     def tools(self, folder: Path) -> FolderTools:

@@ -1,1 +1,1 @@
-"""Stores the log of tool calls and generations as files."""
+"""Stores the log of tool calls as files."""
