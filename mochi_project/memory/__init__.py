@@ -1,1 +1,1 @@
-"""Bounds the memory of large answers, returns freed memory, and times garbage collections."""
+"""Bounds the memory of large bodies and answers, and returns freed memory."""

@@ -15,7 +15,6 @@ import uvicorn
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.memory.garbage_collection import collect_when_idle, shorten_collections
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
 
@@ -27,6 +26,9 @@ BACKLOG = 2048
 SWITCH_SECONDS = 0.001
 """The GIL switch interval in seconds. Python's 5 ms would delay every stream while a thread reads
 or plans a long session."""
+COLLECTION_THRESHOLDS = (700, 10, 1_000)
+"""For ``gc.set_threshold``. Only the last differs from Python's: a collection of all objects takes
+90 to 145 ms with 400 streams, which all wait, and finds hardly anything (docs/decisions/0120)."""
 MAX_OPEN_FILES = 65_536
 MOST_THREADS = 64
 """The threads of ``asyncio.to_thread``, made as they are needed. Python's default of the cores and
@@ -40,25 +42,19 @@ class WebServer(uvicorn.Server):
         super().__init__(config)
         self._config = config
         self._on_listening = on_listening
-        self._collecting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
         await super().startup(sockets=sockets)
-        shorten_collections()
+        gc.set_threshold(*COLLECTION_THRESHOLDS)
         gc.enable()  # disabled by the command during imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
-            self._collecting = asyncio.create_task(
-                collect_when_idle(lambda: not _services().active_turns)
-            )
             self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End running turns, however the server was stopped, then close."""
-        if self._collecting is not None:
-            self._collecting.cancel()
         services = _services()
         await services.end_turns(services.settings.shutdown_grace_seconds)
         self._config.server_stops = True
