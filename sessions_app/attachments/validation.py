@@ -1,4 +1,7 @@
-"""Validates files as they arrive: type, size in bytes, and the pixels of images."""
+"""Validates files as they arrive: type, size in bytes, and the pixels of images.
+
+Files are stored as they came: images are not turned (docs/decisions/0114).
+"""
 
 import hashlib
 import io
