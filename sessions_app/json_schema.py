@@ -5,6 +5,7 @@ threads run while it checks. Such a process ends itself, and never opens other d
 (docs/decisions/0117).
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -65,13 +66,21 @@ def find_fault(
         unchecked: The names of properties of the value whose faults don't count.
     """
     try:
-        return _checked(json.dumps([schema, value, sorted(unchecked)]).encode())
+        question = json.dumps([schema, value, sorted(unchecked)]).encode()
+        known = _answers(hashlib.sha256(question).digest())
+        if not known:
+            known.append(_checked(question))
+        return known[0]
     except (OSError, RecursionError, TypeError, ValueError) as error:
         logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
         return None
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4_000)  # a request decides about a thousand calls at most
+def _answers(digest: bytes) -> list[Fault | None]:  # noqa: ARG001 - the cache's key
+    return []
+
+
 def _checked(question: bytes) -> Fault | None:
     command = [sys.executable, "-P", "-c", _BOOTSTRAP, str(_ROOT)]
     try:

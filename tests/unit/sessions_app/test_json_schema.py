@@ -1,6 +1,7 @@
 """Values against schemas of others, which may be wrong, hostile or both."""
 
 import socket
+import subprocess
 import time
 
 import pytest
@@ -100,3 +101,15 @@ def test_what_was_checked_is_known_when_it_is_asked_again():
     begun = time.monotonic()
     assert find_fault({}, schema) is None
     assert time.monotonic() - begun < 0.5
+
+
+def test_what_was_checked_is_not_checked_again_however_many_values_there_are(monkeypatch):
+    schema = {"type": "string"}
+    first = [find_fault(value, schema) for value in range(20)]
+    assert all(first)
+
+    def start_none(*_args, **_options):
+        raise AssertionError("it was checked again")
+
+    monkeypatch.setattr(subprocess, "run", start_none)
+    assert [find_fault(value, schema) for value in range(20)] == first
