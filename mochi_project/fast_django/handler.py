@@ -8,8 +8,6 @@ clean up databases and caches), and for ``response.close()``. Here:
   backend; code that does (queueing a background task) closes its own connections. Receivers
   connected by others are called as in stock Django.
 * ``response.close()`` runs inline unless it would call such a receiver.
-* A body, whose size the guard has limited, is read into memory; ``FILE_UPLOAD_MAX_MEMORY_SIZE``
-  would put it into a temporary file.
 * HEAD is answered like GET, without the body: Ninja's routes don't support HEAD.
 * A view runs in the server's own task, so that a cancellation by the server (its shutdown) reaches
   the view and its stream.
@@ -21,7 +19,6 @@ Synchronous views and middleware keep working as in stock Django. Works with Dja
 # Django does not document. Price: this module. Why: 0.4 ms a request and a thread a stream
 # (docs/decisions/0040); test_handler.py runs with the newest Django.
 
-from io import BytesIO
 from typing import IO
 
 from asgiref.sync import sync_to_async
@@ -33,14 +30,12 @@ from django.core.handlers.base import reset_urlconf
 from django.db import close_old_connections, reset_queries
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import get_script_prefix as current_script_prefix
 from django.urls import set_script_prefix
 
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.disconnect import CancelledOnDisconnect
-from mochi_project.fast_django.request import Request
 from mochi_project.guard.root_path import path_below_root
 
 _NO_CONTENT = 204
@@ -49,8 +44,6 @@ _WITHOUT_BODY = frozenset({_NO_CONTENT, 304})
 
 class AsyncHandler(ASGIHandler):
     """Serves Django's views over ASGI in the server's own task."""
-
-    request_class = Request
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,12 +56,11 @@ class AsyncHandler(ASGIHandler):
         except RequestAborted:
             return
         try:
-            _set_script_prefix(get_script_prefix(scope))
+            set_script_prefix(get_script_prefix(scope))
             asks_head = scope["method"] == "HEAD"
             if asks_head:  # routes declare GET alone
                 scope = {**scope, "method": "GET"}
-            if signals.request_started.receivers:
-                await signals.request_started.asend(sender=self.__class__, scope=scope)
+            await signals.request_started.asend(sender=self.__class__, scope=scope)
             request, error_response = self.create_request(scope, body_file)
             if request is not None:
                 await self._serve(request, receive, send, asks_head=asks_head)
@@ -101,21 +93,6 @@ class AsyncHandler(ASGIHandler):
             else:
                 response.close()
 
-    async def read_body(self, receive: Receive) -> BytesIO:
-        """Return the body as a file.
-
-        Raises:
-            RequestAborted: The client disconnected before the body was complete.
-        """
-        pieces: list[bytes] = []
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise RequestAborted
-            pieces.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                return BytesIO(b"".join(pieces))
-
     def create_request(
         self, scope: Scope, body_file: IO[bytes]
     ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
@@ -142,12 +119,6 @@ class AsyncHandler(ASGIHandler):
         head = HttpResponse(status=response.status_code, headers=response.headers)
         head.cookies = response.cookies
         await super().send_response(head, send)
-
-
-def _set_script_prefix(prefix: str) -> None:
-    """Set Django's script prefix, unless it is the default."""
-    if (prefix if prefix.endswith("/") else f"{prefix}/") != current_script_prefix():
-        set_script_prefix(prefix)
 
 
 def detach_database_receivers() -> None:
