@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 # An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
 
+_NOBODY = "This call needs an approval, which nobody can give here. It did not run."
+_TOO_LATE = "Nobody approved this call in time. It did not run."
+
 ApprovalMode = Literal["wait", "suspend", "deny"]
 """The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
@@ -101,7 +104,6 @@ class Approver:
         self._asked_at = asked_at
         self._agents: list[Approver] = []
         self._asked = False
-        self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
 
     @property
@@ -183,16 +185,15 @@ class Approver:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
             if self._mode == "suspend":
                 raise NobodyToApprove(questions)
-            self._waiting = {question.call_index: question for question in questions}
-            decisions |= await self._answers()
+            decisions |= await self._answers(questions)
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
-        denied = {item.index for item in asked} - decisions.keys()
+        needing = {item.index for item in asked}
         return [
             _decided(item, used[item.index])
             if item.index in used
-            else _denied(item)
-            if item.index in denied
+            else _refused(item, EXECUTION_DENIED, _NOBODY)
+            if item.index in needing
             else _free(item)
             for item in calls
         ]
@@ -201,17 +202,13 @@ class Approver:
         self, asked: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]
     ) -> None:
         """Accept the current versions of changed tools whose calls were approved."""
-        tools = {
-            tool.name: tool
-            for item in asked
-            if item.index in decisions
-            and decisions[item.index].approved
-            and item.call.name in self._available.changed
-            and (tool := self._available.find(item.call.name)) is not None
-        }
+        approved = {index for index, decision in decisions.items() if decision.approved}
+        names = {item.call.name for item in asked if item.index in approved}
+        found = [self._available.find(name) for name in sorted(names & self._available.changed)]
+        tools = [tool for tool in found if tool is not None]
         if tools and self._keep_digests is not None:
-            await self._keep_digests(list(tools.values()))
-            changed = self._available.changed - tools.keys()
+            await self._keep_digests(tools)
+            changed = self._available.changed - {tool.name for tool in tools}
             self._available = msgspec.structs.replace(self._available, changed=changed)
 
     async def withdraw(self) -> None:
@@ -220,13 +217,8 @@ class Approver:
             await asyncio.to_thread(self._withdraw)
 
     def _withdraw(self) -> None:
-        ids = [
-            question.confirmation_id
-            for question in self._confirmation_store.pending(self._session_id)
-            if question.turn_id == self._turn_id
-        ]
-        if ids:
-            self._confirmation_store.withdraw(self._session_id, ids)
+        pending = self._confirmation_store.pending(self._session_id)
+        self._confirmation_store.withdraw(each for each in pending if each.turn_id == self._turn_id)
 
     def _asked_before(self, calls: Sequence[NumberedCall], message_id: str) -> list[NumberedCall]:
         """Return the calls that need an approval, now or when they were made.
@@ -276,70 +268,55 @@ class Approver:
                     reason="tool_changed" if item.call.name in self._available.changed else None,
                     tool_digest=digest,
                     parameters=None if tool is None else tool.spec.parameters,
+                    call_ids=tuple(each.call.id for each in asked),
                 )
             )
         return decisions, questions
 
-    async def _answers(self) -> dict[int, ApprovalDecision]:
+    async def _answers(self, questions: Sequence[Confirmation]) -> dict[int, ApprovalDecision]:
         """Wait until every question is answered; after the timeout the answer is no."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._confirmation_store.timeout_seconds
         answers: dict[int, ApprovalDecision] = {}
-        while self._waiting:
+        while waiting := [each for each in questions if each.call_index not in answers]:
             self._news.clear()
             over = loop.time() >= deadline
-            found = await self._found(list(self._waiting.values()), expire=over)
-            for index, answer in found.items():
-                answers[index] = answer
-                self._waiting.pop(index, None)
-            if self._waiting and not over:
+            try:
+                answers |= await asyncio.to_thread(self._look, waiting, expire=over)
+            except StorageError as error:
+                if over:
+                    raise
+                logger.warning(
+                    "answers can't be looked for now",
+                    extra={"turn_id": self._turn_id, "reason": error.message},
+                )
+            if len(answers) < len(questions):
                 pause = min(LOOK_AGAIN_SECONDS, max(deadline - loop.time(), 0))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._news.wait()
         return answers
 
-    async def _found(
-        self, questions: Sequence[Confirmation], *, expire: bool
-    ) -> dict[int, ApprovalDecision]:
-        """Return the existing answers; none if they can't be read. With ``expire``, raise then."""
-        try:
-            return await asyncio.to_thread(self._look, questions, expire=expire)
-        except StorageError as error:
-            if expire:
-                raise
-            logger.warning(
-                "answers can't be looked for now",
-                extra={"turn_id": self._turn_id, "reason": error.message},
-            )
-            return {}
-
     def _look(
         self, questions: Sequence[Confirmation], *, expire: bool
     ) -> dict[int, ApprovalDecision]:
-        answers = {}
+        store, answers = self._confirmation_store, {}
         for question in questions:
-            look = (
-                self._confirmation_store.expire if expire else self._confirmation_store.decision_of
-            )
-            answer = look(question)
+            answer = (store.expire if expire else store.decision_of)(question)
             if answer is not None:
                 answers[question.call_index] = answer
             else:
-                self._confirmation_store.restore(question)
+                store.restore(question)
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
         """Use up the approvals; None replaces those used before, a denial those denied since."""
-        used: dict[int, ApprovalDecision | None] = {}
+        used: dict[int, ApprovalDecision | None] = {**decisions}
         for index, decision in decisions.items():
-            standing: ApprovalDecision | None = decision
             name = decision.confirmation_id
             if decision.approved and not self._confirmation_store.consume(self._session_id, name):
                 standing = self._confirmation_store.decision(self._session_id, name)
-                if standing is not None and standing.approved:
-                    standing = None
-            used[index] = standing
+                used[index] = None if standing is None or standing.approved else standing
         return used
 
 
@@ -360,41 +337,28 @@ def _free(item: NumberedCall) -> DecidedCall:
     return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
 
 
-def _denied(item: NumberedCall) -> DecidedCall:
-    refusal = _refusal(
-        EXECUTION_DENIED, "This call needs an approval, which nobody can give here. It did not run."
-    )
-    return DecidedCall(
-        call=item.call, index=item.index, arguments=item.call.arguments, refusal=refusal
-    )
+def _refused(
+    item: NumberedCall, code: str, message: str, confirmation_id: str | None = None
+) -> DecidedCall:
+    refusal = ToolResult(success=False, error_code=code, error_message=message)
+    return msgspec.structs.replace(_free(item), refusal=refusal, confirmation_id=confirmation_id)
 
 
 def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCall:
     if decision is None:
-        refusal = _refusal(EXECUTION_DENIED, "The approval of this call was used already.")
-    elif decision.approved:
-        return DecidedCall(
-            call=item.call,
-            index=item.index,
+        return _refused(item, EXECUTION_DENIED, "The approval of this call was used already.")
+    if decision.approved:
+        return msgspec.structs.replace(
+            _free(item),
             arguments=decision.arguments,
             approved=True,
             was_edited=decision.edited,
             confirmation_id=decision.confirmation_id,
         )
-    elif decision.reason == "timeout":
-        refusal = _refusal(
-            CONFIRMATION_TIMEOUT, "Nobody approved this call in time. It did not run."
-        )
-    else:
-        refusal = _refusal(EXECUTION_DENIED, "The user denied this call. It did not run.")
-    return DecidedCall(
-        call=item.call,
-        index=item.index,
-        arguments=item.call.arguments,
-        confirmation_id=None if decision is None else decision.confirmation_id,
-        refusal=refusal,
+    is_late = decision.reason == "timeout"
+    return _refused(
+        item,
+        CONFIRMATION_TIMEOUT if is_late else EXECUTION_DENIED,
+        _TOO_LATE if is_late else "The user denied this call. It did not run.",
+        decision.confirmation_id,
     )
-
-
-def _refusal(code: str, message: str) -> ToolResult:
-    return ToolResult(success=False, error_code=code, error_message=message)

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.approvals.arguments import check_arguments
-from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 
@@ -43,6 +42,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             changed since the session enabled it.
         tool_digest: The digest of the tool when it was asked, if the tool has one.
         parameters: The JSON schema of the tool's arguments; None if an older server asked.
+        call_ids: The calls that were asked about together with it; empty if an older server asked.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -61,16 +61,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     reason: AskedBecause | None = None
     tool_digest: str | None = None
     parameters: Mapping[str, Any] | None = None
+    call_ids: tuple[str, ...] = ()
     version: int = 0
 
     @property
     def is_sound(self) -> bool:
         """Return whether the record is valid; False if its file was edited."""
-        return (
-            self.version <= VERSION
-            and _are_moments(self.created_at, self.expires_at)
-            and _hash_or_none(self.tool_name, self.arguments) == self.arguments_hash
-        )
+        return _is_valid(self, self.tool_name, self.created_at, self.expires_at)
 
     def is_about(
         self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
@@ -82,6 +79,31 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         asked = (self.message_id, self.tool_call_id, self.arguments_hash)
         is_same_tool = self.tool_digest in (None, tool_digest)
         return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
+
+    def answer(
+        self, reason: Reason, arguments: Mapping[str, Any] | None, *, decided_at: str
+    ) -> "ApprovalDecision":
+        """Return an answer; only an approval may have other arguments than the model's.
+
+        Raises:
+            ValidationFailed: The arguments can't be written as JSON, or don't fit the tool.
+        """
+        if reason != "approved" or arguments is None:
+            arguments, arguments_hash = self.arguments, self.arguments_hash
+        else:
+            arguments_hash = hash_call(self.tool_name, arguments)
+        edited = arguments_hash != self.arguments_hash
+        if edited and self.parameters is not None:
+            check_arguments(arguments, self.parameters, of_model=self.arguments)
+        return ApprovalDecision(
+            confirmation_id=self.confirmation_id,
+            reason=reason,
+            arguments=arguments,
+            arguments_hash=arguments_hash,
+            decided_at=decided_at,
+            edited=edited,
+            version=VERSION,
+        )
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,73 +147,24 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the call may run, once."""
         return self.reason == "approved"
 
-    @property
-    def is_late(self) -> bool:
-        """Return whether nobody answered in time."""
-        return self.reason == "timeout"
-
-    def says(self, decision: Decision, question: Confirmation) -> bool:
-        """Return whether it is what a decision says: the same arguments, or any denial."""
-        if not (self.approved and decision.approved):
-            return self.approved is decision.approved
-        if decision.arguments is UNSET:
+    def says(
+        self,
+        approved: bool,
+        arguments: Mapping[str, Any] | UnsetType | None,
+        question: Confirmation,
+    ) -> bool:
+        """Return whether it is this decision: the same arguments, or any denial."""
+        if not (self.approved and approved):
+            return self.approved is approved
+        if arguments is UNSET:
             return True
-        arguments = question.arguments if decision.arguments is None else decision.arguments
-        return self.arguments_hash == hash_call(question.tool_name, arguments)
-
-    def require(self, *, is_same: bool) -> None:
-        """Raise unless its question can be answered, and it is the same as the given answer."""
-        if self.reason == "withdrawn":
-            raise ConfirmationNotFound(self.confirmation_id)
-        if not is_same and self.reason == "timeout":
-            raise ConfirmationExpired(self.confirmation_id)
-        if not is_same:
-            raise ConfirmationAlreadyDecided(self.confirmation_id)
+        wanted = question.arguments if arguments is None else arguments
+        return self.arguments_hash == hash_call(question.tool_name, wanted)
 
     def is_answer_to(self, question: Confirmation) -> bool:
         """Return whether the record is a valid answer to the question."""
-        return (
-            self.version <= VERSION
-            and self.confirmation_id == question.confirmation_id
-            and _are_moments(self.decided_at)
-            and _hash_or_none(question.tool_name, self.arguments) == self.arguments_hash
-        )
-
-
-def approval(
-    question: Confirmation, arguments: Mapping[str, Any] | None, *, decided_at: str
-) -> ApprovalDecision:
-    """Return the answer that a call may run, with the model's arguments if there are no others.
-
-    Raises:
-        ValidationFailed: The arguments can't be written as JSON, or don't fit the tool.
-    """
-    wanted = question.arguments if arguments is None else arguments
-    wanted_hash = hash_call(question.tool_name, wanted)
-    edited = wanted_hash != question.arguments_hash
-    if edited and question.parameters is not None:
-        check_arguments(wanted, question.parameters, of_model=question.arguments)
-    return ApprovalDecision(
-        confirmation_id=question.confirmation_id,
-        reason="approved",
-        arguments=wanted,
-        arguments_hash=wanted_hash,
-        decided_at=decided_at,
-        edited=edited,
-        version=VERSION,
-    )
-
-
-def refusal(question: Confirmation, reason: Reason, *, decided_at: str) -> ApprovalDecision:
-    """Return the answer that a call must not run."""
-    return ApprovalDecision(
-        confirmation_id=question.confirmation_id,
-        reason=reason,
-        arguments=question.arguments,
-        arguments_hash=question.arguments_hash,
-        decided_at=decided_at,
-        version=VERSION,
-    )
+        is_same = self.confirmation_id == question.confirmation_id
+        return is_same and _is_valid(self, question.tool_name, self.decided_at)
 
 
 class _Record(msgspec.Struct):
@@ -248,17 +221,11 @@ def read_moment(text: str) -> datetime:
     return moment
 
 
-def _are_moments(*texts: str) -> bool:
+def _is_valid(record: Confirmation | ApprovalDecision, tool_name: str, *moments: str) -> bool:
     try:
-        for text in texts:
-            read_moment(text)
-    except ValueError:
+        for moment in moments:
+            read_moment(moment)
+        is_intact = hash_call(tool_name, record.arguments) == record.arguments_hash
+    except (ValueError, ValidationFailed):
         return False
-    return True
-
-
-def _hash_or_none(tool_name: str, arguments: Mapping[str, Any]) -> str | None:
-    try:
-        return hash_call(tool_name, arguments)
-    except ValidationFailed:
-        return None
+    return is_intact and record.version <= VERSION

@@ -6,6 +6,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from msgspec import UnsetType
+from msgspec.structs import asdict
+
 from chat.approvals.confirmation import ApprovalDecision, Confirmation, Decision
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
@@ -61,17 +64,20 @@ class ConfirmationService:
         confirmation_id: str,
         *,
         approved: bool,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | UnsetType | None = None,
+        repeatable: bool = False,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question and wake the turn that waits for it.
 
         The first answer is valid, except that a denial replaces an approval that was not used.
+        Answers for a turn that begins come with its request (``TurnRequest.decisions``).
 
         Args:
             session_id: The session that asked.
             confirmation_id: The question.
             approved: Whether the tool may run.
-            arguments: The tool's arguments, if not those of the model.
+            arguments: As of a ``Decision``.
+            repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -79,31 +85,23 @@ class ConfirmationService:
             ConfirmationAlreadyDecided: It was answered before.
             ConfirmationExpired: It has expired, which counts as a no.
         """
-        decide = partial(self._decide, session_id, confirmation_id, approved, arguments)
-        in_thread = asyncio.to_thread if arguments is None else self._checks.run
-        confirmation, decision = await in_thread(decide)
-        await self._wake(confirmation)
-        return confirmation, decision
+        store = self._confirmation_store
+        decide = partial(
+            store.decide, approved=approved, arguments=arguments, repeatable=repeatable
+        )
+        in_thread = self._checks.run if isinstance(arguments, Mapping) else asyncio.to_thread
+        decided = await in_thread(partial(self._decide, session_id, confirmation_id, decide))
+        await self._wake(decided[0])
+        return decided
 
     async def check(self, session_id: str, decisions: Sequence[Decision]) -> None:
         """Check edited arguments before a turn does, which holds its session's lock meanwhile."""
+        store = self._confirmation_store
         for decision in decisions:
             if isinstance(decision.arguments, Mapping):
-                accept = partial(self._confirmation_store.accept, session_id, decision, dry=True)
+                answer = {**asdict(decision), "repeatable": True, "dry": True}
                 with suppress(MochiError):  # the turn is refused with it, if it begins
-                    await self._checks.run(accept)
-
-    async def accept(self, session_id: str, decision: Decision) -> None:
-        """Record a decision while its turn waits, which is woken; to repeat it succeeds.
-
-        Decisions for a turn that begins come with its request (``TurnRequest.decisions``).
-
-        Raises as ``decide``.
-        """
-        confirmation = await asyncio.to_thread(
-            self._confirmation_store.accept, session_id, decision
-        )
-        await self._wake(confirmation)
+                    await self._checks.run(partial(store.decide, session_id, **answer))
 
     async def _wake(self, confirmation: Confirmation) -> None:
         if not self._notice(confirmation.turn_id):
@@ -111,31 +109,22 @@ class ConfirmationService:
 
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)
-        return [
-            asked
-            for asked in self._confirmation_store.pending(session_id)
-            if still_asked(session, asked)
-        ]
+        pending = self._confirmation_store.pending(session_id)
+        return [asked for asked in pending if still_asked(session, asked)]
 
     def _decide(
         self,
         session_id: str,
         confirmation_id: str,
-        approved: bool,
-        arguments: Mapping[str, Any] | None,
+        decide: Callable[[str, str], tuple[Confirmation, ApprovalDecision]],
     ) -> tuple[Confirmation, ApprovalDecision]:
         session = self._repository.load(session_id)
-        gone = [
-            asked.confirmation_id
-            for asked in self._confirmation_store.pending(session_id)
-            if not still_asked(session, asked)
-        ]
-        if confirmation_id in gone:
-            self._confirmation_store.withdraw(session_id, gone)
+        pending = self._confirmation_store.pending(session_id)
+        gone = [asked for asked in pending if not still_asked(session, asked)]
+        if any(asked.confirmation_id == confirmation_id for asked in gone):
+            self._confirmation_store.withdraw(gone)
             raise ConfirmationNotFound(confirmation_id)
-        return self._confirmation_store.decide(
-            session_id, confirmation_id, approved=approved, arguments=arguments
-        )
+        return decide(session_id, confirmation_id)
 
     def _signal(self, confirmation: Confirmation) -> None:
         """Wake the turn if it runs in another process; a suspended turn finds the answer later."""

@@ -16,27 +16,24 @@ run, and a ``used`` call never runs again.
 """
 
 import secrets
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import (
     VERSION,
     ApprovalDecision,
     AskedBecause,
     Confirmation,
-    Decision,
     Reason,
-    approval,
     hash_call,
     is_of_newer_server,
-    refusal,
 )
 from chat.approvals.expiry import Expiry, utc_clock
-from chat.errors import ConfirmationExpired, ConfirmationNotFound
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id
@@ -99,6 +96,7 @@ class ConfirmationStore:
         reason: AskedBecause | None = None,
         tool_digest: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        call_ids: tuple[str, ...] = (),
     ) -> Confirmation:
         """Ask a question, or ask it again: an open one about the same call keeps its id.
 
@@ -129,6 +127,7 @@ class ConfirmationStore:
             reason=reason,
             tool_digest=tool_digest,
             parameters=parameters,
+            call_ids=call_ids,
             version=VERSION,
         )
         again = self._ask_again(question)
@@ -144,7 +143,9 @@ class ConfirmationStore:
         confirmation_id: str,
         *,
         approved: bool,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | UnsetType | None = None,
+        repeatable: bool = False,
+        dry: bool = False,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question; the first answer succeeds, and a denial as long as no tool ran.
 
@@ -152,10 +153,12 @@ class ConfirmationStore:
             session_id: The session that asked.
             confirmation_id: The question.
             approved: Whether the call may run; only ``True`` counts as yes.
-            arguments: The arguments of the approved call; None for the model's.
+            arguments: As of a ``Decision``.
+            repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
+            dry: Whether to raise what would be raised, and to record nothing.
 
         Returns:
-            The question, with the turn to wake, and the answer.
+            The question, with the turn to wake, and the valid answer.
 
         Raises:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
@@ -165,33 +168,28 @@ class ConfirmationStore:
                 the tool; the question stays open.
             StorageFull: No space is left; the question stays open.
         """
-        question, answer = self._answer(session_id, confirmation_id, approved is True, arguments)
+        question = self._question(session_id, confirmation_id)
+        if question is None:
+            raise ConfirmationNotFound(confirmation_id)
         before = self.decision_of(question)
-        is_late = before is None and not self.expiry.is_open(question)
-        standing = self._record(question, answer)
-        if is_late or (before is not None and before.reason == "timeout"):
-            raise ConfirmationExpired(confirmation_id)
-        standing.require(is_same=standing is answer)
+        is_late = before.reason == "timeout" if before else not self.expiry.is_open(question)
+        reason: Reason = "denied"
+        if approved is True:
+            reason = "timeout" if is_late else "approved"
+        answer = self._answer(question, reason, None if arguments is UNSET else arguments)
+        standing = self._record(question, answer, dry=dry)
+        if standing.reason == "withdrawn":
+            raise ConfirmationNotFound(confirmation_id)
+        is_given = standing is answer and not is_late
+        if not is_given and not (repeatable and standing.says(approved, arguments, question)):
+            is_late |= standing.reason == "timeout"
+            raise (ConfirmationExpired if is_late else ConfirmationAlreadyDecided)(confirmation_id)
         # Read again: a turn that asked again meanwhile either saw the answer or is the one to wake.
-        return self._question(session_id, confirmation_id) or question, answer
-
-    def accept(self, session_id: str, decision: Decision, *, dry: bool = False) -> Confirmation:
-        """Record a decision; to repeat the recorded one succeeds, and a denial is never late.
-
-        Raises as ``decide``; with ``dry`` it does only that, and records nothing.
-        """
-        arguments = None if decision.arguments is UNSET else decision.arguments
-        question, answer = self._answer(
-            session_id, decision.confirmation_id, decision.approved, arguments
-        )
-        standing = (self.decision_of(question) or answer) if dry else self._record(question, answer)
-        replaces = dry and standing.approved and not decision.approved
-        standing.require(is_same=replaces or standing.says(decision, question))
-        return question
+        return self._question(session_id, confirmation_id) or question, standing
 
     def expire(self, question: Confirmation) -> ApprovalDecision:
         """Answer an expired question with no; return the valid answer, maybe an earlier one."""
-        return self._claim(question, self._refusal(question, "timeout"))
+        return self._claim(question, self._answer(question, "timeout"))
 
     def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
         """Return the answer to a question of a session; None if one of the two does not exist."""
@@ -209,8 +207,8 @@ class ConfirmationStore:
         try:
             found = decode_as(data, ApprovalDecision)
         except _UNREADABLE:
-            return self._refusal(question, "timeout")
-        return found if found.is_answer_to(question) else self._refusal(question, "timeout")
+            return self._answer(question, "timeout")
+        return found if found.is_answer_to(question) else self._answer(question, "timeout")
 
     def restore(self, question: Confirmation) -> None:
         """Write a question again if its record was lost, while its turn still waits.
@@ -230,10 +228,7 @@ class ConfirmationStore:
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
-        for confirmation_id, kinds in kinds_of(self._records, session_id).items():
-            question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
-            if question is None:
-                continue
+        for question, kinds in self._questions(session_id, lambda kinds: DECIDED in kinds):
             if not question.is_about(message_id, call.id, wanted, question.tool_digest):
                 continue
             decision = self.decision_of(question)
@@ -246,9 +241,13 @@ class ConfirmationStore:
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
     def calls_asked(self, session_id: str, message_id: str) -> set[str] | None:
-        """Return the calls of a message that were asked about; None if a question is unreadable."""
+        """Return the calls of a message that were asked about; None if a question is unreadable.
+
+        One question that is left tells of those that were swept.
+        """
         asked = [self._question(session_id, name) for name in kinds_of(self._records, session_id)]
-        ids = {each.tool_call_id for each in asked if each and each.message_id == message_id}
+        of_message = [each for each in asked if each and each.message_id == message_id]
+        ids = {call_id for each in of_message for call_id in (each.tool_call_id, *each.call_ids)}
         return None if None in asked else ids
 
     def consume(self, session_id: str, confirmation_id: str) -> bool:
@@ -262,24 +261,22 @@ class ConfirmationStore:
             return False
         return self._use_up(question)
 
-    def withdraw(self, session_id: str, confirmation_ids: Sequence[str]) -> None:
-        """Withdraw questions of a stopped turn, so that they can't be answered any more.
+    def withdraw(self, questions: Iterable[Confirmation]) -> None:
+        """Withdraw questions, so that they can't be answered any more.
 
         Approvals that were given already are used up.
         """
-        for confirmation_id in confirmation_ids:
-            question = self._question(session_id, confirmation_id)
-            if question is not None:
-                standing = self.decision_of(question)
-                if standing is None:
-                    standing = self._claim(question, self._refusal(question, "withdrawn"))
-                if standing.approved:
-                    self._use_up(question)
+        for question in questions:
+            standing = self.decision_of(question)
+            if standing is None:
+                standing = self._claim(question, self._answer(question, "withdrawn"))
+            if standing.approved:
+                self._use_up(question)
 
     def withdraw_all(self, session_id: str) -> None:
         """Withdraw all questions and unused approvals of a session."""
-        kinds = kinds_of(self._records, session_id)
-        self.withdraw(session_id, [each for each in kinds if USED not in kinds[each]])
+        unused = self._questions(session_id, lambda kinds: USED not in kinds)
+        self.withdraw(question for question, _ in unused)
 
     def pending(self, session_id: str) -> list[Confirmation]:
         """Return the questions that wait for an answer, oldest first."""
@@ -289,9 +286,8 @@ class ConfirmationStore:
 
     def answered(self, session_id: str) -> list[Confirmation]:
         """Return the questions that have an answer, yes or no, in no particular order."""
-        kinds = kinds_of(self._records, session_id)
-        found = [self._question(session_id, each) for each in kinds if DECIDED in kinds[each]]
-        return [question for question in found if question is not None]
+        decided = self._questions(session_id, lambda kinds: DECIDED in kinds)
+        return [question for question, _ in decided]
 
     def stamps(self) -> Mapping[str, Hashable]:
         """Return the sessions that may have questions, each with a stamp of its records.
@@ -330,15 +326,22 @@ class ConfirmationStore:
                     return again
             elif open_one.is_about(*call, open_one.tool_digest):
                 # Its tool was another one then: an answer would say nothing of what runs now.
-                self.withdraw(session_id, [open_one.confirmation_id])
+                self.withdraw([open_one])
         return None
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
+        for question, _ in self._questions(session_id, lambda kinds: kinds == {ASKED}):
+            if self.expiry.is_open(question):
+                yield question
+
+    def _questions(
+        self, session_id: str, have: Callable[[set[str]], bool]
+    ) -> Iterator[tuple[Confirmation, set[str]]]:
+        """Yield the questions of a session that have such kinds of records, with these kinds."""
         for confirmation_id, kinds in kinds_of(self._records, session_id).items():
-            if kinds == {ASKED}:
-                question = self._question(session_id, confirmation_id)
-                if question is not None and self.expiry.is_open(question):
-                    yield question
+            question = self._question(session_id, confirmation_id) if have(kinds) else None
+            if question is not None:
+                yield question, kinds
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
         """Return a question of this session; None without a valid one."""
@@ -352,24 +355,21 @@ class ConfirmationStore:
 
     def _answer(
         self,
-        session_id: str,
-        confirmation_id: str,
-        approved: bool,
-        arguments: Mapping[str, Any] | None,
-    ) -> tuple[Confirmation, ApprovalDecision]:
-        """Return a question, and what a person answers: only an approval can come too late."""
-        question = self._question(session_id, confirmation_id)
-        if question is None:
-            raise ConfirmationNotFound(confirmation_id)
-        if approved and self.expiry.is_open(question):
-            return question, approval(question, arguments, decided_at=self.expiry.stamp())
-        return question, self._refusal(question, "timeout" if approved else "denied")
+        question: Confirmation,
+        reason: Reason,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> ApprovalDecision:
+        return question.answer(reason, arguments, decided_at=self.expiry.stamp())
 
-    def _record(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
+    def _record(
+        self, question: Confirmation, answer: ApprovalDecision, *, dry: bool
+    ) -> ApprovalDecision:
         """Record an answer; return the valid one: a denial replaces what let no tool run."""
-        standing = self._claim(question, answer)
+        standing = (self.decision_of(question) or answer) if dry else self._claim(question, answer)
         if answer.reason != "denied" or standing.reason in {"denied", "withdrawn"}:
             return standing
+        if dry:
+            return answer
         if standing.approved and not self._use_up(question):
             return standing
         self._put(question, DECIDED, answer)
@@ -381,13 +381,10 @@ class ConfirmationStore:
         if self._put(question, DECIDED, answer, exclusive=True):
             self._notice(question, True)
             return answer
-        return self.decision_of(question) or self._refusal(question, "timeout")
+        return self.decision_of(question) or self._answer(question, "timeout")
 
     def _use_up(self, question: Confirmation) -> bool:
         return self._put(question, USED, {"version": VERSION}, exclusive=True)
-
-    def _refusal(self, question: Confirmation, reason: Reason) -> ApprovalDecision:
-        return refusal(question, reason, decided_at=self.expiry.stamp())
 
     def _put(
         self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False

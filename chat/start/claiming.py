@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
@@ -286,7 +287,7 @@ class TurnClaimer:
                 self._recovery.end_earlier(session, opened.earlier_turns)
             # Denials first: a call must not keep an approval if the turn can't begin after all.
             for decision in sorted(opened.job.decisions, key=lambda each: each.approved):
-                self._confirmation_store.accept(session_id, decision)
+                self._confirmation_store.decide(session_id, **asdict(decision), repeatable=True)
             self._withdraw_questions(session_id, opened.job.continuation)
         except BaseException:
             self._forget(turn_id)
@@ -319,7 +320,9 @@ class TurnClaimer:
             raise _Overtaken(last)
         job = prepare(turn_id, session)
         for decision in job.decisions:  # they are recorded together, or not at all
-            question = self._confirmation_store.accept(session.session_id, decision, dry=True)
+            question, _ = self._confirmation_store.decide(
+                session.session_id, **asdict(decision), repeatable=True, dry=True
+            )
             if not still_asked(session, question):
                 raise ConfirmationNotFound(decision.confirmation_id)
         announce(turn_id)
@@ -382,10 +385,8 @@ class TurnClaimer:
         if not continuation.open_calls:
             self._confirmation_store.withdraw_all(session_id)
             return
-        stale = [
-            asked.confirmation_id
+        self._confirmation_store.withdraw(
+            asked
             for asked in self._confirmation_store.pending(session_id)
             if asked.agent_name is None and asked.message_id != continuation.asking_id
-        ]
-        if stale:
-            self._confirmation_store.withdraw(session_id, stale)
+        )

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from chat.approvals.confirmation import Confirmation, Decision
 from chat.errors import HistoryChanged, NoActiveTurn
@@ -238,7 +238,7 @@ class UIChats:
             return await self._resume(session_id, message_id, decisions)
         try:
             for decision in _decided(decisions):
-                await confirmations.accept(session_id, decision)
+                await confirmations.decide(session_id, **asdict(decision), repeatable=True)
             answered = await confirmations.answered(session_id)
         except BaseException:
             listener.close()

@@ -123,7 +123,7 @@ def afterwards_it_is_withdrawn_or_still_open(scene):
         with suppress(ConfirmationError):
             approve(scene.store, scene.question)
             raise AssertionError
-    scene.store.withdraw(SESSION, [scene.question.confirmation_id])
+    scene.store.withdraw([scene.question])
     assert scene.store.pending(SESSION) == []
     scene.run()
     assert scene.run_count == 0
@@ -148,7 +148,7 @@ OPERATIONS = {
     "run": (before_running, Scene.run, afterwards_it_runs_once_at_most),
     "withdraw": (
         lambda scene: None,
-        lambda scene: scene.store.withdraw(SESSION, [scene.question.confirmation_id]),
+        lambda scene: scene.store.withdraw([scene.question]),
         afterwards_it_is_withdrawn_or_still_open,
     ),
     "sweep": (before_sweeping, Scene.sweep, afterwards_it_never_runs_again),

@@ -117,7 +117,7 @@ def test_of_an_approval_and_a_no_at_the_same_moment_one_stands_for_everybody(sto
         def say_no(question=question):
             if kind == "expire":
                 return store.expire(question).reason
-            return store.withdraw(SESSION, [question.confirmation_id])
+            return store.withdraw([question])
 
         with ThreadPoolExecutor(2) as pool:
             no_first = number % 2

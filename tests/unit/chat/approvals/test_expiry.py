@@ -3,7 +3,7 @@
 import pytest
 
 from chat.errors import ConfirmationExpired
-from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, TIMEOUT, approve
+from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, TIMEOUT, approve, deny
 
 
 def test_confirming_late_is_a_denial_for_everybody(ask, store, clock):
@@ -15,6 +15,14 @@ def test_confirming_late_is_a_denial_for_everybody(ask, store, clock):
             approve(store, question)
     assert store.decision_of(question).reason == "timeout"
     assert store.find_decided(SESSION, MESSAGE, CALL) is None
+
+
+def test_a_late_denial_is_recorded_though_it_is_told_that_it_is_late(ask, store, clock):
+    question = ask()
+    clock.move(TIMEOUT)
+    with pytest.raises(ConfirmationExpired):
+        deny(store, question)
+    assert store.find_decided(SESSION, MESSAGE, CALL).reason == "denied"
 
 
 def test_the_turn_that_waited_long_enough_denies_whatever_the_clock_says(ask, store, clock):

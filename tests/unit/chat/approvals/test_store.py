@@ -181,7 +181,6 @@ def test_an_id_of_another_shape_never_reaches_the_file_system(ask, store, confir
         store.decide(SESSION, confirmation_id, approved=True)
     assert len(str(caught.value.details)) < 200
     assert not store.consume(SESSION, confirmation_id)
-    store.withdraw(SESSION, [confirmation_id])
 
 
 @pytest.mark.parametrize("session_id", ["", "..", "../a1b2c3d4", "a1b2c3d4e5\n", "A1B2C3D4E5"])
@@ -300,7 +299,7 @@ def test_a_denial_outweighs_an_approval_of_the_same_call(ask, store, clock):
 
 def test_nobody_can_answer_a_question_that_was_withdrawn(ask, store):
     question = ask()
-    store.withdraw(SESSION, [question.confirmation_id])
+    store.withdraw([question])
     assert store.pending(SESSION) == []
     with pytest.raises(ConfirmationNotFound):
         approve(store, question)
@@ -311,7 +310,7 @@ def test_nobody_can_answer_a_question_that_was_withdrawn(ask, store):
 def test_an_approval_that_was_faster_than_the_withdrawal_can_not_be_used(ask, store):
     question = ask()
     approve(store, question)
-    store.withdraw(SESSION, [question.confirmation_id])
+    store.withdraw([question])
     assert store.find_decided(SESSION, MESSAGE, CALL) is None
     assert not store.consume(SESSION, question.confirmation_id)
 

@@ -193,7 +193,7 @@ def change(store: ConfirmationStore, step: str, session_id: str, new_call: str) 
     elif step == "decide":
         store.decide(session_id, pending[0].confirmation_id, approved=False)
     else:
-        store.withdraw(session_id, [pending[0].confirmation_id])
+        store.withdraw([pending[0]])
 
 
 def ask(store: ConfirmationStore, session_id: str, call_id: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from chat.approvals.approver import Approver, NobodyToApprove, NumberedCall
 from chat.approvals.confirmation import Decision
@@ -160,6 +161,10 @@ def store(tmp_path, clock):
     return ConfirmationStore(records_in(tmp_path), timeout_seconds=TIMEOUT, now=clock)
 
 
+def accept(store, decision, **how):
+    return store.decide(SESSION, **asdict(decision), repeatable=True, **how)
+
+
 def asked(store):
     return store.ask(session_id=SESSION, message_id="m1", call=CALL, call_index=0, turn_id="0" * 20)
 
@@ -168,26 +173,26 @@ def test_a_denial_is_never_late(store, clock):
     question = asked(store)
     clock.move(TIMEOUT + 1)
     with pytest.raises(ConfirmationExpired):
-        store.accept(SESSION, yes(question))
-    store.accept(SESSION, no(question))
+        accept(store, yes(question))
+    accept(store, no(question))
     assert store.find_decided(SESSION, "m1", CALL).reason == "denied"
 
 
 def test_a_denial_of_what_ran_is_refused(store):
     question = asked(store)
-    store.accept(SESSION, yes(question))
+    accept(store, yes(question))
     assert store.consume(SESSION, question.confirmation_id)
     with pytest.raises(ConfirmationAlreadyDecided):
-        store.accept(SESSION, no(question))
+        accept(store, no(question))
 
 
 def test_a_protocol_that_can_not_change_arguments_agrees_to_those_that_were_approved(store):
     question = asked(store)
     store.decide(SESSION, question.confirmation_id, approved=True, arguments={"path": "b"})
-    store.accept(SESSION, yes(question))
+    accept(store, yes(question))
     for arguments in (None, {"path": "c"}):
         with pytest.raises(ConfirmationAlreadyDecided):
-            store.accept(SESSION, yes(question, arguments=arguments))
+            accept(store, yes(question, arguments=arguments))
     assert store.find_decided(SESSION, "m1", CALL).arguments == {"path": "b"}
 
 
@@ -203,9 +208,8 @@ STEPS = st.sampled_from(
 )
 
 
-async def resume(store, policy):
-    """Return what a turn that resumes the call does with it; None if it asks."""
-    approver = Approver(
+async def approver_of(store, policy):
+    return Approver(
         store,
         session_id=SESSION,
         turn_id="1" * 20,
@@ -215,12 +219,34 @@ async def resume(store, policy):
         ),
         mode="suspend",
     )
+
+
+async def resume(store, policy):
+    """Return what a turn that resumes the call does with it; None if it asks."""
+    approver = await approver_of(store, policy)
     calls = [NumberedCall(call=CALL, index=0)]
     try:
         [decided] = await approver.decide(calls, message_id="m1", emit=lambda _: None, resumed=True)
     except NobodyToApprove:
         return None
     return decided
+
+
+async def test_a_call_is_asked_about_again_if_its_question_was_swept_beside_another(
+    store, tmp_path
+):
+    approver = await approver_of(store, "always_confirm")
+    other = ToolCall(id="c2", name="delete", arguments={"path": "b"})
+    calls = [NumberedCall(call=call, index=index) for index, call in enumerate([CALL, other])]
+    with pytest.raises(NobodyToApprove) as first:
+        await approver.decide(calls, message_id="m1", emit=lambda _: None)
+    swept = first.value.confirmations[0].confirmation_id
+    [path] = await asyncio.to_thread(lambda: list(tmp_path.rglob(f"{swept}.*")))
+    await asyncio.to_thread(path.unlink)
+    relaxed = await approver_of(store, "never_confirm")
+    with pytest.raises(NobodyToApprove) as again:
+        await relaxed.decide(calls, message_id="m1", emit=lambda _: None, resumed=True)
+    assert [each.tool_call_id for each in again.value.confirmations] == ["c1", "c2"]
 
 
 @settings(deadline=None, max_examples=80)
@@ -244,8 +270,8 @@ def test_whatever_is_decided_a_call_runs_only_as_the_last_decision_says(steps):
                 return
             else:
                 try:
-                    store.accept(SESSION, step(question), dry=True)
-                    store.accept(SESSION, step(question))
+                    accept(store, step(question), dry=True)
+                    accept(store, step(question))
                 except ConfirmationAlreadyDecided:
                     continue
                 last = step(question)
