@@ -100,8 +100,7 @@ class ConfirmationStore:
     ) -> Confirmation:
         """Ask a question, or ask it again: an open one about the same call keeps its id.
 
-        Asking again restarts the timeout. An answer may arrive just before, so check for a decision
-        before waiting for one.
+        Asking again restarts the timeout. An answer may arrive just before: look for one first.
 
         Raises:
             SessionNotFound: The session's id is malformed.
@@ -133,9 +132,8 @@ class ConfirmationStore:
         again = self._ask_again(question)
         if again is None:
             self._put(question, ASKED, question, exclusive=True)
-            again = question
-        self._notice(again, False)
-        return again
+        self._notice(again or question, False)
+        return again or question
 
     def decide(
         self,
