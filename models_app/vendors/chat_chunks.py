@@ -5,6 +5,7 @@ The SDK sees no other form (docs/decisions/0123).
 What can be understood is kept; an error, a page or words in the place of an answer become an error.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,18 @@ from models_app.vendors.event_streams import DONE, Translator, event
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 _NEEDED = {"reasoning.text": "type", "reasoning.summary": "summary", "reasoning.encrypted": "data"}
+_STRING = r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
+_NAMES = "id|object|model|provider|system_fingerprint|service_tier|obfuscation|p"
+_FACT = rf'(?:"(?:{_NAMES})": ?{_STRING}|"created": ?\d+|"usage": ?null)'
+_OF_CHOICE = r'(?:"index": ?0|"(?!index)\w+": ?null)'
+_ORDINARY = re.compile(
+    rf'data: ?\{{(?:{_FACT}, ?)*"choices": ?\[\{{(?:{_OF_CHOICE}, ?)*'
+    rf'"delta": ?\{{(?:"role": ?"assistant", ?)?"content": ?(?!""){_STRING}(?:, ?"\w+": ?null)*\}}'
+    rf"(?:, ?{_OF_CHOICE})*\}}\](?:, ?{_FACT})*\}}"
+)
+"""An event of text as OpenAI writes it, with its fields in any order."""
+_REQUIRED = ('"id":', '"object":', '"created":', '"model":', '"index":')
+_LONGEST_ORDINARY = 4096
 
 
 class ChatChunks(Translator):
@@ -39,6 +52,15 @@ class ChatChunks(Translator):
             "model": "",
         }
         self._has_output = False
+
+    def is_ordinary(self, written: str) -> bool:
+        """Return whether an event is text as OpenAI writes it; the first one sets the fields."""
+        return (
+            self._has_output
+            and len(written) <= _LONGEST_ORDINARY
+            and _ORDINARY.fullmatch(written) is not None
+            and all(name in written for name in _REQUIRED)
+        )
 
     def done(self) -> Iterable[str]:
         """Return the end of the answer, with a reason if it has none."""

@@ -33,6 +33,10 @@ class Translator:
     def __init__(self) -> None:
         self.has_ended = False
 
+    def is_ordinary(self, written: str) -> bool:
+        """Return whether an event, without the empty line after it, can be read as it is."""
+        return False
+
     def read(self, data: str) -> Iterable[str]:
         """Return the events to read in the place of one with these data."""
         if data.strip() == DONE:
@@ -112,6 +116,8 @@ class EventReader:
 
     def feed(self, received: bytes) -> bytes:
         """Return the events to read after these bytes; may be empty."""
+        if self._are_ordinary(received):
+            return received
         first, *others = received.split(b"\n")
         self._begun.append(first)
         lines: list[bytes] = []
@@ -126,6 +132,18 @@ class EventReader:
         if self._others:  # a whole body, or what has come between events
             rest.append("\n".join(self._others))
         return self._events(rest) + _encoded(self._translator.end())
+
+    def _are_ordinary(self, received: bytes) -> bool:
+        """Return whether bytes are whole events that need no translation, which takes longer."""
+        if self._data or any(self._begun):
+            return False
+        text = received.decode(errors="replace")
+        events = text.removesuffix("\n\n").split("\n\n")
+        return (
+            text.endswith("\n\n")
+            and "\ufffd" not in text
+            and all(map(self._translator.is_ordinary, events))
+        )
 
     def _events(self, found: Iterable[str]) -> bytes:
         return b"".join(_encoded(self._translator.read(data)) for data in found)
