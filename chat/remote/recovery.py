@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 
@@ -16,7 +16,6 @@ from chat.remote.sealing import (
     missing_entries,
     seal_session,
 )
-from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (
@@ -51,22 +50,11 @@ class TurnRecovery:
     Args:
         repository: The sessions.
         journal: The journals of their turns.
-        keys: The idempotency keys to sweep; None if another instance sweeps them.
-        other_turns: Returns turns with journals elsewhere that these keys may refer to.
     """
 
-    def __init__(
-        self,
-        *,
-        repository: SessionRepository,
-        journal: TurnJournal,
-        keys: IdempotencyKeys | None,
-        other_turns: Callable[[], set[str]] = set,
-    ) -> None:
+    def __init__(self, *, repository: SessionRepository, journal: TurnJournal) -> None:
         self._repository = repository
         self._journal = journal
-        self._keys = keys
-        self._other_turns = other_turns
         self._retries = SealingSchedule()
 
     def recover(self, session: Session, claim: Claim) -> Session:
@@ -299,9 +287,6 @@ class TurnRecovery:
         """Remove journals that ended longer ago than that, and remains of dead writers."""
         self._journal.sweep(older_than_seconds)
         self._repository.sweep()
-        if self._keys is not None:
-            known = self._journal.all_turns() | self._other_turns()
-            self._keys.sweep(older_than_seconds, known_turns=known)
 
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:

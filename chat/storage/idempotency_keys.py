@@ -5,6 +5,7 @@ recognized by its process, never by its age (docs/decisions/0037).
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -113,8 +114,8 @@ class IdempotencyKeys(Protocol):
             StorageReadOnly: The key can't be removed.
         """
 
-    def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
-        """Free keys older than that whose turn is not in ``known_turns``; return how many.
+    def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
+        """Free keys older than that whose turn is not among the known ones; return how many.
 
         Held keys and those written by newer servers stay.
         """

@@ -9,6 +9,7 @@ turn and the retention of its journal.
 
 import logging
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -199,7 +200,7 @@ class RedisIdempotencyKeys:
             with self._connection.translated():
                 self._drop(keys=[name], args=[found])
 
-    def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:  # noqa: ARG002
+    def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:  # noqa: ARG002
         """Do nothing: keys expire in Redis, some later than their turns."""
         return 0
 

@@ -6,7 +6,7 @@ from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
 from mochi_project.wiring.attachments import build_session_directories
 from mochi_project.wiring.services import Services
-from mochi_project.wiring.storage import build_agent_storage
+from mochi_project.wiring.storage import SessionKind, build_storage
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 
 _MOST_NAMED = 5
@@ -18,7 +18,7 @@ def attachments_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    agents = build_agent_storage(services.settings, services.stores.cluster)
+    agents = build_storage(services.settings, services.stores.cluster, SessionKind.AGENT)
     repositories = [services.sessions.repository, agents.repository]
     report = check_attachments(services.attachments.store, repositories)
     directories = build_session_directories(services.settings)

@@ -19,9 +19,9 @@ from mochi_project.wiring.budgets import NAME as BUDGETS
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
-    build_agent_storage,
+    SessionKind,
     build_storage,
-    responses_dir,
+    locations_of,
 )
 from mochi_project.wiring.usage import prices_path, usage_dir
 from sessions_app.errors import SessionCorrupt, SessionNotFound
@@ -89,13 +89,13 @@ def parts_of(settings: MochiSettings) -> list[Part]:
     data = settings.resolved_data_dir
     cluster = build_cluster(settings)
     storage = build_storage(settings, cluster)
-    agent_storage = build_agent_storage(settings, cluster)
+    agent_storage = build_storage(settings, cluster, SessionKind.AGENT)
     return [
         Part("sessions", settings.resolved_sessions_dir, storage),
         Part("chats of agents", settings.resolved_agent_chats_dir, agent_storage),
         # After the sessions, so that whatever they refer to is there.
         Part("attachments", attachments_dir(settings)),
-        Part("responses", responses_dir(settings)),
+        Part("responses", locations_of(settings, SessionKind.CHAT).records_dir),
         Part("agents", settings.resolved_agents_dir),
         Part("tools", settings.resolved_tools_dir),
         Part("system prompts", settings.resolved_system_prompts_dir),

@@ -26,9 +26,9 @@ from mochi_project.wiring.attachments import attachments_dir
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
-    build_agent_storage,
+    SessionKind,
     build_storage,
-    responses_dir,
+    locations_of,
 )
 from prompts_app.prompts import is_filename
 from sessions_app.errors import SessionCorrupt, SessionNotFound
@@ -118,13 +118,13 @@ class DirectoryLocation:
             "sessions": settings.resolved_sessions_dir,
             "agents": settings.resolved_agent_chats_dir,
             "attachments": attachments_dir(settings),
-            "responses": responses_dir(settings),
+            "responses": locations_of(settings, SessionKind.CHAT).records_dir,
             "prompts": settings.resolved_system_prompts_dir,
             "profiles": settings.resolved_data_dir / "profiles",
         }
         self._storages: Mapping[str, ConversationStorage] = {
             "sessions": build_storage(settings, None),
-            "agents": build_agent_storage(settings, None),
+            "agents": build_storage(settings, None, SessionKind.AGENT),
         }
 
     def names(self, part: Part) -> Sequence[str]:
@@ -250,8 +250,8 @@ def places_of(
 def _place_of(text: str, settings: MochiSettings) -> DataLocation:
     if "://" in text:
         cluster = build_cluster(settings) if text == settings.sessions_url else None
-        builds = (build_storage, build_agent_storage) if cluster is not None else ()
-        return ObjectLocation(text, [build(settings, cluster) for build in builds])
+        kinds = (SessionKind.CHAT, SessionKind.AGENT) if cluster is not None else ()
+        return ObjectLocation(text, [build_storage(settings, cluster, kind) for kind in kinds])
     directory = Path(text).expanduser().resolve()
     if directory == settings.resolved_data_dir:
         return DirectoryLocation(settings)

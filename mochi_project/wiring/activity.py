@@ -2,7 +2,6 @@
 
 from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
-from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
 from chat.storage.change_log import ChangeLog
 from mochi_project.configuration.config import MochiSettings
@@ -10,13 +9,10 @@ from mochi_project.wiring.storage import ConversationStorage
 
 
 def build_activity(
-    settings: MochiSettings,
-    changes: ChangeLog,
-    storage: ConversationStorage,
-    confirmation_store: ConfirmationStore,
+    settings: MochiSettings, changes: ChangeLog, storage: ConversationStorage
 ) -> ActivityFeed:
     """Build the services that report changes in a storage; opens nothing."""
-    waiting = WaitingSessions(confirmation_store, storage.repository)
+    waiting = WaitingSessions(storage.confirmation_store, storage.repository)
     return ActivityFeed(
         changes,
         StateReader(storage.repository, waiting),

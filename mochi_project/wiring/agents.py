@@ -8,14 +8,13 @@ from agents_app.language_model import AgentLanguageModel
 from agents_app.model_choice import ModelChoice
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
-from chat.approvals.store import ConfirmationStore
 from chat.start.claiming import TurnClaimer
 from chat.start.preparation import TurnPreparer
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
+from mochi_project.wiring.storage import ConversationStorage
 from mochi_project.wiring.tools import ToolServices, build_generations, host_limits
 from mochi_project.wiring.turn_support import TurnSupport
 from models_app.catalogue import ModelCatalogue
@@ -30,7 +29,6 @@ class AgentServices:
 
     catalogue: AgentCatalogue
     chats: SessionManager
-    storage: ConversationStorage
     delegate: AgentDelegate
 
 
@@ -53,7 +51,10 @@ class AgentFolders:
 
 
 def build_agent_folders(
-    settings: MochiSettings, tools: ToolServices, cluster: Cluster | None = None
+    settings: MochiSettings,
+    tools: ToolServices,
+    storage: ConversationStorage,
+    cluster: Cluster | None = None,
 ) -> AgentFolders:
     """Build the catalogue of agents; their code is loaded on first use."""
     catalogue = AgentCatalogue(
@@ -65,7 +66,6 @@ def build_agent_folders(
         chats_dir=settings.resolved_agent_chats_dir,
         gate=TrustGate(settings.trust, AGENTS),
     )
-    storage = build_agent_storage(settings, cluster)
     return AgentFolders(catalogue=catalogue, storage=storage, default_model=settings.default_model)
 
 
@@ -74,7 +74,6 @@ def build_agents(
     folders: AgentFolders,
     tools: ToolServices,
     preparer: TurnPreparer,
-    confirmation_store: ConfirmationStore,
     *,
     support: TurnSupport,
 ) -> AgentServices:
@@ -87,7 +86,7 @@ def build_agents(
             repository=storage.repository,
             journal=storage.journal,
             recovery=storage.recovery,
-            confirmation_store=confirmation_store,
+            confirmation_store=storage.confirmation_store,
             in_thread=support.threads.run,
         ),
         preparer=preparer,
@@ -105,4 +104,4 @@ def build_agents(
         recover=storage.recovery.recover,
         on_delete=storage.journal.discard_session,
     )
-    return AgentServices(catalogue=catalogue, chats=chats, storage=storage, delegate=delegate)
+    return AgentServices(catalogue=catalogue, chats=chats, delegate=delegate)

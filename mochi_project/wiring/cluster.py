@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 POOL_VARIABLE = "_MOCHI_POOL"
 """The variable with the id of the pool of web processes, whose parent declares dead ones dead."""
 
-AGENTS = "a:"
-EPHEMERAL = "e:"
-"""The key prefixes of agents' sessions and of ephemeral ones, after the storage's prefix."""
-
 
 class Cluster:
     """Holds the connections of one process to the stores that all machines share.

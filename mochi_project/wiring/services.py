@@ -6,7 +6,7 @@ Only the modules of this package choose adapters. ``api.py`` modules and managem
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,11 +20,12 @@ from agents_app.sweeping import SessionSweep
 from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
-from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
+from chat.remote.ephemeral import EphemeralSessions
 from chat.service import ChatService, SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
+from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from dialects_app.shared.attaching import RequestFiles
@@ -35,7 +36,6 @@ from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.activity import build_activity
 from mochi_project.wiring.agents import (
-    AgentServices,
     build_agent_folders,
     build_agents,
 )
@@ -43,19 +43,18 @@ from mochi_project.wiring.attachments import build_attachment_service, build_req
 from mochi_project.wiring.changes import build_changes
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
-from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.observers import Observers, build_observers
 from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.retention import build_attachment_sweep, build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
-from mochi_project.wiring.sessions import build_sessions
+from mochi_project.wiring.sessions import build_ephemeral_sessions, build_sessions
 from mochi_project.wiring.storage import (
     ConversationStorage,
-    build_confirmation_store,
+    SessionKind,
     build_keys,
-    build_storage,
-    responses_dir,
+    build_storages,
+    locations_of,
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
@@ -225,38 +224,37 @@ def build_services(settings: MochiSettings) -> Services:
     support = build_turn_support(settings, observers.turns, cluster)
     attachments = build_attachment_service(settings, cluster)
     tools = build_tools(settings, cluster, attachments, observers.tool_headers, support.deadline)
-    folders = build_agent_folders(settings, tools, cluster)
+    storages = build_storages(settings, cluster, changes := build_changes(settings, cluster))
+    storage = storages[SessionKind.CHAT]
+    folders = build_agent_folders(settings, tools, storages[SessionKind.AGENT], cluster)
     models = build_models(settings, observers, folders.models, cluster)
-    storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
-    confirmation_store = build_confirmation_store(settings, cluster, changes)
-    summaries = build_summaries(
-        settings, models, storage, confirmation_store, observers, cluster=cluster
-    )
+    summaries = build_summaries(settings, models, storage, observers, cluster=cluster)
     preparer = _build_preparer(settings, models, tools.catalogue, attachments)
-    agents = build_agents(settings, folders, tools, preparer, confirmation_store, support=support)
+    agents = build_agents(settings, folders, tools, preparer, support=support)
     preparer = replace(preparer, delegate=agents.delegate)
     builder = TurnBuilder(settings, preparer=preparer, support=support)
-    saved = builder.build(storage, confirmation_store, on_answer=build_notice(summaries))
-    ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
+    saved = builder.build(storage, on_answer=build_notice(summaries))
+    ephemeral = build_ephemeral_sessions(storages[SessionKind.EPHEMERAL], agents.chats)
+    unsaved = builder.build(storages[SessionKind.EPHEMERAL], forget=ephemeral.forget)
+    keys = build_keys(settings, cluster)
     return Services(
         settings=settings,
-        sessions=build_sessions(settings, storage, confirmation_store, summaries),
+        sessions=build_sessions(settings, storage, summaries),
         attachments=attachments,
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
         preparer=preparer,
         turns=saved.turns,
-        chat=_build_chat(settings, models, saved, ephemeral.space, cluster),
+        chat=_build_chat(settings, models, saved, unsaved, keys),
         confirmations=saved.confirmations,
-        activity=build_activity(settings, changes, storage, confirmation_store),
+        activity=build_activity(settings, changes, storage),
         housekeeper=_build_housekeeper(
             settings,
-            storage=storage,
-            agents=agents,
+            storages,
             ephemeral=ephemeral,
+            keys=keys,
             signals=support.signals,
             changes=changes,
-            confirmation_store=confirmation_store,
             attachments=attachments,
         ),
         summaries=summaries,
@@ -275,12 +273,12 @@ def _build_chat(
     models: ModelCatalogue,
     saved: SessionSpace,
     ephemeral: SessionSpace,
-    cluster: Cluster | None,
+    keys: IdempotencyKeys,
 ) -> ChatService:
     return ChatService(
         saved=saved,
         ephemeral=ephemeral,
-        keys=build_keys(settings, cluster),
+        keys=keys,
         default_model=DefaultModel(models, settings.default_model),
     )
 
@@ -313,37 +311,33 @@ def _build_preparer(
 
 def _build_housekeeper(
     settings: MochiSettings,
+    storages: Mapping[SessionKind, ConversationStorage],
     *,
-    storage: ConversationStorage,
-    agents: AgentServices,
-    ephemeral: EphemeralServices,
+    ephemeral: EphemeralSessions,
+    keys: IdempotencyKeys,
     signals: Signals,
     changes: ChangeLog,
-    confirmation_store: ConfirmationStore,
     attachments: AttachmentService,
 ) -> Housekeeper:
     age = settings.turn_retention_seconds
+    each_kind = storages.items()
     return Housekeeper(
         {
-            "seal dead turns": storage.recovery.seal_all,
-            "seal dead turns of agents": agents.storage.recovery.seal_all,
-            "seal dead turns that are not kept": ephemeral.storage.recovery.seal_all,
-            "sweep turns": partial(storage.recovery.sweep, age),
-            "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
-            "sweep turns that are not kept": partial(ephemeral.sweep, age),
+            **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
+            **{f"sweep {kind} sessions": partial(each.sweep, age) for kind, each in each_kind},
+            "remove ephemeral sessions": ephemeral.sweep,
+            "sweep keys": partial(_sweep_keys, keys, storages.values(), age),
             "sweep signals": partial(signals.sweep, age),
             "sweep changes": changes.sweep,
-            "sweep questions": partial(confirmation_store.sweep, age),
-            "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
             "sweep attachments": build_attachment_sweep(
                 settings,
                 attachments.store,
-                [each.repository for each in (storage, agents.storage, ephemeral.storage)],
+                [each.repository for each in storages.values()],
             ).run,
             "sweep temporary files": partial(_sweep_temporary_files, settings),
             "give memory back": give_back_memory,
         },
-        build_sealing(settings, storage, agents.storage, ephemeral.storage),
+        build_sealing(settings, *storages.values()),
     )
 
 
@@ -367,12 +361,19 @@ def build_sealing(
     }
 
 
+def _sweep_keys(
+    keys: IdempotencyKeys, storages: Collection[ConversationStorage], age_seconds: float
+) -> None:
+    """Free old keys whose turns have no journal in any storage."""
+    keys.sweep(age_seconds, lambda: set().union(*(each.journal.all_turns() for each in storages)))
+
+
 def _sweep_temporary_files(settings: MochiSettings) -> None:
     """Remove files of interrupted writes in directories that nothing else sweeps."""
     for top in (
         settings.resolved_system_prompts_dir,
         settings.resolved_data_dir / "profiles",
-        responses_dir(settings),
+        locations_of(settings, SessionKind.CHAT).records_dir,
         settings.resolved_state_dir,
     ):
         for directory, _, _ in os.walk(top):

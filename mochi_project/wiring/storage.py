@@ -1,8 +1,9 @@
-"""Builds the storage of conversations: the adapters of its ports."""
+"""Builds the storage of each kind of session: the adapters of its ports."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
+from mochi_project.wiring.cluster import Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
@@ -40,15 +41,82 @@ SIGNAL_SECONDS = 0.06
 some 0.2 ms of an idle core; a cancellation may take 200 ms."""
 
 
+UNCREATED_SECONDS = 3600.0
+"""The age at which a session of which there are only records will not be created any more."""
+
+
 def _always() -> bool:
     return True
 
 
+class SessionKind(StrEnum):
+    """The kinds of sessions: those of people, of agents, and those that are not kept."""
+
+    CHAT = "chat"
+    AGENT = "agent"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """Locates the data of a kind of session.
+
+    Attributes:
+        sessions_dir: The directory of session files.
+        journals_dir: The directory of journals.
+        records_dir: The directory of the records of requests in other protocols.
+        approvals_dir: The directory of approvals; agents ask with the sessions that call them.
+        prefix: The Redis key prefix, after that of all keys.
+        approvals_prefix: The Redis key prefix of approvals.
+        folder: The folder of sessions in an object store.
+        responses: The folder of records in an object store.
+    """
+
+    sessions_dir: Path
+    journals_dir: Path
+    records_dir: Path
+    approvals_dir: Path
+    prefix: str
+    approvals_prefix: str
+    folder: str
+    responses: str
+
+
+def locations_of(settings: MochiSettings, kind: SessionKind) -> Locations:
+    """Return where the data of a kind of session are."""
+    state = settings.resolved_state_dir
+    if kind is SessionKind.EPHEMERAL:
+        directory = state / "ephemeral"
+        return Locations(
+            sessions_dir=directory / "sessions",
+            journals_dir=directory / "turns",
+            records_dir=directory / "responses",
+            approvals_dir=directory / "confirmations",
+            prefix="e:",
+            approvals_prefix="e:",
+            folder="ephemeral",
+            responses="ephemeral_responses",
+        )
+    is_agent = kind is SessionKind.AGENT
+    return Locations(
+        sessions_dir=(
+            settings.resolved_agent_chats_dir if is_agent else settings.resolved_sessions_dir
+        ),
+        journals_dir=state / ("agent_turns" if is_agent else "turns"),
+        records_dir=(
+            state / "agent_responses" if is_agent else settings.resolved_data_dir / "responses"
+        ),
+        approvals_dir=state / "confirmations",
+        prefix="a:" if is_agent else "",
+        approvals_prefix="",
+        folder="agents" if is_agent else "sessions",
+        responses="agent_responses" if is_agent else "responses",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationStorage:
-    """Holds the stores of sessions and of their turns' data.
-
-    There is one for people's sessions, one for agents' sessions and one for ephemeral ones.
+    """Holds the stores of sessions of a kind, and of their turns' data.
 
     Attributes:
         place: The location of the sessions, as text for people.
@@ -56,6 +124,7 @@ class ConversationStorage:
         journal: The journals of turns.
         recovery: Ends the turns of dead processes.
         records: The requests of turns in other protocols.
+        confirmation_store: The approval requests and their answers.
         clock: The clock for the records.
         may_list_records: Returns whether a search of all records is due.
     """
@@ -65,8 +134,15 @@ class ConversationStorage:
     journal: TurnJournal
     recovery: TurnRecovery
     records: Records
+    confirmation_store: ConfirmationStore
     clock: Callable[[], float]
     may_list_records: Callable[[], bool]
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove what turns left that ended longer ago, and what dead processes left. Blocks."""
+        self.recovery.sweep(older_than_seconds)
+        self.confirmation_store.sweep(older_than_seconds)
+        self.sweep_records(UNCREATED_SECONDS)
 
     def sweep_records(self, older_than_seconds: float) -> None:
         """Delete records of sessions that were deleted or never created. Blocks.
@@ -98,76 +174,60 @@ class ConversationStorage:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """The locations of one storage.
-
-    Attributes:
-        sessions_dir: The directory of session files.
-        journals_dir: The directory of journals.
-        records_dir: The directory of the records of requests in other protocols.
-        prefix: The storage's Redis key prefix, after that of all keys.
-        folder: The folder of sessions in an object store.
-        responses: The folder of records in an object store.
-        durable: Whether the sessions must survive a power cut.
-    """
-
-    sessions_dir: Path
-    journals_dir: Path
-    records_dir: Path
-    prefix: str
-    folder: str
-    responses: str
-    durable: bool = True
-
-
-def _build(
+def build_storage(
     settings: MochiSettings,
-    part: _Part,
     cluster: Cluster | None,
-    *,
-    keys: IdempotencyKeys | None,
-    other_turns: Callable[[], set[str]] = set,
+    kind: SessionKind = SessionKind.CHAT,
     changes: ChangeLog | None = None,
 ) -> ConversationStorage:
-    """Build a storage.
+    """Build the storage of a kind of session; opens nothing.
 
     Args:
         settings: The configuration.
-        part: The locations of the storage.
         cluster: The connections shared with other machines; None for files alone.
-        keys: The idempotency keys of its turns; None if another storage sweeps them.
-        other_turns: Returns the turns of other storages that share these keys.
-        changes: The change log for its sessions, if any.
+        kind: The kind.
+        changes: The log of changes of people's sessions, if any.
     """
-    journal = _journal(settings, part, cluster)
-    repository = _repository(part, cluster, journal)
-    if changes is not None:
+    locations = locations_of(settings, kind)
+    is_durable = kind is not SessionKind.EPHEMERAL
+    journal = _journal(settings, locations, cluster)
+    repository = _repository(locations, cluster, journal, durable=is_durable)
+    if kind is SessionKind.CHAT and changes is not None:
         repository = ObservedRepository(repository, ChangeNotes(changes))
     objects = None if cluster is None else cluster.objects
     return ConversationStorage(
-        place=str(part.sessions_dir) if objects is None else objects.under(part.folder).name,
+        place=str(locations.sessions_dir)
+        if objects is None
+        else objects.under(locations.folder).name,
         repository=repository,
         journal=journal,
-        recovery=TurnRecovery(
-            repository=repository,
-            journal=journal,
-            keys=keys if cluster is None else None,  # keys expire in Redis
-            other_turns=other_turns,
+        recovery=TurnRecovery(repository=repository, journal=journal),
+        records=_records(locations, cluster),
+        confirmation_store=_confirmation_store(
+            settings,
+            locations,
+            cluster,
+            notice=ChangeNotes(changes).asked if is_durable and changes is not None else None,
         ),
-        records=_records(part, cluster),
         clock=time.time if objects is None else build_clock(cluster),
         may_list_records=_always if objects is None else ListingInterval().is_time,
     )
 
 
-def _journal(settings: MochiSettings, part: _Part, cluster: Cluster | None) -> TurnJournal:
+def build_storages(
+    settings: MochiSettings, cluster: Cluster | None, changes: ChangeLog | None = None
+) -> Mapping[SessionKind, ConversationStorage]:
+    """Build the storage of each kind of session; opens nothing."""
+    return {kind: build_storage(settings, cluster, kind, changes) for kind in SessionKind}
+
+
+def _journal(settings: MochiSettings, locations: Locations, cluster: Cluster | None) -> TurnJournal:
     if cluster is None:
-        return FileTurnJournal(part.journals_dir, part.sessions_dir)
+        return FileTurnJournal(locations.journals_dir, locations.sessions_dir)
     from cluster_app.redis.journals import RedisTurnJournal  # noqa: PLC0415 - an extra
 
     return RedisTurnJournal(
-        cluster.connection.under(part.prefix),
+        cluster.connection.under(locations.prefix),
         owners=cluster.owners,
         hub=cluster.hub,
         pumps=cluster.pumps,
@@ -176,20 +236,27 @@ def _journal(settings: MochiSettings, part: _Part, cluster: Cluster | None) -> T
     )
 
 
-def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> SessionRepository:
+def _repository(
+    locations: Locations, cluster: Cluster | None, journal: TurnJournal, *, durable: bool
+) -> SessionRepository:
     if cluster is not None and (objects := cluster.objects) is not None:
-        return _object_repository(part, cluster, objects, journal)
+        return _object_repository(locations, cluster, objects, journal, durable=durable)
     return FileSessionRepository(
-        part.sessions_dir,
+        locations.sessions_dir,
         owners=None if cluster is None else cluster.owners,
         is_over=journal.was_closed,
         keeps_begun=cluster is not None,
-        durable=part.durable,
+        durable=durable,
     )
 
 
 def _object_repository(
-    part: _Part, cluster: Cluster, objects: "ObjectStore", journal: TurnJournal
+    locations: Locations,
+    cluster: Cluster,
+    objects: "ObjectStore",
+    journal: TurnJournal,
+    *,
+    durable: bool,
 ) -> SessionRepository:
     from cluster_app.objects.claim_hints import ClaimHint  # noqa: PLC0415 - an extra
     from cluster_app.objects.repository import (  # noqa: PLC0415 - an extra
@@ -200,11 +267,14 @@ def _object_repository(
         RedisSessionIndex,
     )
 
-    sessions, connection = objects.under(part.folder), cluster.connection.under(part.prefix)
+    sessions, connection = (
+        objects.under(locations.folder),
+        cluster.connection.under(locations.prefix),
+    )
     hints = RedisClaimHints(connection)
     return ObjectSessionRepository(
         sessions,
-        deleted=objects.under(f"deleted/{part.folder}") if part.durable else None,
+        deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
         owners=cluster.owners,
         hints=hints,
         index=RedisSessionIndex(
@@ -214,12 +284,12 @@ def _object_repository(
     )
 
 
-def _records(part: _Part, cluster: Cluster | None) -> Records:
+def _records(locations: Locations, cluster: Cluster | None) -> Records:
     if cluster is not None and (objects := cluster.objects) is not None:
         from cluster_app.objects.records import ObjectRecords  # noqa: PLC0415 - an extra
 
-        return ObjectRecords(objects.under(part.responses), names=TURN_RECORDS)
-    return FileRecords(part.records_dir, names=TURN_RECORDS, durable=False)
+        return ObjectRecords(objects.under(locations.responses), names=TURN_RECORDS)
+    return FileRecords(locations.records_dir, names=TURN_RECORDS, durable=False)
 
 
 def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
@@ -231,40 +301,28 @@ def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
     return RedisSignals(cluster.connection, owners=cluster.owners, hub=cluster.hub)
 
 
-def build_confirmation_store(
+def _confirmation_store(
     settings: MochiSettings,
+    locations: Locations,
     cluster: Cluster | None,
-    changes: ChangeLog | None = None,
     *,
-    ephemeral: bool = False,
+    notice: Notice | None,
 ) -> ConfirmationStore:
-    """Build the store of approval requests, reported to the change log; opens nothing."""
-    notice = ChangeNotes(changes).asked if changes is not None else None
-    if cluster is not None:
-        return _shared_confirmation_store(settings, cluster, EPHEMERAL if ephemeral else "", notice)
-    directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
-    return ConfirmationStore(
-        FileRecords(directory / "confirmations", names=CONFIRMATION_RECORDS),
-        timeout_seconds=settings.tool_confirmation_timeout_seconds,
-        notice=notice,
-    )
-
-
-def _shared_confirmation_store(
-    settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice | None
-) -> ConfirmationStore:
+    timeout = settings.tool_confirmation_timeout_seconds
+    if cluster is None:
+        records = FileRecords(locations.approvals_dir, names=CONFIRMATION_RECORDS)
+        return ConfirmationStore(records, timeout_seconds=timeout, notice=notice)
     from cluster_app.redis.clock import RedisClock  # noqa: PLC0415 - an extra
     from cluster_app.redis.records import RedisRecords  # noqa: PLC0415 - an extra
 
-    timeout = settings.tool_confirmation_timeout_seconds
-    records = RedisRecords(
-        cluster.connection.under(prefix),
+    shared = RedisRecords(
+        cluster.connection.under(locations.approvals_prefix),
         "conf",
         names=CONFIRMATION_RECORDS,
         seconds=timeout + settings.turn_retention_seconds,
     )
     clock = RedisClock(cluster.connection)
-    return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)
+    return ConfirmationStore(shared, timeout_seconds=timeout, now=clock, notice=notice)
 
 
 def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:
@@ -278,73 +336,3 @@ def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyK
         owners=cluster.owners,
         seconds=settings.turn_timeout_seconds + settings.turn_retention_seconds,
     )
-
-
-def build_storage(
-    settings: MochiSettings, cluster: Cluster | None, changes: ChangeLog | None = None
-) -> ConversationStorage:
-    """Build the storage of people's conversations, reported to the change log; opens nothing."""
-    part = _Part(
-        sessions_dir=settings.resolved_sessions_dir,
-        journals_dir=settings.resolved_state_dir / "turns",
-        records_dir=responses_dir(settings),
-        prefix="",
-        folder="sessions",
-        responses="responses",
-    )
-    return _build(
-        settings,
-        part,
-        cluster,
-        keys=build_keys(settings, cluster),
-        other_turns=_journal(settings, _ephemeral_part(settings), cluster).all_turns,
-        changes=changes,
-    )
-
-
-def build_ephemeral_storage(
-    settings: MochiSettings, cluster: Cluster | None
-) -> ConversationStorage:
-    """Build the storage of ephemeral conversations; opens nothing."""
-    return _build(settings, _ephemeral_part(settings), cluster, keys=None)
-
-
-def build_agent_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
-    """Build the storage of conversations with agents; opens nothing."""
-    part = _Part(
-        sessions_dir=settings.resolved_agent_chats_dir,
-        journals_dir=settings.resolved_state_dir / "agent_turns",
-        records_dir=settings.resolved_state_dir / "agent_responses",
-        prefix=AGENTS,
-        folder="agents",
-        responses="agent_responses",
-    )
-    return _build(
-        settings,
-        part,
-        cluster,
-        keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys"),
-    )
-
-
-def _ephemeral_part(settings: MochiSettings) -> _Part:
-    directory = ephemeral_dir(settings)
-    return _Part(
-        sessions_dir=directory / "sessions",
-        journals_dir=directory / "turns",
-        records_dir=directory / "responses",
-        prefix=EPHEMERAL,
-        folder="ephemeral",
-        responses="ephemeral_responses",
-        durable=False,
-    )
-
-
-def responses_dir(settings: MochiSettings) -> Path:
-    """Return the directory of records of people's turns, next to their sessions."""
-    return settings.resolved_data_dir / "responses"
-
-
-def ephemeral_dir(settings: MochiSettings) -> Path:
-    """Return the directory of all data of ephemeral conversations."""
-    return settings.resolved_state_dir / "ephemeral"

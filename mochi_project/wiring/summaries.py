@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from chat.approvals.store import ConfirmationStore
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.service import TASK, SummaryService
@@ -23,7 +22,6 @@ def build_summaries(
     settings: MochiSettings,
     models: ModelCatalogue,
     storage: ConversationStorage,
-    confirmation_store: ConfirmationStore,
     observers: Observers,
     *,
     cluster: Cluster | None,
@@ -37,7 +35,9 @@ def build_summaries(
         observer=observers.model_calls,
         call_headers=observers.call_headers,
     )
-    wanted = WantedModels(storage.repository, models.is_of_ollama, confirmation_store.pending)
+    wanted = WantedModels(
+        storage.repository, models.is_of_ollama, storage.confirmation_store.pending
+    )
     return SummaryService(
         repository=storage.repository,
         writer=SummaryWriter(storage.repository, answers, wanted),

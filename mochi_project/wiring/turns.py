@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from chat.approvals.service import ConfirmationService
-from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.journal_follower import LIVENESS_SECONDS
 from chat.remote.remote_turns import RemoteTurns
@@ -45,7 +44,6 @@ class TurnBuilder:
     def build(
         self,
         storage: ConversationStorage,
-        confirmation_store: ConfirmationStore,
         *,
         on_answer: Callable[[str], None] | None = None,
         forget: Callable[[str], None] | None = None,
@@ -54,7 +52,6 @@ class TurnBuilder:
 
         Args:
             storage: The storage.
-            confirmation_store: The approval requests and their answers.
             on_answer: Called with the session of every final answer, if not None.
             forget: Removes a session, in a thread, after its turn; None keeps sessions.
         """
@@ -67,7 +64,7 @@ class TurnBuilder:
             remote=remote,
             preparer=self._preparer,
             limits=self._limits,
-            confirmation_store=confirmation_store,
+            confirmation_store=storage.confirmation_store,
             on_answer=on_answer,
             places=self._places,
             forget=forget,
@@ -76,7 +73,7 @@ class TurnBuilder:
             deadline=self._support.deadline,
         )
         confirmations = ConfirmationService(
-            confirmation_store=confirmation_store,
+            confirmation_store=storage.confirmation_store,
             repository=storage.repository,
             signals=self._support.signals,
             notice=registry.notice_decision,

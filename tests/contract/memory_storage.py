@@ -85,11 +85,12 @@ class MemoryKeys:
         if key not in self.held and self.records.get(key) == record:
             del self.records[key]
 
-    def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
+    def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
+        known = known_turns()
         old = [
             key
             for key, record in self.records.items()
-            if key not in self.held and record.turn_id not in known_turns
+            if key not in self.held and record.turn_id not in known
         ]
         for key in old:
             del self.records[key]

@@ -8,7 +8,7 @@ key is kept as long as its turn's journal (docs/decisions/0037).
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -129,18 +129,19 @@ class FileIdempotencyKeys:
             if is_free and self.find(key) == record:
                 _unlink(path)
 
-    def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
-        """Free keys older than that whose turn is not in ``known_turns``; return how many.
+    def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
+        """Free keys older than that whose turn is not among the known ones; return how many.
 
         Held keys and those written by newer servers stay.
         """
         swept = 0
         newest = time.time() - older_than_seconds
+        known = known_turns()
         for path in self._directory.glob(f"*{SUFFIX}"):
             with suppress(
                 FileNotFoundError, UnreadableFileError, msgspec.MsgspecError, KeyOfOtherVersion
             ):
-                if path.stat().st_mtime > newest or _read(path).turn_id in known_turns:
+                if path.stat().st_mtime > newest or _read(path).turn_id in known:
                     continue
                 with _lock_to_free(path) as is_free:
                     if is_free:

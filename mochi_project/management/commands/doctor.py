@@ -33,7 +33,7 @@ from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.services import Services, build_services
-from mochi_project.wiring.storage import build_agent_storage, build_storage
+from mochi_project.wiring.storage import SessionKind, build_storage
 from sessions_app.errors import MochiError
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
@@ -146,7 +146,8 @@ def _turns(settings: MochiSettings) -> Finding:
     """Check for journals of turns that need a person's attention."""
     notes: list[str] = []
     cluster = build_cluster(settings)
-    for storage in (build_storage(settings, cluster), build_agent_storage(settings, cluster)):
+    for kind in (SessionKind.CHAT, SessionKind.AGENT):
+        storage = build_storage(settings, cluster, kind)
         if broken := storage.journal.broken():
             notes.append(
                 "could not be saved and was set aside, for you to look at and remove: "

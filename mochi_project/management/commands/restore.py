@@ -25,7 +25,7 @@ from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import shown
 from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import build_confirmation_store
+from mochi_project.wiring.storage import build_storage
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import is_session_id
 
@@ -100,7 +100,9 @@ class _Replacing:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._storages = {part.name: part.storage for part in parts_of(settings)}
-        self._confirmation_store = build_confirmation_store(settings, build_cluster(settings))
+        self._confirmation_store = build_storage(
+            settings, build_cluster(settings)
+        ).confirmation_store
 
     @contextmanager
     def of(self, entry: Entry, target: Path) -> Iterator[None]:

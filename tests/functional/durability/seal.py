@@ -10,7 +10,6 @@ from pathlib import Path
 
 from chat.remote.recovery import TurnRecovery
 from chat.storage.files import journals
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journal_file import FileJournalWriter, TakenOverJournal
 from sessions_app.store import session_files
 from sessions_app.store.claims import TurnClaims
@@ -48,8 +47,7 @@ def main() -> None:
     POINTS[point]()
     print("ready", flush=True)
     sys.stdin.readline()
-    keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
-    TurnRecovery(repository=repository, journal=journal, keys=keys).seal_all()
+    TurnRecovery(repository=repository, journal=journal).seal_all()
 
 
 if __name__ == "__main__":

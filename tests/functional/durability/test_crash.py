@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from chat.remote.recovery import TurnRecovery
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from sessions_app.store.file_repository import FileSessionRepository
 
@@ -245,7 +244,6 @@ def test_one_pass_seals_all_there_is(copy_of_wreck):
     recovery = TurnRecovery(
         repository=FileSessionRepository(data_dir / "chat_sessions"),
         journal=FileTurnJournal(data_dir / ".mochi" / "turns"),
-        keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
     recovery.seal_all()
     check_sealed_once(data_dir, session_id, text)

@@ -198,10 +198,8 @@ class House:
             self.sessions_dir, is_over=self.journal.was_closed, **how
         )
         kept = self.data_dir / ".mochi"
-        keys = self.keys = FileIdempotencyKeys(kept / "keys")
-        recovery = self.recovery = TurnRecovery(
-            repository=repository, journal=self.journal, keys=keys
-        )
+        self.keys = FileIdempotencyKeys(kept / "keys")
+        recovery = self.recovery = TurnRecovery(repository=repository, journal=self.journal)
         self.records = MemoryRecords()
         self.sessions = SessionManager(
             self.sessions_dir,

@@ -249,16 +249,14 @@ async def test_a_key_of_a_turn_that_is_not_saved_is_swept_with_it(houses, data_d
     turn = await houses.chat.open(HELLO, "k")
     await heard(turn)
     keys = data_dir / ".mochi" / "keys"
-    recovery = type(houses.saved.recovery)(
-        repository=houses.saved.space.repository,
-        journal=houses.saved.journal,
-        keys=FileIdempotencyKeys(keys),
-        other_turns=houses.ephemeral.journal.all_turns,
-    )
-    await asyncio.to_thread(recovery.sweep, 0.0)
+
+    def sweep() -> None:
+        FileIdempotencyKeys(keys).sweep(0.0, houses.ephemeral.journal.all_turns)
+
+    await asyncio.to_thread(sweep)
     assert len(await asyncio.to_thread(lambda: list(keys.glob("*.json")))) == 1
     await houses.tidy()
-    await asyncio.to_thread(recovery.sweep, 0.0)
+    await asyncio.to_thread(sweep)
     assert await asyncio.to_thread(lambda: list(keys.glob("*.json"))) == []
 
 

@@ -32,7 +32,7 @@ class Process:
             self.owners, beside=beside.repository if beside else None
         )
         self.journal = MemoryJournal(self.owners.lives, beside=beside.journal if beside else None)
-        self.recovery = TurnRecovery(repository=self.repository, journal=self.journal, keys=None)
+        self.recovery = TurnRecovery(repository=self.repository, journal=self.journal)
 
     def at_each_step(self, call: Callable[[str], object]) -> None:
         """Have ``call`` called with the name of each step, before it is made."""

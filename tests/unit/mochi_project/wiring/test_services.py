@@ -11,10 +11,13 @@ import pytest
 
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
+from chat.storage.idempotency_keys import KeyRecord
+from chat.storage.journal import line
 from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import Services, build_services
-from mochi_project.wiring.storage import build_storage
+from mochi_project.wiring.storage import SessionKind, build_storage, build_storages
 from mochi_project.wiring.turn_support import build_threads
 from scripted_app.server import ScriptedModelServer
 from sessions_app.deadline import Deadline
@@ -26,7 +29,6 @@ DIRECTORIES = (
     "profiles",
     ".mochi",
     ".mochi/keys",
-    ".mochi/agent_keys",
     ".mochi/confirmations/0123456789",
     "responses/0123456789",
     ".mochi/summaries",
@@ -66,6 +68,31 @@ async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_fo
     assert b"Geheim" in index.read_bytes()
     services.sessions.delete(session_id)
     await _chores(services, lambda: b"Geheim" not in index.read_bytes())
+    await services.aclose()
+
+
+@pytest.mark.allow_blocking
+async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
+    tmp_path: Path,
+) -> None:
+    services = build_services(load_settings(data_dir=tmp_path, turn_retention_seconds=60))
+    keys = FileIdempotencyKeys(tmp_path / ".mochi" / "keys")
+    turns = {kind: f"{number:020x}" for number, kind in enumerate(SessionKind)}
+    for kind, storage in build_storages(services.settings, None).items():
+        held = keys.take(kind, "f")
+        assert not isinstance(held, KeyRecord)
+        held.keep("0123456789", turns[kind])
+        held.release()
+        writer = storage.journal.open("0123456789", turns[kind], owner="")
+        writer.append(line(1, "done", "{}"))
+        writer.close()
+    held = keys.take("no journal", "f")
+    assert not isinstance(held, KeyRecord)
+    held.release()
+    for path in (tmp_path / ".mochi" / "keys").iterdir():
+        os.utime(path, (0, 0))
+    await _chores(services, lambda: keys.find("no journal") is None)
+    assert {kind: found.turn_id for kind in SessionKind if (found := keys.find(kind))} == turns
     await services.aclose()
 
 

@@ -13,11 +13,10 @@ from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.services import build_sealing
 from mochi_project.wiring.storage import (
-    build_agent_storage,
-    build_confirmation_store,
-    build_ephemeral_storage,
+    SessionKind,
     build_keys,
     build_storage,
+    build_storages,
 )
 from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import new_session_id, utc_now
@@ -58,8 +57,8 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
     for name in ("one", "two"):
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         cluster = build_cluster(settings)
-        stores.append(build_confirmation_store(settings, cluster))
-    unsaved = build_confirmation_store(settings, cluster, ephemeral=True)
+        stores.append(build_storage(settings, cluster).confirmation_store)
+    unsaved = build_storage(settings, cluster, SessionKind.EPHEMERAL).confirmation_store
     session_id = new_session_id()
     question = stores[0].ask(
         session_id=session_id,
@@ -98,22 +97,16 @@ def test_a_process_that_runs_no_turn_has_a_lease_too_so_that_it_finds_others_dea
 def test_nodes_share_records_of_responses_and_each_storage_has_its_own(
     tmp_path: Path, object_url: str
 ) -> None:
-    builds = (build_storage, build_agent_storage, build_ephemeral_storage)
-    nodes = [
-        [
-            build(settings, build_cluster(settings)).records
-            for build in builds
-            for settings in [
-                load_settings(
-                    data_dir=tmp_path / name,
-                    journal_url="redis://localhost:1",
-                    sessions_url=object_url,
-                    secret_key=KEY,
-                )
-            ]
-        ]
-        for name in ("one", "two")
-    ]
+    nodes = []
+    for directory in ("one", "two"):
+        settings = load_settings(
+            data_dir=tmp_path / directory,
+            journal_url="redis://localhost:1",
+            sessions_url=object_url,
+            secret_key=KEY,
+        )
+        storages = build_storages(settings, build_cluster(settings)).values()
+        nodes.append([each.records for each in storages])
     name = record_name(new_session_id(), "0" * 20, "request")
     for number, (one, other) in enumerate(zip(*nodes, strict=True)):
         assert one.read(name) is None
@@ -163,8 +156,8 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
         )
         cluster = Cluster(settings)
         clusters.append(cluster)
-        builds = (build_storage, build_agent_storage, build_ephemeral_storage)
-        repositories.append([build(settings, cluster).repository for build in builds])
+        storages = build_storages(settings, cluster).values()
+        repositories.append([each.repository for each in storages])
     for mine, other in zip(*repositories, strict=True):
         session = make_session(session_id=new_session_id(), model="m", now=utc_now())
         mine.create(session)
@@ -186,12 +179,11 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
 def test_nodes_share_journals_and_each_storage_has_its_own(
     tmp_path: Path, redis_server: str
 ) -> None:
-    builds = (build_storage, build_agent_storage, build_ephemeral_storage)
     nodes = []
     for name in ("one", "two"):
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         cluster = Cluster(settings)
-        nodes.append([build(settings, cluster).journal for build in builds])
+        nodes.append([each.journal for each in build_storages(settings, cluster).values()])
     owner = cluster.owners.mine()
     session_id = new_session_id()
     for number, (one, other) in enumerate(zip(*nodes, strict=True)):
