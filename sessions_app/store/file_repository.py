@@ -5,7 +5,7 @@
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.id                              known to the attachments (docs/decisions/0111)
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
-    {sessions_dir}/.locks/saves                     the log of recently saved sessions
+    {sessions_dir}/.locks/saved                     recently saved sessions, if there are searches
     {sessions_dir}/.claims/{session_id}.claim       the claim of a running turn
     {sessions_dir}/.claims/{session_id}.deleted     the tombstone of a deleted session
     {sessions_dir}/.claims/workers/{owner}.lock     locked while that process is alive
@@ -29,11 +29,15 @@ from sessions_app.errors import (
 from sessions_app.format.rewriting import SessionFile
 from sessions_app.ids_and_clock import SESSION_ID, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
-from sessions_app.store.atomic import raise_if_unwritable, sync_directory
+from sessions_app.store.atomic import (
+    raise_if_unwritable,
+    sweep_temporary_files,
+    sync_directory,
+)
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
-from sessions_app.store.listing import CachedListing, read_head
+from sessions_app.store.listing import CachedListing, SaveLog, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import (
@@ -46,11 +50,12 @@ from sessions_app.store.repository import (
     Result,
     require_session_id,
 )
-from sessions_app.store.save_log import SaveLog
 from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
 LOCK_TIMEOUT_SECONDS = 30.0
+STALE_SECONDS = 60.0
+"""The age at which a temporary file is one of a dead process: writing one takes milliseconds."""
 
 # Earlier releases kept the previous file of a large session as a "spare".
 _LEFT_OVER = re.compile(rf"\.({SESSION_ID})\.json\.(?:[0-9a-f]+\.tmp|spare)", re.ASCII)
@@ -90,7 +95,7 @@ class FileSessionRepository:
         begun = BegunCalls(claims) if keeps_begun else None
         self._claims = TurnClaims(claims, self.owners, begun=begun)
         self._tombstones = Tombstones(sessions_dir / ".claims")
-        self._saves = SaveLog(f"{self._directory}/.locks/saves")
+        self._saves = SaveLog(f"{self._directory}/.locks/saved")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT, saves=self._saves)
         self._locks = FileLocks(f"{self._directory}/.locks")
         self._durable = durable
@@ -300,7 +305,7 @@ class FileSessionRepository:
                         self._claims.remove(claim.session_id)
                         swept += 1
         swept += self._tombstones.sweep(self._files.exists)
-        swept += self._saves.sweep()
+        swept += sweep_temporary_files(f"{self._directory}/.locks", STALE_SECONDS)
         return swept + self._sweep_temporary_files()
 
     def _sweep_temporary_files(self) -> int:

@@ -1,5 +1,6 @@
 """Lists a directory of sessions, reading only files that have changed."""
 
+import logging
 import os
 import re
 import stat
@@ -12,32 +13,68 @@ from pathlib import Path
 
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import decode, decode_head
-from sessions_app.ids_and_clock import SESSION_ID
+from sessions_app.ids_and_clock import SESSION_ID, is_session_id
 from sessions_app.session import SessionMetadata
+from sessions_app.store.append_log import AppendLog, Position
 from sessions_app.store.atomic import StrPath, UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
-from sessions_app.store.save_log import SaveLog, Saves
 from sessions_app.store.sorted_sessions import Found, SortedSessions
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = re.compile(rf"{SESSION_ID}\.json", re.ASCII)
 HEAD_SIZE = 8 * 1024
 TAIL_SIZE = 16
 CLOCK_TICK_NS = 2_000_000_000
-SAVING_NS = 500_000_000
-"""The longest time between a save's change of the directory and its log entry."""
+MOST_SAVES = 1_000
+"""The maximum number of saves to read: with more, checking all files costs less."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class SaveLog:
+    """Notes which sessions the server's processes saved, for quick listings: docs/decisions/0093.
+
+    The first quick listing makes the log.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._log = AppendLog(path, most_bytes=256 * 1024)
+
+    def note(self, session_id: str) -> None:
+        """Append a saved session, if there is a log."""
+        try:
+            self._log.append(f"{session_id}\n".encode(), creates=False)
+        except FileNotFoundError:
+            return
+        except OSError:  # a missing log makes readers check all files
+            logger.debug("the save log can't be written to, starting a new one", exc_info=True)
+            with suppress(OSError):
+                self._log.remove()
+
+    def read(self, after: Position | None) -> tuple[Position | None, AbstractSet[str] | None]:
+        """Return the end of the log, and the sessions saved since a position; None if unknown."""
+        try:
+            lines = None if after is None else self._log.read(after, MOST_SAVES)
+            if lines is None or len(lines) == MOST_SAVES:
+                return self._log.start(), None
+        except OSError:  # it can't be created
+            return None, None
+        names = {line.decode("ascii", errors="replace") for line, _ in lines}
+        return (lines[-1][1] if lines else after), names if all(map(is_session_id, names)) else None
 
 
 class CachedListing:
     """A cache of the metadata of a directory's session files.
 
-    A file is read again when its inode, size or times change, only its head if that suffices. The
-    directory is scanned again when its own times change. Thread-safe.
+    A file is read again when its inode, size or times change, only its head if that suffices.
+    Thread-safe.
 
-    A listing still costs a ``stat`` of each file, because nothing else shows in-place edits. A
-    quick listing checks only the sessions in the save log, and may miss other programs' changes of
-    the last seconds.
+    A listing costs a ``stat`` of each file, because nothing else shows all changes. A quick listing
+    checks only the sessions in the save log (docs/decisions/0126).
 
     Args:
         directory: The directory.
@@ -57,7 +94,7 @@ class CachedListing:
         self._directory = directory
         self._size_limit = size_limit
         self._saves = saves
-        self._saves_read: Saves | None = None
+        self._position: Position | None = None  # all files were checked after it was read
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._begun = self._ended = 0  # counts checks of all files
@@ -69,62 +106,61 @@ class CachedListing:
         """Return the readable sessions, most recently updated first, and the files that are not.
 
         Args:
-            quickly: Whether to check only sessions in the save log, if that explains the change of
-                the directory.
+            quickly: Whether to check only sessions in the save log, if it goes on since the last
+                listing.
         """
         asked = self._begun
         with self._lock:
             # A waiting caller uses a check begun after its call: concurrent calls share checks.
             if self._ended <= asked:
-                saves = None if self._saves is None else self._saves.read(self._saves_read)
-                if not (quickly and self._catch_up(saves)):
+                position, saved = None, None
+                if quickly and self._saves is not None:
+                    position, saved = self._saves.read(self._position)
+                if saved is None:
                     self._begun += 1
-                    self._refresh()
+                    self._check_all()
                     self._ended = self._begun
-                self._saves_read = saves
+                else:
+                    self._check(saved)
+                self._position = position or self._position
             return self._sessions.listing()
 
-    def _catch_up(self, saves: Saves | None) -> bool:
-        """Check the saved sessions; return whether nothing else seems to have changed."""
-        try:
-            with _opened(self._directory) as directory:
-                status = os.fstat(directory)
-                if saves is None or saves.session_ids is None:
-                    return _stamp(status) == self._directory_stamp
-                changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-                if (
-                    changed_ns > saves.time_ns + SAVING_NS
-                    and _stamp(status) != self._directory_stamp
-                ):
-                    return False
-                self._check_saved(directory, saves.session_ids)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _check_saved(self, directory: int, session_ids: Iterable[str]) -> None:
+    def _check(self, session_ids: Iterable[str]) -> None:
+        """Update the cache from the files of some sessions."""
         now = self._clock_ns()
         changed: dict[str, os.stat_result] = {}
         removed: set[str] = set()
         for session_id in session_ids:
             name = f"{session_id}.json"
             try:
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                status = os.lstat(f"{self._directory}/{name}")
             except FileNotFoundError:
-                if name in self._stamps:
-                    removed.add(name)
+                removed.add(name)
             else:
                 if self._stamps.get(name) != _stamp(status):
                     changed[name] = status
         self._take(changed, removed, now)
 
-    def _refresh(self) -> None:
+    def _check_all(self) -> None:
         """Update the cache from the directory."""
         now = self._clock_ns()
-        changed, removed, directory_stamp = self._compare()
+        stamp = None
+        try:
+            with _opened(self._directory) as directory:
+                status = os.fstat(directory)
+                changed, removed = self._changed_files(directory)
+                if _stamp(status) != self._directory_stamp:
+                    for name in self._new_names():
+                        with suppress(FileNotFoundError):
+                            changed[name] = os.lstat(f"{self._directory}/{name}")
+                # By the real clock: the times of files would not reveal a missed name.
+                if _is_settled(status, time.time_ns()):
+                    stamp = _stamp(status)
+        except FileNotFoundError:
+            changed, removed = {}, set(self._sessions.found)
         self._take(changed, removed, now)
         # Only now: after a failed update the directory must be checked again.
-        self._directory_stamp = directory_stamp
+        self._directory_stamp = stamp
 
     def _take(
         self, changed: Mapping[str, os.stat_result], removed: AbstractSet[str], now: int
@@ -146,68 +182,30 @@ class CachedListing:
             self._stamps[name] = _stamp(changed[name]) if settled else None
         self._sessions.change(found, removed)
 
-    def _compare(self) -> tuple[dict[str, os.stat_result], set[str], int | None]:
-        """Return the new or changed files, the removed names, and the directory's stamp.
-
-        The stamp is None if a further change might not alter it, according to the real clock: the
-        times of files would not reveal a missed name.
-        """
-        try:
-            # Looking names up relative to an open directory is faster than by full path.
-            with _opened(self._directory) as directory:
-                status = os.fstat(directory)
-                stamp = _stamp(status)
-                if stamp == self._directory_stamp:
-                    with suppress(FileNotFoundError):
-                        return self._check_files(directory), set(), stamp
-                changed, removed = self._scan_directory(directory)
-                return changed, removed, stamp if _is_settled(status, time.time_ns()) else None
-        except FileNotFoundError:
-            return {}, set(self._sessions.found), None
-
-    def _check_files(self, directory: int) -> dict[str, os.stat_result]:
-        """Return the changed files, when no names were added or removed.
+    def _changed_files(self, directory: int) -> tuple[dict[str, os.stat_result], set[str]]:
+        """Return the known files that have changed, and those that are gone.
 
         This loop is the whole cost of a warm listing, once for each file: hence the inlined stamp,
-        a single integer.
+        a single integer. Looking names up relative to an open directory is faster than by path.
         """
         changed = {}
+        removed = set()
         look = os.stat
         for name, stamp in self._stamps.items():
-            status = look(name, dir_fd=directory, follow_symlinks=False)
+            try:
+                status = look(name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
+                removed.add(name)
+                continue
             if stamp != hash(
                 (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             ):
                 changed[name] = status
-        return changed
+        return changed, removed
 
-    def _scan_directory(self, directory: int) -> tuple[dict[str, os.stat_result], set[str]]:
-        """Return the new or changed files, and the removed names."""
-        stamp_of = self._stamps.get
-        unchanged = 0
-        changed = {}
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                name = entry.name
-                stamp = stamp_of(name)
-                if stamp is None and not FILE_NAME.fullmatch(name):
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if stamp == hash(
-                    (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                ):
-                    unchanged += 1
-                else:
-                    changed[name] = status
-        if unchanged + len(changed.keys() & self._sessions.found.keys()) == len(
-            self._sessions.found
-        ):
-            return changed, set()
-        present = set(os.listdir(directory))
-        return changed, self._sessions.found.keys() - present
+    def _new_names(self) -> Iterable[str]:
+        names = set(os.listdir(self._directory))  # noqa: PTH208 - faster
+        return filter(FILE_NAME.fullmatch, names - self._stamps.keys())
 
     def _read(self, name: str, status: os.stat_result) -> Found:
         session_id = name.removesuffix(".json")

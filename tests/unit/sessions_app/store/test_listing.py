@@ -215,77 +215,54 @@ def test_one_change_among_many_takes_its_place(
 
 
 @pytest.fixture
-def at_rest(
-    settled: CachedListing,
-    directory: Path,
-    make_session: MakeSession,
-    monkeypatch: pytest.MonkeyPatch,
-) -> list[int]:
-    """Return counts of looks for names, of a listing whose directory has been at rest."""
+def listed(settled: CachedListing, directory: Path, make_session: MakeSession) -> CachedListing:
+    """Return a listing of three sessions that it has read."""
     for number in range(3):
         write(directory, make_session("Hello", session_id=f"{number:010x}"))
-    looks: list[int] = []
-    scandir = os.scandir
-
-    def count(descriptor: int) -> object:
-        looks.append(1)
-        return scandir(descriptor)
-
-    monkeypatch.setattr(os, "scandir", count)
-    # Some ticks of the clocks of file systems, not of those that have seconds only.
-    monkeypatch.setattr(listing, "CLOCK_TICK_NS", 100_000_000)
-    settled.list()
-    while looks:  # until its time lies far enough back
-        looks.clear()
-        settled.list()
-    return looks
+    assert len(settled.list().sessions) == 3
+    return settled
 
 
-def test_a_directory_at_rest_is_not_searched_and_edits_in_place_are_seen(
-    settled: CachedListing, directory: Path, make_session: MakeSession, at_rest: list[int]
+def test_edits_in_place_are_seen(
+    listed: CachedListing, directory: Path, make_session: MakeSession
 ) -> None:
     changed = make_session("World", session_id=f"{1:010x}")
     write(directory, changed)
-    assert changed.metadata in settled.list().sessions
-    assert len(settled.list().sessions) == 3
-    assert at_rest == []
+    assert changed.metadata in listed.list().sessions
+    assert len(listed.list().sessions) == 3
 
 
-def test_what_comes_and_goes_in_a_directory_at_rest_is_seen(
-    settled: CachedListing, directory: Path, make_session: MakeSession, at_rest: list[int]
+def test_what_comes_and_goes_is_seen(
+    listed: CachedListing, directory: Path, make_session: MakeSession
 ) -> None:
     write(directory, make_session("New"))
-    assert len(settled.list().sessions) == 4
+    assert len(listed.list().sessions) == 4
     (directory / f"{SESSION_ID}.json").unlink()
     (directory / f"{0:010x}.json").unlink()
-    assert len(settled.list().sessions) == 2
-    assert len(at_rest) == 2
+    assert len(listed.list().sessions) == 2
 
 
-def test_a_file_that_goes_while_a_directory_at_rest_is_looked_at_is_gone_alone(
-    settled: CachedListing,
+def test_a_file_that_goes_while_it_is_read_is_gone_alone(
+    listed: CachedListing,
     directory: Path,
-    at_rest: list[int],
+    make_session: MakeSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    look = os.stat
-    gone = directory / f"{1:010x}.json"
+    path = write(directory, make_session("World", session_id=f"{1:010x}"))
+    read_head = listing.read_head
 
-    def remove_and_look(name: str, **options: Any) -> os.stat_result:
-        gone.unlink(missing_ok=True)
-        return look(name, **options)
+    def remove_and_read(*arguments: Any) -> object:
+        path.unlink(missing_ok=True)
+        return read_head(*arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", remove_and_look)
-        assert len(settled.list().sessions) == 2
-    assert len(settled.list().sessions) == 2
+    monkeypatch.setattr(listing, "read_head", remove_and_read)
+    assert len(listed.list().sessions) == 2
 
 
 def test_a_listing_that_fails_can_be_asked_again(
-    settled: CachedListing,
+    listed: CachedListing,
     directory: Path,
     make_session: MakeSession,
-    at_rest: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(directory, make_session("New"))
@@ -297,9 +274,9 @@ def test_a_listing_that_fails_can_be_asked_again(
     with monkeypatch.context() as patch:
         patch.setattr(listing, "read_regular", no_more_files)
         with pytest.raises(OSError, match="open files"):
-            settled.list()
-    assert len(settled.list().sessions) == 3
-    assert len(settled.list().unreadable) == 1
+            listed.list()
+    assert len(listed.list().sessions) == 3
+    assert len(listed.list().unreadable) == 1
 
 
 def test_those_who_ask_while_files_are_looked_at_share_the_next_look(

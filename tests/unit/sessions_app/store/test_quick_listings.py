@@ -1,4 +1,4 @@
-"""Quick listings: they look at what the server saved, and at all files where there may be more."""
+"""Quick listings: they look at what the server saved, and at all files where that is unknown."""
 
 import errno
 import os
@@ -24,11 +24,11 @@ class Server:
 
     def __init__(self, directory: Path, make_session: MakeSession) -> None:
         self.one, self.other = (FileSessionRepository(directory) for _ in range(2))
-        self.log = directory / ".locks" / "saves"
+        self.log = directory / ".locks" / "saved"
         self.paths = [directory / f"{number:010x}.json" for number in range(3)]
         for path in self.paths:
             self.one.create(make_session("Hello", session_id=path.stem))
-        self.other.list()
+        self.other.list(quickly=True)
 
     def titles(self) -> dict[str, str | None]:
         found = self.other.list(quickly=True).sessions
@@ -73,21 +73,61 @@ def test_claims_and_recoveries_are_saves(server: Server) -> None:
     assert server.titles()[session_id] == "idle"
 
 
-def test_what_no_save_explains_is_looked_for(server: Server) -> None:
-    server.entitle(server.paths[0], "saved")
-    server.edit(server.paths[1], "replaced")
-    earlier = server.log.stat().st_mtime - 2 * listing.SAVING_NS / 1e9
-    os.utime(server.log, (earlier, earlier))
-    assert server.titles()[server.paths[1].stem] == "replaced"
+def test_nothing_is_noted_where_nobody_lists_quickly(
+    tmp_path: Path, make_session: MakeSession
+) -> None:
+    repository = FileSessionRepository(tmp_path)
+    repository.create(make_session("Hello", session_id=SESSION_ID))
+    assert len(repository.list().sessions) == 1
+    assert not (tmp_path / ".locks" / "saved").exists()
+
+
+def test_many_saves_are_read_in_full_and_what_was_replaced_is_not(server: Server) -> None:
+    server.edit(server.paths[1], "edited in place")
+    for number in range(listing.MOST_SAVES):
+        server.entitle(server.paths[0], f"saved {number}")
+    assert server.titles() == {
+        server.paths[0].stem: f"saved {listing.MOST_SAVES - 1}",
+        server.paths[1].stem: "edited in place",
+        server.paths[2].stem: None,
+    }
+
+
+@pytest.mark.parametrize("damage", [b"../../../x\n", b"\0" * 22 + b"\n"])
+def test_lines_that_are_no_sessions_have_all_files_looked_at(server: Server, damage: bytes) -> None:
+    server.edit(server.paths[1], "edited in place")
+    with server.log.open("ab") as file:
+        file.write(damage)
+    assert server.titles()[server.paths[1].stem] == "edited in place"
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_without_a_log_that_goes_on_all_files_are_looked_at(server: Server, is_there: bool) -> None:
     server.log.unlink()
     if is_there:
+        FileSessionRepository(server.log.parent.parent).list(quickly=True)
         server.entitle(server.paths[0], "saved")
     server.edit(server.paths[1], "edited in place")
     assert server.titles()[server.paths[1].stem] == "edited in place"
+
+
+def test_a_log_that_cannot_be_made_costs_only_time(server: Server) -> None:
+    server.log.unlink()
+    server.log.mkdir()
+    server.entitle(server.paths[0], "saved")
+    server.edit(server.paths[1], "edited in place")
+    for _ in range(2):
+        assert server.titles()[server.paths[0].stem] == "saved"
+        assert server.titles()[server.paths[1].stem] == "edited in place"
+
+
+def test_what_a_process_left_that_died_while_it_made_a_log_is_swept(server: Server) -> None:
+    left = server.log.with_name(f".saved.{'0' * 16}.tmp")
+    left.touch()
+    assert server.one.sweep() == 0  # it may be being made
+    os.utime(left, (0, 0))
+    assert server.one.sweep() == 1
+    assert not left.exists()
 
 
 def test_saves_that_could_not_be_looked_at_are_looked_at_again(
