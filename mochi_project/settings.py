@@ -64,7 +64,7 @@ _QUEUE_DATABASE: dict[str, Any] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": MOCHI.resolved_private_dir / "queue.sqlite3",
-        "CONN_MAX_AGE": None,  # the worker asks several times a second
+        "CONN_MAX_AGE": None,  # the worker asks once a second
         "OPTIONS": {
             "timeout": 10,
             "transaction_mode": "IMMEDIATE",
@@ -80,7 +80,7 @@ Q_CLUSTER: dict[str, Any] = {
     "name": "mochi",
     "time_zone": "UTC",
     "workers": 1,
-    "poll": 0.2,
+    "poll": 1,
     "guard_cycle": 1,  # must divide the timeout, and its 3 s on top: it is counted down to 0
     "timeout": 600,
     "retry": 660,  # longer than the timeout, or a task would run twice
@@ -97,10 +97,6 @@ if MOCHI.journal_url:
         "max_attempts": 1,
     }
 else:
-    Q_CLUSTER |= {
-        "broker_class": "mochi_project.background.database_broker.DatabaseBroker",
-        "orm": "default",
-        "max_attempts": 3,
-    }
+    Q_CLUSTER |= {"orm": "default", "max_attempts": 3}
 
 LOGGING = logging_config(MOCHI)

@@ -16,9 +16,9 @@ class TaskQueue(Protocol):
         """Queue calls of a function with these arguments, all or none. Blocks.
 
         Args:
-            function: The dotted name; the worker imports it. It takes any number of arguments.
-            arguments: Each is passed in one call, alone or with others. Identifiers only, never
-                users' text: a queue may be readable by others.
+            function: The dotted name; the worker imports it. It takes one argument.
+            arguments: Each is passed in a call of its own. Identifiers only, never users' text: a
+                queue may be readable by others.
             delay_seconds: The minimum delay before the worker runs the calls.
 
         Returns:

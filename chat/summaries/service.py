@@ -178,9 +178,9 @@ class SummaryService:
         ]
         return max(filter(math.isfinite, waits), default=0.0)
 
-    def put_off(self, *session_ids: str) -> None:
-        """Queue sessions again whose summaries could not be begun. Blocks."""
-        self._queue.add(TASK, *session_ids, delay_seconds=0.0)
+    def put_off(self, session_id: str) -> None:
+        """Queue a session again whose summary could not be begun. Blocks."""
+        self._queue.add(TASK, session_id, delay_seconds=0.0)
 
     async def run_due(self, session_id: str) -> str:
         """Write the summary that is due, in the worker; return the result in a few words.

@@ -7,9 +7,6 @@ from django.db import DatabaseError, connections, transaction
 
 logger = logging.getLogger(__name__)
 
-ARGUMENTS_OF_A_CALL = 20
-"""The arguments per task: most of django-q2's cost per task does not depend on their number."""
-
 
 class DatabaseTaskQueue:
     """Queues the tasks of one data directory; implements ``TaskQueue``.
@@ -28,16 +25,16 @@ class DatabaseTaskQueue:
         """Queue calls of a function; the queue is signed and not encrypted."""
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
-        from mochi_project.background.database_broker import DatabaseBroker  # noqa: PLC0415
+        from mochi_project.background.delaying_broker import DelayingBroker  # noqa: PLC0415
 
         if not self._database.exists():
             logger.debug("nothing was queued: no worker has created the queue yet")
             return False
-        broker = DatabaseBroker(delay_seconds=delay_seconds)
+        broker = DelayingBroker(delay_seconds)
         try:
             with transaction.atomic():
-                for at in range(0, len(arguments), ARGUMENTS_OF_A_CALL):
-                    async_task(function, *arguments[at : at + ARGUMENTS_OF_A_CALL], broker=broker)
+                for argument in arguments:
+                    async_task(function, argument, broker=broker)
         except DatabaseError as error:
             logger.debug("nothing was queued: %s", error)
             return False

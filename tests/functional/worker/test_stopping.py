@@ -80,7 +80,8 @@ def test_a_stop_lets_one_summary_end_and_begins_no_other(keep, queue, house):
         )
         keeper.wait_until_running()
         *_, fetcher = keeper.family
-        queued("chat.tasks.summarize", first, second)
+        queued("chat.tasks.summarize", first)
+        queued("chat.tasks.summarize", second)
         until(lambda: model.asked)
 
         stopping = threading.Thread(target=keeper.stop)

@@ -14,7 +14,7 @@ from django_q.signing import SignedPackage
 from model_bakery import baker
 
 from mochi_project.background.lock import worker_state
-from mochi_project.background.task_queue import ARGUMENTS_OF_A_CALL, DatabaseTaskQueue
+from mochi_project.background.task_queue import DatabaseTaskQueue
 from tests.functional.conftest import lives
 
 pytestmark = pytest.mark.slow
@@ -72,16 +72,6 @@ def test_tasks_run_and_are_not_seen_before_their_time(keep, queue):
     keeper.stop()
     assert state() is None
     assert not any(lives(member) for member in keeper.seen)
-
-
-def test_calls_that_are_queued_together_are_few_tasks(keep, queue):
-    keep().wait_until_running()
-    names = [f"/tmp/{number}" for number in range(ARGUMENTS_OF_A_CALL + 2)]
-
-    assert DatabaseTaskQueue(DATABASE).add("os.path.join", *names, delay_seconds=3600)
-
-    tasks = [SignedPackage.loads(row.payload) for row in OrmQ.objects.order_by("pk")]
-    assert [list(task["args"]) for task in tasks] == [names[:-2], names[-2:]]
 
 
 def test_a_worker_of_which_any_process_dies_is_started_anew(keep, queue):
