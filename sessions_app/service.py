@@ -1,5 +1,6 @@
 """Provides sessions to programs: the service behind ``/sessions``, usable without a server."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from sessions_app.check import CheckReport, check_sessions
-from sessions_app.errors import SessionExists
+from sessions_app.errors import MochiError, SessionExists
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
@@ -30,6 +31,7 @@ from sessions_app.store.repository import Recover, SessionRepository
 from sessions_app.text_rules import require_prompt
 
 ExportFormat = Literal["json", "markdown"]
+logger = logging.getLogger(__name__)
 
 
 class SessionManager(MessageEditor):
@@ -209,6 +211,8 @@ class SessionManager(MessageEditor):
     def delete(self, session_id: str, *, check: Callable[[Session], object] | None = None) -> None:
         """Delete a session permanently, even an unreadable one.
 
+        What else there is of it may stay if the store fails then; sweeps delete it later.
+
         Args:
             session_id: The session.
             check: Called with the session just before; if it raises, the session is kept.
@@ -218,7 +222,14 @@ class SessionManager(MessageEditor):
         """
         self.repository.delete(session_id, check=check)
         if self._on_delete is not None:
-            self._on_delete(session_id)
+            try:
+                self._on_delete(session_id)
+            except (MochiError, OSError) as error:  # the session is deleted all the same
+                logger.warning(
+                    "journals or records of a deleted session were not removed: %s",
+                    error,
+                    extra={"session_id": session_id},
+                )
 
     def check(self) -> CheckReport:
         """Read every session completely, and report those that can't be read."""

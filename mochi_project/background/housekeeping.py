@@ -5,6 +5,8 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 
+from sessions_app.errors import MochiError
+
 logger = logging.getLogger(__name__)
 
 URGENT_SECONDS = 1.0
@@ -51,11 +53,17 @@ class Housekeeper:
     async def _do(self, name: str, chore: Callable[[], object]) -> None:
         try:
             await asyncio.to_thread(chore)
-        except Exception:
+        except Exception as error:
             if (
                 name not in self._failing or name not in self._urgent
             ):  # log an urgent chore once, not every second
-                logger.exception("a chore failed; it will be retried", extra={"chore": name})
+                logger.log(
+                    logging.ERROR,
+                    "a chore failed; it will be retried: %s",
+                    error,
+                    exc_info=not isinstance(error, MochiError | OSError),
+                    extra={"chore": name},
+                )
             self._failing.add(name)
         else:
             self._failing.discard(name)

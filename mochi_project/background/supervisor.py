@@ -21,6 +21,7 @@ from mochi_project.background.lock import WORKER_LOCK_FILE, WorkerLock, WorkerSt
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.deadline import Deadline
+from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
 
@@ -148,8 +149,13 @@ class WorkerSupervisor:
         """Run the chores; return whether they succeeded."""
         try:
             self._chores(worker_is_new=worker_is_new)
-        except Exception:
-            logger.exception("the worker's chores failed; they will be retried")
+        except Exception as error:
+            logger.log(
+                logging.ERROR,
+                "the worker's chores failed; they will be retried: %s",
+                error,
+                exc_info=not isinstance(error, MochiError | OSError),
+            )
             return False
         return True
 

@@ -12,6 +12,7 @@ process has.
 
 import contextlib
 import gc
+import logging
 import os
 import select
 import signal
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mochi_project.memory.release import map_large_buffers
+from sessions_app.errors import MochiError
 
 if TYPE_CHECKING:
     from mochi_project.background.cluster import WholeCluster
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 RUNNING = b"."
 NICENESS = 19
 ASK_SECONDS = 1.0
+logger = logging.getLogger(__name__)
 
 
 class ForkWatch:
@@ -71,7 +74,11 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
     from django.conf import settings  # noqa: PLC0415 - set up now
 
     if settings.DATABASES:
-        _prepare_queue(Path(str(settings.DATABASES["default"]["NAME"])))
+        try:
+            _prepare_queue(Path(str(settings.DATABASES["default"]["NAME"])))
+        except (MochiError, OSError) as error:
+            logger.error("the queue's database can't be made: %s", error)  # noqa: TRY400 - no bug
+            return 1
     from mochi_project.background.cluster import WholeCluster  # noqa: PLC0415 - needs Django
 
     ForkWatch(lifeline).install()

@@ -1,5 +1,7 @@
 """Builds the services of people's sessions and of ephemeral ones, and what goes with a session."""
 
+from contextlib import ExitStack
+
 from agents_app.sessions import forget_agents_of
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -18,10 +20,11 @@ def build_sessions(
     """Build the service of sessions; opens nothing."""
 
     def forget(session_id: str) -> None:
-        storage.journal.discard_session(session_id)
-        storage.confirmation_store.discard_session(session_id)
-        summaries.forget(session_id)
-        storage.records.discard(session_id)
+        with ExitStack() as stack:  # each is called, whatever the others raise
+            stack.callback(storage.records.discard, session_id)
+            stack.callback(summaries.forget, session_id)
+            stack.callback(storage.confirmation_store.discard_session, session_id)
+            stack.callback(storage.journal.discard_session, session_id)
 
     return SessionManager(
         settings.resolved_sessions_dir,

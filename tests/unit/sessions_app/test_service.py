@@ -14,6 +14,7 @@ from sessions_app.errors import (
     InvalidMessageIndex,
     SessionBusy,
     SessionNotFound,
+    StorageUnavailable,
     SystemPromptNotSet,
     ValidationFailed,
 )
@@ -257,6 +258,23 @@ def test_deleting_tells_who_wants_to_know(sessions_dir: Path) -> None:
     with pytest.raises(SessionNotFound):
         manager.delete(session_id)
     assert deleted == [session_id]
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("away"), NotADirectoryError(20, "no", "f")])
+def test_what_else_can_not_be_deleted_keeps_no_session_and_is_logged(
+    sessions_dir: Path, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    def fail(_session_id: str) -> None:
+        raise error
+
+    manager = SessionManager(sessions_dir=sessions_dir, on_delete=fail)
+    session_id = manager.create("m").session_id
+    manager.delete(session_id)
+    with pytest.raises(SessionNotFound):
+        manager.get(session_id)
+    (record,) = caplog.records
+    assert str(error) in record.getMessage()
+    assert record.exc_info is None
 
 
 def test_who_wants_to_know_is_told_of_deleted_messages_and_of_no_others(

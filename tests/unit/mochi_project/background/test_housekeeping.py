@@ -42,6 +42,7 @@ async def test_a_chore_that_fails_does_not_keep_the_others(caplog):
             interval_seconds=0,
         )
     assert len([record for record in caplog.records if record.chore == "failing"]) >= 3
+    assert all("no" in record.getMessage() and not record.exc_info for record in caplog.records)
 
 
 async def test_what_is_urgent_does_not_wait_for_the_rest(caplog):
