@@ -28,7 +28,7 @@ from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from chat.work_threads import InThread
-from sessions_app.deadline import END_SECONDS, Deadline
+from sessions_app.deadline import END_SECONDS, NEVER, Deadline
 from sessions_app.errors import MochiError
 from sessions_app.messages import unmark_cancelled
 from sessions_app.session import Session
@@ -84,10 +84,10 @@ class TurnRegistry:
         forget: Callable[[str], None] | None = None,
         observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
-        deadline: Deadline | None = None,
+        deadline: Deadline = NEVER,
     ) -> None:
         self._observer = observer
-        self._deadline = deadline or Deadline()
+        self._deadline = deadline
         self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits

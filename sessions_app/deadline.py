@@ -39,3 +39,7 @@ class Deadline:
             after: The time that this work has after the deadline.
         """
         return max(0.0, min(limit, self._at + after - time.monotonic()))
+
+
+NEVER = Deadline()
+"""The deadline of parts that no process ends, as in tests: it is never set."""

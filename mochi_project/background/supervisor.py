@@ -20,7 +20,7 @@ from typing import Protocol
 from mochi_project.background.lock import WORKER_LOCK_FILE, WorkerLock, WorkerState
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import MochiSettings
-from sessions_app.deadline import Deadline
+from sessions_app.deadline import NEVER, Deadline
 from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
@@ -56,10 +56,10 @@ class WorkerSupervisor:
         chores: Chores,
         *,
         chores_seconds: float = CHORES_SECONDS,
-        deadline: Deadline | None = None,
+        deadline: Deadline = NEVER,
     ) -> None:
         self._settings = settings
-        self._deadline = deadline or Deadline()
+        self._deadline = deadline
         self._chores = chores
         self._chores_seconds = chores_seconds
         self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)

@@ -10,7 +10,7 @@ from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
-from sessions_app.deadline import Deadline
+from sessions_app.deadline import NEVER, Deadline
 from sessions_app.store.file_records import FileRecords
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
@@ -56,7 +56,7 @@ def build_tools(
     cluster: Cluster | None,
     attachments: KeepFile,
     call_headers: CallHeaders | None = None,
-    deadline: Deadline | None = None,
+    deadline: Deadline = NEVER,
 ) -> ToolServices:
     """Build the toolsets, which start on first use.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sessions_app.deadline import CLOSE_SECONDS, Deadline
+from sessions_app.deadline import CLOSE_SECONDS, NEVER, Deadline
 from sessions_app.shielding import to_the_end
 from tools_app.hosts.environment import is_withheld, tool_environment
 from tools_app.hosts.fork_server import REQUEST
@@ -54,9 +54,9 @@ class ForkServerClient:
         added: Mapping[str, str] | None = None,
         keys: Callable[[], Collection[str]] = tuple,
         passed: Collection[str] = (),
-        deadline: Deadline | None = None,
+        deadline: Deadline = NEVER,
     ) -> None:
-        self.deadline = deadline or Deadline()
+        self.deadline = deadline
         self._directory = directory
         self._added = added or {}
         self._keys = keys
