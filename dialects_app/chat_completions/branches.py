@@ -5,7 +5,7 @@ session's later messages are then those of another branch (docs/decisions/0128).
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -15,8 +15,6 @@ from sessions_app.ids_and_clock import ID_LENGTH, new_session_id
 from sessions_app.messages import (
     AssistantMessage,
     Message,
-    SystemMessage,
-    UserMessage,
     unmark_cancelled,
 )
 from sessions_app.service import SessionManager
@@ -92,19 +90,19 @@ def branch_from(session: Session, messages: Sequence[MessageIn]) -> Branch:
         session: The session.
         messages: The client's history, and what follows it.
     """
-    ours = list(_saved_exchanges(session.messages))
-    theirs = list(_resent_exchanges(messages))
+    ours = list(_exchanges((each.role, _saved_text(each)) for each in session.messages))
+    theirs = list(_exchanges((each.role, _text(each)) for each in messages))
     shared = 0
     for our, their in zip(ours, theirs, strict=False):
         # A client may have inserted documents into its message when it was sent.
         if our.answered is None or our.answered != their.answered or their.asked not in our.asked:
             break
         shared += 1
-    open_ours = [each for each in ours[shared:] if each.answered is None]
-    open_theirs = [each for each in theirs[shared:] if each.answered is None]
-    ends_alike = len(ours) - len(open_ours) == len(theirs) - len(open_theirs) == shared
-    unanswered = [each.asked for each in open_ours]
-    if ends_alike and (not unanswered or unanswered == [each.asked for each in open_theirs]):
+    our_rest, their_rest = ours[shared:], theirs[shared:]
+    unanswered = [each.asked for each in our_rest]
+    if all(each.answered is None for each in our_rest + their_rest) and (
+        not unanswered or unanswered == [each.asked for each in their_rest]
+    ):
         return Branch(session_id=session.session_id, exists=True)
     if not shared:
         return Branch(session_id=new_session_id())
@@ -116,45 +114,27 @@ def branch_from(session: Session, messages: Sequence[MessageIn]) -> Branch:
     )
 
 
-def _saved_exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
-    said = [
-        (
-            isinstance(each, UserMessage),
-            unmark_cancelled(each.content) if isinstance(each, AssistantMessage) else each.content,
-            isinstance(each, UserMessage | AssistantMessage),
-        )
-        for each in messages
-        if not isinstance(each, SystemMessage)
-    ]
-    yield from _exchanges(said, begin=len(messages) - len(said))
-
-
-def _resent_exchanges(messages: Sequence[MessageIn]) -> Iterator[_Exchange]:
-    said = [
-        (each.role == "user", _text(each), each.role in {"user", "assistant"}) for each in messages
-    ]
-    yield from _exchanges(said)
-
-
-def _exchanges(said: Sequence[tuple[bool, str, bool]], begin: int = 0) -> Iterator[_Exchange]:
-    """Group messages: those of the user, and all answers until its next one.
-
-    Args:
-        said: Of each message whether it is the user's, its text, and whether the text counts.
-        begin: The index of the first one.
-    """
+def _exchanges(messages: Iterable[tuple[str, str]]) -> Iterator[_Exchange]:
+    """Group messages, each a role and a text: the user's, and all answers until its next one."""
     asked: list[str] = []
     answered: list[str] = []
     end = 0
-    for index, (is_users, text, counts) in enumerate(said, begin):
-        if is_users and end:
+    for index, (role, text) in enumerate(messages, 1):
+        if role == "user" and end:
             yield _Exchange(_joined(asked), _joined(answered), end)
             asked, answered, end = [], [], 0
-        if counts:
-            (asked if is_users else answered).append(text)
-            end = end if is_users else index + 1
+        if role == "user":
+            asked.append(text)
+        elif role == "assistant":
+            answered.append(text)
+            end = index
     if asked or end:
         yield _Exchange(_joined(asked), _joined(answered) if end else None, end)
+
+
+def _saved_text(message: Message) -> str:
+    is_answer = isinstance(message, AssistantMessage)
+    return unmark_cancelled(message.content) if is_answer else message.content
 
 
 def _text(message: MessageIn) -> str:
