@@ -106,7 +106,11 @@ class SdkConnection:
         self._client = client
 
     async def list_tools(self) -> RemoteListing:
-        """Return the tools, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them."""
+        """Return the tools, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them.
+
+        Raises:
+            RemoteError: The server sent no valid list.
+        """
         tools: list[RemoteTool] = []
         refused: list[tuple[str, str]] = []
         size = 0
@@ -128,10 +132,13 @@ class SdkConnection:
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
     ) -> RemoteResult:
-        """Call a tool.
+        """Call a tool by the server's name for it; the server is notified of a cancellation.
 
         Bypasses the client's ``call_tool``, which validates results against the server's schema on
         the event loop: a schema may contain a regular expression that never ends.
+
+        Raises:
+            RemoteError: The server refused, disconnected, or sent no valid result.
         """
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:

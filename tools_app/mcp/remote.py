@@ -1,7 +1,7 @@
-"""Declares the port to a connected server, and its values, without the SDK."""
+"""Defines what passes between a server and its users, without the SDK."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -60,28 +60,6 @@ OnProgress = Callable[[ToolProgress], None]
 
 CallHeaders = Callable[[], Mapping[str, str]]
 """Returns the headers for requests of the current task's tool call."""
-
-
-class Connection(Protocol):
-    """A connection to a server, after the handshake."""
-
-    async def list_tools(self) -> RemoteListing:
-        """Return the server's tools.
-
-        Raises:
-            RemoteError: The server sent no valid list.
-        """
-        ...
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
-    ) -> RemoteResult:
-        """Call a tool by the server's name for it; the server is notified of a cancellation.
-
-        Raises:
-            RemoteError: The server refused, disconnected, or sent no valid result.
-        """
-        ...
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -27,13 +27,15 @@ from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
 from tools_app.mcp.remote import (
     CallHeaders,
-    Connection,
     OnProgress,
     RemoteError,
     RemoteResult,
 )
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.toolset import ToolProgress
+
+if TYPE_CHECKING:
+    from tools_app.mcp.connection import SdkConnection
 
 State = Literal["stopped", "starting", "ready", "backing_off", "failed"]
 
@@ -80,7 +82,7 @@ class ManagedServer:
         self.error: str | None = None
         self.named = NamedTools()
         self._limits = limits
-        self._connection: Connection | None = None
+        self._connection: SdkConnection | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
@@ -262,7 +264,7 @@ class ManagedServer:
                 if _now() - ready_at >= self._limits.stable_after:
                     self._failures = 0
 
-    async def _watch(self, connection: Connection) -> None:
+    async def _watch(self, connection: "SdkConnection") -> None:
         listed_at = _now()
         while True:
             rest = listed_at + self._limits.between_listings - _now()
@@ -295,20 +297,17 @@ class ManagedServer:
         if self._clock is not None and not self._clock.expired():
             self._clock.reschedule(_now())
 
-    async def _list(self, connection: Connection) -> None:
+    async def _list(self, connection: "SdkConnection") -> None:
         listing = await connection.list_tools()
         named = name_tools(self.name, listing.tools, trusted=self.spec.trusted)
         faults = [(f"{self.name}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
         faults += [(self.name, _CUT)] if listing.cut else []
         more = [refused_tool(self.name, name, reason) for name, reason in faults]
-        named = msgspec.structs.replace(named, invalid=[*named.invalid, *more])
-        self.named = named
+        self.named = msgspec.structs.replace(named, invalid=[*named.invalid, *more])
 
     async def _pause(self) -> None:
-        pause = min(
-            self._limits.longest_pause,
-            self._limits.first_pause * 2 ** min(self._failures - 1, 16),
-        )
+        pause = self._limits.first_pause * 2 ** min(self._failures - 1, 16)
+        pause = min(self._limits.longest_pause, pause)
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - so that processes do not try all at once
         self._resumes_at = _now() + pause
         self._set_state("backing_off")
