@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Router, Status
 
+from agents_app.catalogue import AgentCatalogue
 from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
 from agents_app.schemas import (
     AgentChatDetailOut,
@@ -14,8 +15,9 @@ from agents_app.schemas import (
     AgentDetailOut,
     AgentListOut,
 )
+from agents_app.sessions import AgentChats
+from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
-from mochi_project.wiring.services import get_services
 from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["agents"])
@@ -34,7 +36,7 @@ router = Router(tags=["agents"])
 )
 async def list_agents(request: HttpRequest) -> dict[str, Any]:
     """List all agents, valid or not."""
-    return agents_payload(await get_services().agents.list())
+    return agents_payload(await service(AgentCatalogue).list())
 
 
 @router.post(
@@ -50,7 +52,7 @@ async def list_agents(request: HttpRequest) -> dict[str, Any]:
 )
 async def reload_agents(request: HttpRequest) -> dict[str, Any]:
     """Discover all agents again, and list them."""
-    return agents_payload(await get_services().agents.reload())
+    return agents_payload(await service(AgentCatalogue).reload())
 
 
 # Before the route of one agent: `chats` and `reload` are no agents' names.
@@ -66,7 +68,7 @@ async def reload_agents(request: HttpRequest) -> dict[str, Any]:
 )
 async def list_chats(request: HttpRequest) -> HttpResponseBase:
     """List the sessions of all agents."""
-    chats = get_services().agent_chats
+    chats = service(AgentChats)
     return await answer_by_reading(lambda: chats_payload(chats.list()))
 
 
@@ -79,7 +81,7 @@ async def list_chats(request: HttpRequest) -> HttpResponseBase:
 )
 async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session of an agent as a whole."""
-    chats = get_services().agent_chats
+    chats = service(AgentChats)
     return await answer_by_reading(lambda: chat_detail(chats.get(session_id)))
 
 
@@ -95,7 +97,7 @@ async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
 )
 async def delete_chat(request: HttpRequest, session_id: str) -> Status[None]:
     """Remove a session of an agent."""
-    await asyncio.to_thread(get_services().agent_chats.delete, session_id)
+    await asyncio.to_thread(service(AgentChats).delete, session_id)
     return Status(204, None)
 
 
@@ -111,4 +113,4 @@ async def delete_chat(request: HttpRequest, session_id: str) -> Status[None]:
 )
 async def get_agent(request: HttpRequest, agent_name: str) -> dict[str, Any]:
     """Return one agent, valid or not."""
-    return agent_detail(await get_services().agents.get(agent_name))
+    return agent_detail(await service(AgentCatalogue).get(agent_name))

@@ -54,6 +54,10 @@ def forget_agents_of(session: Session, chats: SessionManager) -> None:
         delete_chats(sessions_by_caller(chats).get(session.session_id, ()), chats)
 
 
+class AgentChats(SessionManager):
+    """Provides the sessions of agents, apart from those of people."""
+
+
 class AgentSessions:
     """Finds and makes agents' sessions. All its calls block."""
 

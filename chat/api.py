@@ -29,20 +29,26 @@ from chat.http.schemas import (
 )
 from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
-from chat.service import ChatRequest
+from chat.registry import TurnRegistry
+from chat.service import ChatRequest, ChatService
+from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from chat.turn.usage import usage_of_session
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading
-from mochi_project.wiring.services import get_services
+from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
 from sessions_app.attachments.intake import resolve
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
+from sessions_app.service import SessionManager
 
 router = Router(tags=["chat"])
 
@@ -149,7 +155,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     Answers once the model's connection is closed and the partial answer is saved. 409
     `NO_ACTIVE_TURN`: nothing runs, or the turn ended by itself just now.
     """
-    report = await get_services().turns.cancel(session_id)
+    report = await service(TurnRegistry).cancel(session_id)
     return CancelOut(
         turn_id=report.turn_id,
         partial_content=report.partial_content,
@@ -181,7 +187,7 @@ async def reattach(
     re-attached to goes on without listeners.
     """
     by_header, by_query = _position(last_event_id), _position(after)
-    listener = await get_services().turns.attach(
+    listener = await service(TurnRegistry).attach(
         session_id, by_header if after is None else by_query
     )
     if listener is None:
@@ -197,17 +203,16 @@ async def reattach(
 )
 async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut:
     """Return the session's settings, its context window, and the turn that runs on it."""
-    services = get_services()
-    session = await asyncio.to_thread(services.sessions.get, session_id)
-    active = await services.turns.active(session_id)
+    session = await asyncio.to_thread(service(SessionManager).get, session_id)
+    active = await service(TurnRegistry).active(session_id)
     # A session can be read although its model was removed.
-    model = await services.models.look_up(session.metadata.model, must_exist=False)
+    model = await service(ModelCatalogue).look_up(session.metadata.model, must_exist=False)
     return status_of(
         session,
         active,
         max_context=model.context_length if model else None,
         dynamic_allowed=_may_grow(model),
-        active_tools=await offered_tools(session, services.preparer),
+        active_tools=await offered_tools(session, service(TurnPreparer)),
         usage=await asyncio.to_thread(usage_of_session, session),
     )
 
@@ -223,20 +228,18 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
 
     Everything but the message that is not written yet. No model is called.
     """
-    services = get_services()
-    session = await asyncio.to_thread(services.sessions.get, session_id)
-    model = await services.models.look_up(session.metadata.model, must_exist=False)
-    offered = await services.preparer.available_tools_of(session)
+    session = await asyncio.to_thread(service(SessionManager).get, session_id)
+    model = await service(ModelCatalogue).look_up(session.metadata.model, must_exist=False)
+    offered = await service(TurnPreparer).available_tools_of(session)
     del session  # read again: it may be large, and its answer may have to wait
     return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
 
 
 def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    services = get_services()
-    session = services.sessions.get(session_id)
+    session = service(SessionManager).get(session_id)
     return context_of(
         session,
-        rules=services.preparer.rules(session, model),
+        rules=service(TurnPreparer).rules(session, model),
         tools=tools,
         dynamic_allowed=_may_grow(model),
         now=utc_now(),
@@ -245,7 +248,7 @@ def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]
 
 def _may_grow(model: ModelInfo | None) -> bool:
     """Return whether the window of a session with this model may grow by itself."""
-    allowed = get_services().settings.dynamic_context_window_enabled
+    allowed = service(MochiSettings).dynamic_context_window_enabled
     return allowed and (model is None or model.takes_window)
 
 
@@ -265,9 +268,8 @@ def _position(event_id: str | None) -> tuple[str, int] | None:
 async def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> ChatRequest:
     attachments: tuple[Attachment, ...] = ()
     if body.attachments:
-        services = get_services()
-        most = services.settings.max_attachments
-        attachments = await resolve(services.attachments, body.attachments, max_count=most)
+        most = service(MochiSettings).max_attachments
+        attachments = await resolve(service(AttachmentService), body.attachments, max_count=most)
     turn = TurnRequest(
         message=body.message,
         attachments=attachments,
@@ -281,7 +283,7 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
 async def _streamed_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> StreamingHttpResponse:
-    turn = await get_services().chat.open(asked, key, client=client_of(request))
+    turn = await service(ChatService).open(asked, key, client=client_of(request))
     return EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
 
 
@@ -290,7 +292,7 @@ async def _whole_turn(
 ) -> ChatOut | Status[SuspendedOut]:
     suspended = msgspec.structs.replace(asked.turn, approvals="suspend")
     unheard = msgspec.structs.replace(asked, turn=suspended)
-    turn = await get_services().chat.open(unheard, key, client=client_of(request))
+    turn = await service(ChatService).open(unheard, key, client=client_of(request))
     turn.listener.close()  # the stream is not read
     try:
         outcome = await turn.finished()

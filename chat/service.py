@@ -117,6 +117,7 @@ class ChatService:
         ephemeral: The sessions that end with their turn.
         keys: The idempotency keys of both.
         default_model: Chooses the model of a new session for which none is named.
+        on_shutdown: Called when all turns have ended.
 
     Attributes:
         default_model: As above.
@@ -130,7 +131,9 @@ class ChatService:
         ephemeral: SessionSpace,
         keys: IdempotencyKeys,
         default_model: DefaultModel,
+        on_shutdown: Callable[[], None] | None = None,
     ) -> None:
+        self._on_shutdown = on_shutdown
         self.default_model = default_model
         self._saved = saved
         self._ephemeral = ephemeral
@@ -151,9 +154,16 @@ class ChatService:
             pass
         return ephemeral
 
+    @property
+    def listener_count(self) -> int:
+        """The number of listeners of turns in this process."""
+        return sum(each.listener_count for each in self.registries)
+
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
         await asyncio.gather(*(each.shutdown(grace_seconds) for each in self.registries))
+        if self._on_shutdown is not None:
+            self._on_shutdown()
 
     async def open(
         self,

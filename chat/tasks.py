@@ -5,9 +5,11 @@ A task gets a name only, and reads everything else anew.
 
 import asyncio
 
+from chat.summaries.service import SummaryService
+from mochi_project.app import service
 from mochi_project.background.stopping import is_stopping
 from mochi_project.background.task_loop import TaskLoop
-from mochi_project.wiring.services import get_services
+from mochi_project.wiring.observers import Observers
 
 _loop = TaskLoop()
 
@@ -18,11 +20,10 @@ def summarize(session_id: str) -> str:
 
 
 async def _summarize(session_id: str) -> str:
-    services = get_services()
     if is_stopping():
-        await asyncio.to_thread(services.summaries.put_off, session_id)
+        await asyncio.to_thread(service(SummaryService).put_off, session_id)
         return "put off"
     try:
-        return await services.summaries.run_due(session_id)
+        return await service(SummaryService).run_due(session_id)
     finally:
-        await services.observers.flush()  # the process may end with its next task
+        await service(Observers).flush()  # the process may end with its next task

@@ -12,7 +12,8 @@ from ninja import Router
 from dialects_app import models_list
 from dialects_app.models_list import Kind, ModelListOut, model_out
 from dialects_app.shared.warnings import warning_headers
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
+from models_app.catalogue import ModelCatalogue
 
 router = Router(tags=["OpenAI"])
 
@@ -31,7 +32,7 @@ async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpRes
     A provider that fails, or does not respond within two seconds, is left out; `x-mochi-warning`
     names it.
     """
-    listed = await models_list.list_models(get_services().models, kind)
+    listed = await models_list.list_models(service(ModelCatalogue), kind)
     return _json(ModelListOut(data=listed.models), warning_headers(listed.left_out))
 
 
@@ -43,7 +44,7 @@ async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpRes
 )
 async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
     """Return one model. The name may hold `/` and `:`, as they are or URL-encoded."""
-    return _json(model_out(await get_services().models.get(model_name), name=model_name))
+    return _json(model_out(await service(ModelCatalogue).get(model_name), name=model_name))
 
 
 def _json(value: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:

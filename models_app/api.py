@@ -5,8 +5,8 @@ import asyncio
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from mochi_project.wiring.services import get_services
-from models_app.catalogue import ModelListing
+from mochi_project.app import service
+from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.language_model import ModelInfo
 from models_app.profile_schemas import (
     ProfileCreateIn,
@@ -35,7 +35,7 @@ router = Router(tags=["models"])
 )
 async def list_models(request: HttpRequest) -> ModelListing:
     """List the models that can chat."""
-    return await get_services().models.listing()
+    return await service(ModelCatalogue).listing()
 
 
 @router.get(
@@ -47,7 +47,7 @@ async def list_models(request: HttpRequest) -> ModelListing:
 )
 async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
     """Return one model."""
-    return await get_services().models.get(model_name)
+    return await service(ModelCatalogue).get(model_name)
 
 
 @router.get(
@@ -63,7 +63,7 @@ async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
 )
 async def list_profiles(request: HttpRequest) -> ProfileListing:
     """List the profiles."""
-    return await asyncio.to_thread(get_services().models.profiles.list)
+    return await asyncio.to_thread(service(ModelCatalogue).profiles.list)
 
 
 @router.post(
@@ -80,7 +80,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
 )
 async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[Profile]:
     """Create a profile."""
-    models = get_services().models
+    models = service(ModelCatalogue)
     profile = profile_from(body.name, body.model_dump(exclude={"name"}))
     await models.check_profile(profile)
     created = await asyncio.to_thread(models.profiles.create, profile)
@@ -97,7 +97,7 @@ async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[
 )
 async def get_profile(request: HttpRequest, name: str) -> Profile:
     """Return one profile."""
-    return await asyncio.to_thread(get_services().models.profiles.get, name)
+    return await asyncio.to_thread(service(ModelCatalogue).profiles.get, name)
 
 
 @router.put(
@@ -110,7 +110,7 @@ async def get_profile(request: HttpRequest, name: str) -> Profile:
 )
 async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn) -> Profile:
     """Replace a profile."""
-    models = get_services().models
+    models = service(ModelCatalogue)
     if body.name not in (None, name):
         raise ValidationFailed("A profile's name can't be changed; create another.", field="name")
     profile = profile_from(name, body.model_dump(exclude={"name"}))
@@ -130,7 +130,7 @@ async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn)
 )
 async def delete_profile(request: HttpRequest, name: str) -> Status[None]:
     """Remove a profile."""
-    models = get_services().models
+    models = service(ModelCatalogue)
     await asyncio.to_thread(models.profiles.delete, name)
     models.forget_profile(name)
     return Status(204, None)

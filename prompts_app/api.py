@@ -5,7 +5,7 @@ import asyncio
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
 from prompts_app.prompts import Prompt, PromptSummary
 from prompts_app.schemas import (
     PromptCreateIn,
@@ -13,6 +13,7 @@ from prompts_app.schemas import (
     PromptOut,
     PromptUpdateIn,
 )
+from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["system prompts"])
@@ -27,7 +28,7 @@ router = Router(tags=["system prompts"])
 )
 async def list_prompts(request: HttpRequest) -> dict[str, list[PromptSummary]]:
     """List the prompt files."""
-    return {"prompts": await asyncio.to_thread(get_services().prompts.list)}
+    return {"prompts": await asyncio.to_thread(service(SystemPromptService).list)}
 
 
 @router.get(
@@ -38,7 +39,7 @@ async def list_prompts(request: HttpRequest) -> dict[str, list[PromptSummary]]:
 )
 async def get_prompt(request: HttpRequest, filename: str) -> Prompt:
     """Return one prompt with its text."""
-    return await asyncio.to_thread(get_services().prompts.get, filename)
+    return await asyncio.to_thread(service(SystemPromptService).get, filename)
 
 
 @router.post(
@@ -50,7 +51,7 @@ async def get_prompt(request: HttpRequest, filename: str) -> Prompt:
 )
 async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Prompt]:
     """Make a new prompt file."""
-    prompts = get_services().prompts
+    prompts = service(SystemPromptService)
     return Status(201, await asyncio.to_thread(prompts.create, body.filename, body.content))
 
 
@@ -63,7 +64,7 @@ async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Pr
 )
 async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateIn) -> Prompt:
     """Replace a prompt's text."""
-    return await asyncio.to_thread(get_services().prompts.update, filename, body.content)
+    return await asyncio.to_thread(service(SystemPromptService).update, filename, body.content)
 
 
 @router.delete(
@@ -75,5 +76,5 @@ async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateI
 )
 async def delete_prompt(request: HttpRequest, filename: str) -> Status[None]:
     """Remove a prompt file."""
-    await asyncio.to_thread(get_services().prompts.delete, filename)
+    await asyncio.to_thread(service(SystemPromptService).delete, filename)
     return Status(204, None)

@@ -7,8 +7,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
+from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
-from mochi_project.wiring.services import get_services
+from search_app.places import SearchPlaces
 from search_app.schemas import SearchOut, SearchParams, results_to_json
 from sessions_app.http.error_schemas import ENVELOPE
 
@@ -31,8 +32,9 @@ async def search(
     request: HttpRequest, wanted: Annotated[SearchParams, Query()]
 ) -> HttpResponseBase:
     """Search in what was said."""
-    services = get_services()
-    search = services.search
+    from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
+
+    search = service(SessionSearch)
     what = wanted.wanted()
 
     def work() -> dict[str, Any]:
@@ -40,4 +42,4 @@ async def search(
         results = search.search(what)
         return results_to_json(results, what.query, time.perf_counter() - begun)
 
-    return await answer_by_reading(work, services.search_places)
+    return await answer_by_reading(work, service(SearchPlaces))

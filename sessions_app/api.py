@@ -9,9 +9,17 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
+from agents_app.catalogue import AgentCatalogue
+from agents_app.deletion import SessionDeletion
 from agents_app.missing_names import missing_agents, missing_tools
+from chat.activity.states import StateReader
+from chat.service import ChatService
+from chat.summaries.service import SummaryService
+from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
-from mochi_project.wiring.services import get_services
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from prompts_app.service import SystemPromptService
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.format.to_json import (
     many_sessions,
@@ -22,6 +30,7 @@ from sessions_app.http.deletion_schemas import DeletionsOut
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.list_params import SessionListParams, metadata_filters
 from sessions_app.http.list_schemas import SessionListOut
+from sessions_app.http.places import ListPlaces
 from sessions_app.http.request_schemas import (
     DeleteIn,
     ForkIn,
@@ -35,7 +44,9 @@ from sessions_app.http.schemas import (
     SessionSavedOut,
     SystemPromptOut,
 )
+from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
+from tools_app.catalogue import ToolCatalogue
 
 router = Router(tags=["sessions"])
 
@@ -68,12 +79,11 @@ async def list_sessions(
     request: HttpRequest, wanted: Annotated[SessionListParams, Query()]
 ) -> HttpResponseBase:
     """List sessions, page by page if wanted."""
-    services = get_services()
     filters = metadata_filters(request.GET)
 
     def work() -> dict[str, Any]:
-        states = services.states.all()
-        page = services.sessions.list(
+        states = service(StateReader).all()
+        page = service(SessionManager).list(
             **wanted.model_dump(exclude={"state"}),
             metadata=filters,
             only=None if wanted.state is None else lambda one: states.of(one) == wanted.state,
@@ -86,7 +96,7 @@ async def list_sessions(
             "next_cursor": page.next_cursor,
         }
 
-    return await answer_by_reading(work, services.list_places)
+    return await answer_by_reading(work, service(ListPlaces))
 
 
 @router.post(
@@ -119,7 +129,7 @@ async def create_session(
             return await _make(body, session_id)
 
         asked = body.model_dump(mode="json", exclude_defaults=True)
-        session = await get_services().chat.creation.create(idempotency_key, asked, make)
+        session = await service(ChatService).creation.create(idempotency_key, asked, make)
         if warnings is None:  # the session exists already: nothing is checked again
             with suppress(MochiError):
                 warnings = await _check_names(body)
@@ -141,7 +151,7 @@ async def create_session(
 )
 async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any]:
     """Remove several sessions."""
-    removed = await get_services().deletion.delete_many(
+    removed = await service(SessionDeletion).delete_many(
         body.session_ids, force=bool(body.force), agents=bool(body.agents)
     )
     return {
@@ -168,13 +178,12 @@ async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any
 )
 async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a whole session."""
-    services = get_services()
 
     def work() -> dict[str, Any]:
-        session = services.sessions.get(session_id)
+        session = service(SessionManager).get(session_id)
         detail = session_detail(session)
         messages = detail.pop("messages")
-        return {**detail, "state": services.states.of(session.metadata), "messages": messages}
+        return {**detail, "state": service(StateReader).of(session.metadata), "messages": messages}
 
     return await answer_by_reading(work)
 
@@ -198,7 +207,7 @@ async def delete_session(
     force: Annotated[bool, Query(description="Whether a running turn is cancelled first")] = False,
 ) -> Status[None]:
     """Remove a session."""
-    await get_services().deletion.delete(session_id, force=force, agents=agents)
+    await service(SessionDeletion).delete(session_id, force=force, agents=agents)
     return Status(204, None)
 
 
@@ -226,7 +235,7 @@ async def update_session(
     for name in ("tool_settings", "agent_settings"):
         if changes.get(name) is not None:
             changes[name] = changes[name].to_value()
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
         return {**session_overview(sessions.update(session_id, **changes)), "warnings": warnings}
@@ -253,7 +262,7 @@ async def set_system_prompt(
         if body.source_file is None:
             raise ValidationFailed("Send content, or source_file, or both.", field="content")
         content = await _prompt_text(body.source_file)
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
         prompt = sessions.set_system_prompt(session_id, content, source_file=body.source_file)
@@ -271,7 +280,7 @@ async def set_system_prompt(
 )
 async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[None]:
     """Remove the system prompt."""
-    await asyncio.to_thread(get_services().sessions.remove_system_prompt, session_id)
+    await asyncio.to_thread(service(SessionManager).remove_system_prompt, session_id)
     return Status(204, None)
 
 
@@ -284,7 +293,7 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 )
 async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> HttpResponseBase:
     """Copy a session."""
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
     return await answer(
         lambda: session_overview(
             sessions.fork(session_id, message_index=body.message_index, title=body.title)
@@ -296,14 +305,14 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
 async def _check_new(body: SessionCreateIn) -> Sequence[str]:
     """Raise for invalid values of a new session; return warnings about missing things."""
     model = await _model_of(body)
-    await get_services().models.look_up(model)
+    await service(ModelCatalogue).look_up(model)
     _check_options(body.options, model)
     return await _check_names(body)
 
 
 async def _model_of(body: SessionCreateIn) -> str:
     """Return the model of a new session: its own, else the default one."""
-    return body.model or await get_services().default_model.name()
+    return body.model or await service(DefaultModel).name()
 
 
 async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session:
@@ -311,7 +320,7 @@ async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session
     if prompt is None and body.system_prompt_source_file is not None:
         prompt = await _prompt_text(body.system_prompt_source_file)
     return await asyncio.to_thread(
-        get_services().sessions.create,
+        service(SessionManager).create,
         await _model_of(body),
         system_prompt=prompt,
         system_prompt_source_file=body.system_prompt_source_file,
@@ -327,21 +336,20 @@ async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session
 
 
 async def _prompt_text(filename: str) -> str:
-    prompt = await asyncio.to_thread(get_services().prompts.get, filename)
+    prompt = await asyncio.to_thread(service(SystemPromptService).get, filename)
     return prompt.content
 
 
 async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
     """Raise for unusable models, strategies and agents; return warnings about missing ones."""
-    services = get_services()
     warnings: list[str] = []
     if body.agent_settings is not None:
         enabled = body.agent_settings.to_value()
-        warnings += await missing_agents(enabled, services.agents)
+        warnings += await missing_agents(enabled, service(AgentCatalogue))
     if body.tool_settings is not None:
-        warnings += await missing_tools(body.tool_settings.to_value(), services.tools)
+        warnings += await missing_tools(body.tool_settings.to_value(), service(ToolCatalogue))
     if body.summary_model is not None:
-        await get_services().summaries.check_model(body.summary_model, field="summary_model")
+        await service(SummaryService).check_model(body.summary_model, field="summary_model")
     if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):
         raise ValidationFailed(
             f"There is no context_strategy '{body.context_strategy}'.",
@@ -353,7 +361,7 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]
 
 def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
     """Raise for options that Ollama does not have, if the model is one of Ollama's."""
-    if options and get_services().models.is_of_ollama(model):
+    if options and service(ModelCatalogue).is_of_ollama(model):
         for name in ("thinking_budget", "reasoning_effort"):
             if name in options:
                 raise ValidationFailed(
@@ -364,11 +372,11 @@ def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
 
 async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
     """Raise for a missing model, a window that is too large for it, and unknown options."""
-    session = await asyncio.to_thread(get_services().sessions.get, session_id)
+    session = await asyncio.to_thread(service(SessionManager).get, session_id)
     named = "model" in body.model_fields_set
     name = body.model if named else session.metadata.model
     _check_options(body.options, name)
-    model = await get_services().models.look_up(name, must_exist=named)
+    model = await service(ModelCatalogue).look_up(name, must_exist=named)
     maximum = model.context_length if model else None
     if maximum is not None and body.context_window is not None and body.context_window > maximum:
         raise ValidationFailed(

@@ -5,9 +5,12 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
 from sessions_app.http.error_schemas import ENVELOPE
-from tools_app.execution_log import statistics
+from tools_app.catalogue import ToolCatalogue
+from tools_app.execution_log import ExecutionLog, statistics
+from tools_app.folder import FolderTools
+from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (
     McpServerOut,
@@ -33,7 +36,7 @@ router = Router(tags=["tools"])
 )
 async def list_tools(request: HttpRequest) -> dict[str, Any]:
     """List all tools and groups, and what is invalid."""
-    return listing_payload(await get_services().tools.listing())
+    return listing_payload(await service(ToolCatalogue).listing())
 
 
 # Before the route of one tool: `executions` and `reload` are no tools' names.
@@ -49,7 +52,7 @@ async def list_tools(request: HttpRequest) -> dict[str, Any]:
 )
 async def list_executions(request: HttpRequest) -> dict[str, Any]:
     """List the last calls, with statistics."""
-    executions = await get_services().executions.recent()
+    executions = await service(ExecutionLog).recent()
     return {"executions": executions, "statistics": statistics(executions)}
 
 
@@ -66,9 +69,8 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
 )
 async def reload_tools(request: HttpRequest) -> dict[str, Any]:
     """Discover the folder again, and list all tools."""
-    services = get_services()
-    await services.folder_tools.reload()
-    return listing_payload(await services.tools.listing())
+    await service(FolderTools).reload()
+    return listing_payload(await service(ToolCatalogue).listing())
 
 
 @router.get(
@@ -80,7 +82,7 @@ async def reload_tools(request: HttpRequest) -> dict[str, Any]:
 )
 async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
     """Return one tool."""
-    return tool_payload(await get_services().tools.find(tool_name))
+    return tool_payload(await service(ToolCatalogue).find(tool_name))
 
 
 @router.get(
@@ -94,7 +96,7 @@ async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
 )
 async def list_servers(request: HttpRequest) -> dict[str, Any]:
     """List the MCP servers with their states."""
-    return {"servers": await get_services().mcp.servers()}
+    return {"servers": await service(McpTools).servers()}
 
 
 @router.post(
@@ -109,4 +111,4 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
 )
 async def restart_server(request: HttpRequest, name: str) -> Any:
     """Restart one MCP server."""
-    return await get_services().mcp.restart(name)
+    return await service(McpTools).restart(name)

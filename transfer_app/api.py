@@ -8,15 +8,19 @@ from typing import Annotated, Any, Literal, Self
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router
 
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
-from mochi_project.memory.large_responses import LARGE_BYTES, ResponseSlot
-from mochi_project.wiring.services import Services, get_services
+from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, ResponseSlot
+from models_app.default_model import DefaultModel
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.export import to_markdown
 from sessions_app.format.message_format import size_of_message
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.import_schemas import ImportOut
+from sessions_app.service import SessionManager
 from sessions_app.session import MODEL_NAME_LENGTH, Session
 from transfer_app.exporting import AllExport, AllFormat
 from transfer_app.formats.sources import Source
@@ -99,11 +103,10 @@ async def export_session(
     format: Annotated[Format, Query(description="What to write")] = "json",  # noqa: A002
 ) -> StreamingHttpResponse:
     """Send a session as a file."""
-    services = get_services()
-    session = await asyncio.to_thread(services.sessions.get, session_id)
-    pieces, warning = await asyncio.to_thread(_begin, services, session, format)
+    session = await asyncio.to_thread(service(SessionManager).get, session_id)
+    pieces, warning = await asyncio.to_thread(_begin, session, format)
     is_large = await asyncio.to_thread(_is_large, session)
-    place = await services.large_responses.enter() if is_large else None
+    place = await service(LargeResponses).enter() if is_large else None
     ending, content_type = _ENDINGS[format]
     response = StreamingHttpResponse(PiecesFromThreads(pieces, place), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="session-{session_id}.{ending}"'
@@ -133,11 +136,10 @@ async def export_sessions(
     ] = None,
 ) -> StreamingHttpResponse:
     """Send all sessions as a file, one after the other."""
-    services = get_services()
     export = await asyncio.to_thread(
-        AllExport, services.sessions, services.attachments.store, archived=archived
+        AllExport, service(SessionManager), service(AttachmentService).store, archived=archived
     )
-    place = await services.large_responses.enter()
+    place = await service(LargeResponses).enter()
     response = StreamingHttpResponse(
         PiecesFromThreads(export.pieces(format), place), content_type=_ALL_TYPES[format]
     )
@@ -177,17 +179,16 @@ async def import_sessions(
     dry_run: Annotated[bool, Query(description="Write nothing, say what would be")] = False,
 ) -> Mapping[str, Any] | HttpResponse:
     """Import a file of sessions, or of another program's conversations."""
-    services = get_services()
     file = ArrivingFile(request)
     work = UploadedImport(
-        sessions=services.sessions,
-        attachments=services.attachments,
-        folder=lambda: services.settings.resolved_state_dir,
-        max_bytes=services.settings.max_import_bytes,
+        sessions=service(SessionManager),
+        attachments=service(AttachmentService),
+        folder=lambda: service(MochiSettings).resolved_state_dir,
+        max_bytes=service(MochiSettings).max_import_bytes,
         source=source,
         all_branches=branches,
         model=(model or "").strip() or None,
-        default_model=services.default_model.name_if_known,
+        default_model=service(DefaultModel).name_if_known,
         dry_run=dry_run,
     )
     try:
@@ -201,12 +202,12 @@ async def import_sessions(
     return summary.as_json()
 
 
-def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterator[bytes], str]:
+def _begin(session: Session, wanted: Format) -> tuple[Iterator[bytes], str]:
     if wanted == "json":
         return session_pieces(session), ""
     if wanted == "markdown":
         return iter((to_markdown(session).encode(),)), ""
-    export = SessionExport(session, services.attachments.store)
+    export = SessionExport(session, service(AttachmentService).store)
     return export.pieces(), _warning([each.id for each in export.missing])
 
 

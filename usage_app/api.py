@@ -6,8 +6,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
+from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
-from mochi_project.wiring.services import get_services
+from mochi_project.wiring.usage import Usage
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
 
@@ -31,6 +32,6 @@ async def get_usage(
     request: HttpRequest, wanted: Annotated[UsageParams, Query()]
 ) -> HttpResponseBase:
     """Report usage."""
-    reports = get_services().usage.reports
+    reports = service(Usage).reports
     what = wanted.wanted()
     return await answer_by_reading(lambda: report_to_json(reports.report(what)))

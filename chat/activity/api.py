@@ -6,10 +6,11 @@ from typing import Annotated
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Header, Query, Router
 
+from chat.activity.feed import ActivityFeed
 from chat.activity.openapi import CHANGES
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.storage.change_log import POSITION_PATTERN
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 
@@ -40,7 +41,7 @@ async def follow_changes(
     not known any more. Every other event has the session as the list would have it.
     """
     by_header, by_query = _position(last_event_id), _position(after)
-    listener = await get_services().activity.listen(by_header if after is None else by_query)
+    listener = await service(ActivityFeed).listen(by_header if after is None else by_query)
     return EventStream(EventStreamBody(listener, listener.close))
 
 

@@ -9,7 +9,8 @@ from chat.approvals.schemas import (
     ConfirmationsOut,
     ConfirmToolIn,
 )
-from mochi_project.wiring.services import get_services
+from chat.approvals.service import ConfirmationService
+from mochi_project.app import service
 from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["chat"])
@@ -23,7 +24,7 @@ router = Router(tags=["chat"])
 )
 async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
     """List the tool calls of the session that wait for an approval, oldest first."""
-    pending = await get_services().confirmations.pending(session_id)
+    pending = await service(ConfirmationService).pending(session_id)
     return ConfirmationsOut(confirmations=[ConfirmationOut.of(asked) for asked in pending])
 
 
@@ -41,7 +42,7 @@ async def confirm_tool(
     With `arguments` the tool runs with these instead of the model's. 408
     `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
     """
-    confirmation, decision = await get_services().confirmations.decide(
+    confirmation, decision = await service(ConfirmationService).decide(
         session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
     )
     return ApprovalDecisionOut(

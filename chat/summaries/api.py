@@ -5,7 +5,8 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.summaries.schemas import SummarizeIn, SummaryOut
-from mochi_project.wiring.services import get_services
+from chat.summaries.service import SummaryService
+from mochi_project.app import service
 from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["chat"])
@@ -19,7 +20,7 @@ router = Router(tags=["chat"])
 )
 async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
     """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""
-    made = await get_services().summaries.get(session_id)
+    made = await service(SummaryService).get(session_id)
     return SummaryOut.model_validate(msgspec.structs.asdict(made))
 
 
@@ -31,5 +32,5 @@ async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryO
 )
 async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
     """Write the summary and wait for it; 409 while a turn runs on the session."""
-    made = await get_services().summaries.summarize(session_id, body.model)
+    made = await service(SummaryService).summarize(session_id, body.model)
     return SummaryOut.model_validate(msgspec.structs.asdict(made))

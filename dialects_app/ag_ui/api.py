@@ -11,11 +11,15 @@ from ninja import Router, Schema
 from pydantic import ConfigDict
 
 from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
+from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
+from dialects_app.shared.attaching import RequestFiles
+from mochi_project.app import service
 from mochi_project.http.clients import client_of
-from mochi_project.wiring.services import get_services
+from models_app.default_model import DefaultModel
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.service import SessionManager
 
 if TYPE_CHECKING:
     from dialects_app.ag_ui.runs import Runs
@@ -122,10 +126,9 @@ def _fields_named() -> Iterator[None]:
 def _runs() -> "Runs":
     from dialects_app.ag_ui.runs import Runs  # noqa: PLC0415 - not for the start
 
-    services = get_services()
     return Runs(
-        chat=services.chat,
-        sessions=services.sessions,
-        files=services.given_files,
-        default_model=services.default_model,
+        chat=service(ChatService),
+        sessions=service(SessionManager),
+        files=service(RequestFiles),
+        default_model=service(DefaultModel),
     )

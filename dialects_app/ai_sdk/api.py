@@ -10,15 +10,20 @@ from ninja import Path, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
+from chat.service import ChatService
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
 from dialects_app.shared.body import read_body
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
-from mochi_project.wiring.services import get_services
+from models_app.default_model import DefaultModel
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.service import SessionManager
 
 if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
@@ -137,11 +142,10 @@ async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> Ht
 def _chats() -> "UIChats":
     from dialects_app.ai_sdk.chats import UIChats  # noqa: PLC0415 - not for the start
 
-    services = get_services()
     return UIChats(
-        chat=services.chat,
-        sessions=services.sessions,
-        attachments=services.attachments,
-        max_attachments=services.settings.max_attachments,
-        default_model=services.default_model,
+        chat=service(ChatService),
+        sessions=service(SessionManager),
+        attachments=service(AttachmentService),
+        max_attachments=service(MochiSettings).max_attachments,
+        default_model=service(DefaultModel),
     )

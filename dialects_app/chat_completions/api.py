@@ -9,11 +9,17 @@ from msgspec.structs import replace
 from ninja import Header, Router
 
 from chat.http.schemas import IdempotencyKey
+from chat.service import ChatService
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
-from mochi_project.wiring.services import get_services
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from sessions_app.service import SessionManager
 
 router = Router(tags=["OpenAI"])
 
@@ -58,21 +64,20 @@ async def chat_completion(
     unsupported options of the request, `x-mochi-session-id` has the session, if there is one.
     """
     body = await _with_model(await read_body(request, CompletionIn), session_id)
-    services = get_services()
     manner = RequestContext(
         session_id=session_id or None,
         own_tools=own_tools,
-        chat_id=chat_id if services.settings.openwebui_sessions else None,
+        chat_id=chat_id if service(MochiSettings).openwebui_sessions else None,
         key=idempotency_key,
         client=client_of(request),
     )
     return await complete(
-        services.chat,
-        services.sessions,
-        services.models,
+        service(ChatService),
+        service(SessionManager),
+        service(ModelCatalogue),
         body,
         manner,
-        files=services.given_files,
+        files=service(RequestFiles),
     )
 
 
@@ -80,8 +85,7 @@ async def _with_model(body: CompletionIn, session_id: str | None) -> CompletionI
     """Return the request with a model: its own, its session's, or the default one."""
     if body.model:
         return body
-    services = get_services()
     if session_id:
-        session = await asyncio.to_thread(services.sessions.get, session_id)
+        session = await asyncio.to_thread(service(SessionManager).get, session_id)
         return replace(body, model=session.metadata.model)
-    return replace(body, model=await services.default_model.name())
+    return replace(body, model=await service(DefaultModel).name())

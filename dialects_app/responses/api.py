@@ -9,8 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
+from agents_app.catalogue import AgentCatalogue
+from chat.approvals.service import ConfirmationService
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
+from chat.service import ChatService
+from chat.start.preparation import TurnPreparer
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationIn,
@@ -25,11 +29,15 @@ from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_o
 from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
 from dialects_app.responses.stored_responses import StoredResponses, questions_of
 from dialects_app.responses.view import respond
-from dialects_app.shared.attaching import NO_FILES
+from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
+from mochi_project.app import service
 from mochi_project.http.clients import client_of
-from mochi_project.wiring.services import get_services
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from sessions_app.errors import SessionNotFound
+from sessions_app.service import SessionManager
+from tools_app.catalogue import ToolCatalogue
 
 router = Router(tags=["OpenAI"])
 
@@ -51,7 +59,7 @@ async def count_input_tokens(request: HttpRequest) -> HttpResponse:
     included. Nothing is saved.
     """
     body = await read_body(request, ResponseIn)
-    tokens = await _maker().count(body, get_services().preparer)
+    tokens = await _maker().count(body, service(TurnPreparer))
     return _json(InputTokensOut(input_tokens=tokens))
 
 
@@ -259,15 +267,14 @@ async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) 
 
 
 def _maker() -> ResponseMaker:
-    services = get_services()
     return ResponseMaker(
-        chat=services.chat,
-        sessions=services.sessions,
-        tools=services.tools,
-        models=services.models,
-        files=services.given_files,
-        find_agent=services.agents.usable,
-        default_model=services.default_model,
+        chat=service(ChatService),
+        sessions=service(SessionManager),
+        tools=service(ToolCatalogue),
+        models=service(ModelCatalogue),
+        files=service(RequestFiles),
+        find_agent=service(AgentCatalogue).usable,
+        default_model=service(DefaultModel),
     )
 
 
@@ -276,26 +283,24 @@ async def _kept_files(items: Any) -> KeptFiles:
     given = await asyncio.to_thread(_conversations().given, items)
     if given is None:
         return NO_FILES
-    return await get_services().given_files.keep(given.messages, given.files)
+    return await service(RequestFiles).keep(given.messages, given.files)
 
 
 def _conversations() -> Conversations:
-    services = get_services()
-    return Conversations(services.sessions, model=services.default_model.configured)
+    return Conversations(service(SessionManager), model=service(DefaultModel).configured)
 
 
 def _kept() -> StoredResponses:
-    services = get_services()
     return StoredResponses(
-        find_space=services.space_with,
-        forget_session=services.sessions.delete,
+        find_space=service(ChatService).space_with,
+        forget_session=service(SessionManager).delete,
     )
 
 
 async def _questions(session_id: str) -> Mapping[str, str]:
     """Return the pending confirmations of the session's own calls, by call id."""
     try:
-        pending = await get_services().confirmations.pending(session_id)
+        pending = await service(ConfirmationService).pending(session_id)
     except SessionNotFound:
         return {}  # said by who reads the session
     return questions_of(pending)

@@ -4,8 +4,9 @@ from functools import lru_cache
 
 from django.http import HttpRequest
 
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.guard.proxies import TrustedProxies
-from mochi_project.wiring.services import get_services
 
 
 def client_of(request: HttpRequest) -> str | None:
@@ -13,7 +14,7 @@ def client_of(request: HttpRequest) -> str | None:
 
     It is an address even with a token, because all clients share one token.
     """
-    settings = get_services().settings
+    settings = service(MochiSettings)
     scope = getattr(request, "scope", None)
     if not settings.max_turns_per_client or scope is None:
         return None

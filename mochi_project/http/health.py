@@ -8,11 +8,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from chat.errors import ShuttingDown
+from chat.registry import TurnRegistry
+from mochi_project.app import service
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
-from mochi_project.wiring.reachability import Reachability
-from mochi_project.wiring.services import get_services
+from mochi_project.wiring.reachability import Reachability, Stores
+from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, StorageReadOnly, StorageUnavailable
 
 PING_SECONDS = 1.5
@@ -79,7 +81,7 @@ async def ready() -> ReadyOut:
         StorageUnavailable, StorageFull: Something else is in the place of a directory, or it can't
             reach, or not write to, what it shares with other machines.
     """
-    checks = (_require_running, _require_writable, get_services().stores.require)
+    checks = (_require_running, _require_writable, service(Stores).require)
     found = await asyncio.gather(*(_problem_of(check) for check in checks))
     problems = [problem for problem in found if problem is not None]
     if problems:
@@ -99,12 +101,12 @@ async def _problem_of(check: Callable[[], Awaitable[None]]) -> MochiError | None
 
 
 async def _require_running() -> None:
-    if get_services().turns.is_closing:
+    if service(TurnRegistry).is_closing:
         raise ShuttingDown
 
 
 async def _require_writable() -> None:
-    await asyncio.to_thread(_require_directories, get_services().settings)
+    await asyncio.to_thread(_require_directories, service(MochiSettings))
 
 
 def _require_directories(settings: MochiSettings) -> None:
@@ -122,25 +124,27 @@ def _require_directories(settings: MochiSettings) -> None:
 
 async def health() -> HealthOut:
     """Check the services, within two seconds."""
-    services = get_services()
-    stores = services.stores
+    stores, models = service(Stores), service(ModelCatalogue)
     ollama_connected, journal, sessions, failing = await asyncio.gather(
-        _answers(services.models.ping()), stores.journal(), stores.sessions(), stores.failures()
+        _answers(models.ping()),
+        stores.journal(),
+        stores.sessions(),
+        stores.failures(),
     )
     worker_alive = journal.workers > 0
     if journal.state == "files":
-        worker_alive = await asyncio.to_thread(_worker_runs, services.settings)
+        worker_alive = await asyncio.to_thread(_worker_runs, service(MochiSettings))
     return HealthOut(
         status="ok",
         ollama_connected=ollama_connected,
-        ollama_host=services.models.public_host,
+        ollama_host=models.public_host,
         version=VERSION,
         journal=journal.state,
         sessions=sessions,
         worker_alive=worker_alive,
         summaries_failing=failing,
-        test_mode=services.settings.test_mode,
-        providers=services.models.providers,
+        test_mode=service(MochiSettings).test_mode,
+        providers=models.providers,
     )
 
 

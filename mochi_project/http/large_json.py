@@ -9,9 +9,9 @@ from typing import Any
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from mochi_project.memory.large_responses import LARGE_BYTES, LargeBody
+from mochi_project.app import service
+from mochi_project.memory.large_responses import LARGE_BYTES, LargeBody, LargeResponses
 from mochi_project.memory.release import give_back_memory
-from mochi_project.wiring.services import get_services
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import PIECE_BYTES, json_pieces
 
@@ -48,7 +48,7 @@ async def answer_by_reading(
         pieces, size = await asyncio.to_thread(_encode, read)
     if size <= LARGE_BYTES:
         return _response(pieces, size)
-    place = await get_services().large_responses.enter()
+    place = await service(LargeResponses).enter()
     return _streamed(LargeBody(pieces, place), size)
 
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
 from mochi_project.wiring.attachments import build_session_directories
-from mochi_project.wiring.services import Services
+from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.storage import SessionKind, build_storage
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.service import SessionManager
 
 _MOST_NAMED = 5
 
@@ -18,10 +22,11 @@ def attachments_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    agents = build_storage(services.settings, services.stores.cluster, SessionKind.AGENT)
-    repositories = [services.sessions.repository, agents.repository]
-    report = check_attachments(services.attachments.store, repositories)
-    directories = build_session_directories(services.settings)
+    settings, cluster = services.get(MochiSettings), services.get(Stores).cluster
+    agents = build_storage(settings, cluster, SessionKind.AGENT)
+    repositories = [services.get(SessionManager).repository, agents.repository]
+    report = check_attachments(services.get(AttachmentService).store, repositories)
+    directories = build_session_directories(settings)
     absent = directories.look().absent if directories else ()
     notes = "; ".join([*_notes(report), *_notes_on_absent(absent)])
     if notes:

@@ -9,10 +9,14 @@ from typing import IO, Any
 
 from rich.console import Console
 
+from mochi_project.app import Services
 from mochi_project.management.import_report import ImportReport
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import Services
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.service import SessionManager
 from transfer_app.archive_import import ArchiveImport, ImportedArchive
 from transfer_app.bounded_zip import Limits
 from transfer_app.entries import Problem
@@ -93,7 +97,7 @@ class FilesImport:
         return message if len(self._files) == 1 else f"{path}: {message}"
 
     def _take(self, path: Path) -> None:
-        attachments = self._services.attachments
+        attachments = self._services.get(AttachmentService)
         limits = Limits(
             attachment_bytes=attachments.max_bytes,
             entries=_MOST_FILES,
@@ -103,7 +107,7 @@ class FilesImport:
             work = open_import(
                 file,
                 path.name,
-                sessions=self._services.sessions,
+                sessions=self._services.get(SessionManager),
                 store=attachments.store,
                 limits=limits,
                 options=self._options,
@@ -118,9 +122,9 @@ class FilesImport:
 
 async def _default_model(services: Services) -> str | None:
     try:
-        return await services.default_model.name_if_known()
+        return await services.get(DefaultModel).name_if_known()
     finally:
-        await services.models.aclose()
+        await services.get(ModelCatalogue).aclose()
 
 
 def _reason(error: MochiError | OSError, path: Path) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding, State
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import Services
-from models_app.catalogue import ModelListing, UnavailableProvider
+from models_app.catalogue import ModelCatalogue, ModelListing, UnavailableProvider
 from models_app.errors import ModelError
 from models_app.language_model import ModelInfo
 from models_app.vendors.registry import KNOWN_VENDORS
@@ -21,15 +21,15 @@ async def model_findings(services: Services) -> list[Finding]:
     A provider that fails is broken if the configuration names it, or if no other one answers. The
     default Ollama, and a vendor whose key is in the environment by chance, may not be used at all.
     """
-    settings = services.settings
+    settings = services.get(MochiSettings)
     if settings.test_mode:
         return [
             Finding("models", "note", "test mode: a scripted model answers, Ollama is not used")
         ]
-    listing = await _listing(services)
+    listing, names = await _listing(services), services.get(ModelCatalogue).providers
     failed = {provider.provider: provider for provider in listing.unavailable}
-    needed = _named(settings) if listing.models else set(services.models.providers)
-    by_provider: dict[str, list[ModelInfo]] = {name: [] for name in services.models.providers}
+    needed = _named(settings) if listing.models else set(names)
+    by_provider: dict[str, list[ModelInfo]] = {name: [] for name in names}
     for info in listing.models:
         by_provider.setdefault(info.provider, []).append(info)
     findings = [
@@ -43,7 +43,7 @@ async def model_findings(services: Services) -> list[Finding]:
 
 async def _listing(services: Services) -> ModelListing:
     try:
-        return await services.models.listing()
+        return await services.get(ModelCatalogue).listing()
     except ModelError as error:  # Ollama is the only provider
         only = UnavailableProvider(provider=OLLAMA, code=error.code, message=error.message)
         return ModelListing(models=(), unavailable=(only,))
@@ -67,8 +67,8 @@ def _failed(provider: UnavailableProvider, *, needed: bool) -> Finding:
 def _answered(
     services: Services, name: str, models: Sequence[ModelInfo], *, needed: bool
 ) -> Finding:
-    where = services.models.public_host if name == OLLAMA else name
-    key = _key_variable(services.settings, name)
+    where = services.get(ModelCatalogue).public_host if name == OLLAMA else name
+    key = _key_variable(services.get(MochiSettings), name)
     said = f"{where} answers{f', with the key in {key}' if key else ''}"
     if models:
         shown = ", ".join(model.name for model in models[:SHOWN_MODELS])

@@ -1,7 +1,9 @@
 """Reports for ``mochi-server doctor`` which sessions are past their retention."""
 
+from agents_app.sweeping import SessionSweep
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
-from mochi_project.wiring.services import Services
 
 
 def retention_finding(services: Services) -> Finding:
@@ -10,7 +12,7 @@ def retention_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    days, due = services.settings.session_retention_days, services.session_sweep.due()
+    days, due = services.get(MochiSettings).session_retention_days, services.get(SessionSweep).due()
     parts = []
     if due.refused:
         parts.append(f"{len(due.refused)} made for requests that were refused")

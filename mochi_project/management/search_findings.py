@@ -1,9 +1,11 @@
 """Checks the search index for ``mochi-server doctor``."""
 
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
 from mochi_project.wiring.search import index_path
-from mochi_project.wiring.services import Services
+from search_app.service import SessionSearch
 
 
 def search_finding(services: Services) -> Finding:
@@ -12,8 +14,8 @@ def search_finding(services: Services) -> Finding:
     Raises:
         StorageError: The sessions can't be listed.
     """
-    path = index_path(services.settings)
-    state, missing = services.search.state()
+    path = index_path(services.get(MochiSettings))
+    state, missing = services.get(SessionSearch).state()
     if state != "scan":
         lacks = (
             f"sessions that are not in it yet: {missing:,}" if missing else "it has all sessions"

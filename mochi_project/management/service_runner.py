@@ -7,7 +7,8 @@ from typing import TypeVar
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.wiring.services import Services, build_services
+from mochi_project.app import Services, build_services
+from tools_app.mcp.toolset import McpTools
 from tools_app.toolset import ToolSelection
 
 ENDED_BY_SIGNAL = 130  # the exit code of a command that CTRL-C ended
@@ -42,8 +43,8 @@ async def start_servers(services: Services, only: str | None = None) -> None:
     Waits longer than the ten seconds of a turn, until a start is given up.
     """
     for _ in range(WAITS):
-        servers = [s for s in await services.mcp.servers() if only in (None, s.name)]
+        servers = [s for s in await services.get(McpTools).servers() if only in (None, s.name)]
         if not any(server.state in {"stopped", "starting"} for server in servers):
             return
         selections = [ToolSelection(group=server.name) for server in servers]
-        await asyncio.gather(*map(services.mcp.listing, selections))
+        await asyncio.gather(*map(services.get(McpTools).listing, selections))

@@ -3,12 +3,15 @@
 import time
 from collections.abc import Iterator
 
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.process.shared_stores import redis_report
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS, FolderLayout, parts_of
 from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.services import Services
+from mochi_project.wiring.reachability import Stores
 from sessions_app.errors import StorageError
+from tools_app.mcp.toolset import McpTools
 
 MOST_SECONDS_APART = 2.0
 CODE_WRITER = "agent_builder"
@@ -16,7 +19,7 @@ CODE_WRITER = "agent_builder"
 
 def shared_findings(services: Services) -> Iterator[Finding]:
     """Ask the journal and the store, if there are any; blocks for as long as they take."""
-    cluster = services.stores.cluster
+    cluster = services.get(Stores).cluster
     if cluster is None:
         return
     try:
@@ -85,7 +88,7 @@ def _store(cluster: Cluster) -> Iterator[Finding]:
 
 def _of_this_node(services: Services) -> Iterator[Finding]:
     """Name what is not shared: its digest tells whether it is the same on another node."""
-    settings = services.settings
+    settings = services.get(MochiSettings)
     parts = parts_of(
         FolderLayout(
             folder=settings.resolved_data_dir,
@@ -110,9 +113,10 @@ def _of_this_node(services: Services) -> Iterator[Finding]:
 
 async def server_findings(services: Services) -> list[Finding]:
     """Name the MCP servers that are programs: each node has its own. Starts none."""
-    if services.stores.cluster is None:
+    if services.get(Stores).cluster is None:
         return []
-    programs = [item.name for item in await services.mcp.servers() if item.transport == "stdio"]
+    servers = await services.get(McpTools).servers()
+    programs = [each.name for each in servers if each.transport == "stdio"]
     if not programs:
         return []
     names = ", ".join(programs)

@@ -13,7 +13,11 @@ from typing import cast
 
 from django.urls import get_resolver
 
+from chat.activity.feed import ActivityFeed
+from chat.service import ChatService
+from mochi_project.app import Services, build_services, current_services, install_services
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
+from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
@@ -33,8 +37,11 @@ from mochi_project.process.loop_watch import watch_loop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.services import build_services, get_services, install_services
+from mochi_project.wiring.observers import Observers
+from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.traces import with_incoming_traces
+from models_app.catalogue import ModelCatalogue
+from sessions_app.deadline import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -114,14 +121,14 @@ class MochiApplication:
             ConfigurationError: The data directory can't be used.
         """
         await self._start()
-        services = get_services()
-        grace_seconds = services.settings.shutdown_grace_seconds
-        graceful_stop = GracefulStop(self._drain, services.deadline, grace_seconds)
+        services = current_services()
+        grace_seconds = services.get(MochiSettings).shutdown_grace_seconds
+        graceful_stop = GracefulStop(self._drain, services.get(Deadline), grace_seconds)
         graceful_stop.install()
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         chores = [
-            asyncio.create_task(services.housekeeper.run()),
-            asyncio.create_task(watch_loop(services.sample)),
+            asyncio.create_task(services.get(Housekeeper).run()),
+            asyncio.create_task(watch_loop(partial(_sample, services))),
         ]
         try:
             yield
@@ -150,9 +157,11 @@ class MochiApplication:
                 logger.warning(note)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
             services = build_services(settings)
-            for note in await asyncio.to_thread(_check_shared_stores, services.stores.cluster):
+            for kind in (ChatService, ActivityFeed, Housekeeper, WorkerSupervisor):
+                services.get(kind)  # with all that these use, before the first request
+            for note in await asyncio.to_thread(_check_shared_stores, services.get(Stores).cluster):
                 logger.warning(note)
-            await services.observers.open()
+            await services.get(Observers).open()
             install_services(services)
             self._loop = loop
 
@@ -171,12 +180,12 @@ class MochiApplication:
 
     async def _prepare_for_work(self) -> None:
         """Warm up for the first requests, then start the background worker."""
-        services = get_services()
+        services = current_services()
         try:
             for step in (
                 partial(asyncio.sleep, PAUSE_SECONDS),
                 partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
-                services.models.warm_up,
+                services.get(ModelCatalogue).warm_up,
                 partial(asyncio.to_thread, importlib.import_module, "mochi_project.openai_api"),
             ):
                 await step()
@@ -186,11 +195,11 @@ class MochiApplication:
             logger.exception("the warm-up failed")
         gc.freeze()  # these objects are permanent: exclude them from full collections
         try:
-            if services.settings.background_worker:
-                self._supervisor = services.build_supervisor()
+            if services.get(MochiSettings).background_worker:
+                self._supervisor = services.get(WorkerSupervisor)
                 self._supervisor.start()
-            if is_first_web_process() and not services.settings.test_mode:
-                await warn_without_models(services.models)
+            if is_first_web_process() and not services.get(MochiSettings).test_mode:
+                await warn_without_models(services.get(ModelCatalogue))
         except Exception:  # the server answers without it
             logger.exception("the background worker could not be started, or models not looked up")
 
@@ -198,7 +207,7 @@ class MochiApplication:
         """End the turns and, at the same time, the task of the background worker."""
         if self._supervisor is not None:
             self._supervisor.begin_stop()
-        await get_services().end_turns(grace_seconds)
+        await current_services().get(ChatService).shutdown(grace_seconds)
 
     async def _stop(self) -> None:
         """Close what ``_start`` opened, in reverse order; the rest, too, if something fails."""
@@ -215,7 +224,7 @@ class MochiApplication:
                 if supervisor:  # it takes seconds: meanwhile the services close
                     stopped = asyncio.create_task(asyncio.to_thread(supervisor.stop))
                     stack.push_async_callback(asyncio.gather, stopped)
-                stack.push_async_callback(get_services().aclose)
+                stack.push_async_callback(current_services().aclose)
         finally:
             self._loop = None
             self._stopping = False
@@ -266,3 +275,10 @@ def _is_reachable(address: str) -> bool:
         return not ipaddress.ip_address(address).is_loopback
     except ValueError:  # a Unix socket, or a test client's made-up name
         return False
+
+
+def _sample(services: Services, loop_lag: float) -> None:
+    """Record the event loop's delay and the number of listeners, for the metrics."""
+    if (meters := services.get(Observers).meters) is not None:
+        streams = services.get(ChatService).listener_count
+        meters.sample(loop_lag=loop_lag, streams=streams)

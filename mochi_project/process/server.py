@@ -9,17 +9,14 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import uvicorn
 
+from mochi_project.app import current_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
-
-if TYPE_CHECKING:
-    from mochi_project.wiring.services import Services
 
 APPLICATION = "mochi_project.asgi:application"
 BACKLOG = 2048
@@ -55,8 +52,7 @@ class WebServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End running turns, however the server was stopped, then close."""
-        services = _services()
-        await services.end_turns(services.settings.shutdown_grace_seconds)
+        await _end_turns()
         self._config.server_stops = True
         await super().shutdown(sockets=sockets)
 
@@ -70,10 +66,12 @@ class WebServer(uvicorn.Server):
             self._captured_signals.clear()
 
 
-def _services() -> "Services":
-    from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
+async def _end_turns() -> None:
+    from chat.service import ChatService  # noqa: PLC0415 - the application's imports
 
-    return get_services()
+    services = current_services()
+    grace_seconds = services.get(MochiSettings).shutdown_grace_seconds
+    await services.get(ChatService).shutdown(grace_seconds)
 
 
 def server_config(settings: MochiSettings) -> ServerConfig:

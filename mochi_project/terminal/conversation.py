@@ -5,21 +5,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from chat.approvals.service import ConfirmationService
 from chat.errors import NoActiveTurn
-from chat.service import ChatRequest, OpenTurn
+from chat.registry import TurnRegistry
+from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.turn_request import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
 from chat.stream.numbered_event import Listener
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.terminal.approvals import Approvals, Questions
 from mochi_project.terminal.attaching import kept_file
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
-from mochi_project.wiring.services import Services
+from models_app.catalogue import ModelCatalogue
 from models_app.language_model import Think
 from sessions_app.attachments.intake import Reference, resolve
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, SessionError, StorageError
 from sessions_app.messages import AssistantMessage, Attachment, UserMessage, unmark_cancelled
+from sessions_app.service import SessionManager
 from sessions_app.session import Session
 
 
@@ -48,7 +54,13 @@ class Conversation:
         think: Think | None = None,
         tools: Sequence[str] | None = None,
     ) -> None:
-        self._services = services
+        self._attachment_service = services.get(AttachmentService)
+        self._chat = services.get(ChatService)
+        self._confirmations = services.get(ConfirmationService)
+        self._settings = services.get(MochiSettings)
+        self._models = services.get(ModelCatalogue)
+        self._sessions = services.get(SessionManager)
+        self._turns = services.get(TurnRegistry)
         self._console = console
         self._show = show
         self._approvals = approvals
@@ -81,7 +93,7 @@ class Conversation:
             MochiError: It is too large, of no known type, or can't be kept.
             OSError: It can't be read.
         """
-        attachment = await kept_file(self._services.attachments, path)
+        attachment = await kept_file(self._attachment_service, path)
         if attachment.id not in {each.id for each in self.attachments}:
             self.attachments = (*self.attachments, attachment)
         return attachment
@@ -98,7 +110,7 @@ class Conversation:
         if self._unsent is None and (found := await self.last_question()) is not None:
             index, message = found
             await asyncio.to_thread(
-                self._services.sessions.edit_message,
+                self._sessions.edit_message,
                 self._id(),
                 index,
                 text,
@@ -128,7 +140,7 @@ class Conversation:
         """Return the session; None before the first message."""
         if self.session_id is None:
             return None
-        return await asyncio.to_thread(self._services.sessions.get, self.session_id)
+        return await asyncio.to_thread(self._sessions.get, self.session_id)
 
     async def begin_anew(self) -> str | None:
         """Leave the session; the next message makes another one. Return which one was left."""
@@ -142,9 +154,9 @@ class Conversation:
         Raises:
             ModelNotFound: There is none of that name.
         """
-        await self._services.models.look_up(name)
+        await self._models.look_up(name)
         if self.session_id is not None:
-            await asyncio.to_thread(self._services.sessions.update, self.session_id, model=name)
+            await asyncio.to_thread(self._sessions.update, self.session_id, model=name)
         self.model = name
 
     async def discard_unanswered(self) -> bool:
@@ -155,8 +167,8 @@ class Conversation:
 
     def _discard_unanswered(self, session_id: str) -> bool:
         with suppress(SessionError, StorageError):  # it stays: nothing is lost
-            if not any(map(_says_something, self._services.sessions.messages(session_id))):
-                self._services.sessions.delete(session_id)
+            if not any(map(_says_something, self._sessions.messages(session_id))):
+                self._sessions.delete(session_id)
                 return True
         return False
 
@@ -164,15 +176,15 @@ class Conversation:
         """Return whether another process runs a turn of the session now."""
         if self.session_id is None:
             return False
-        return await self._services.turns.active(self.session_id) is not None
+        return await self._turns.active(self.session_id) is not None
 
     async def follow(self) -> Event | None:
         """Show the turn that another process runs, to its end; None if none is there any more.
 
         CTRL-C stops the turn there. Returns the last event but ``done``.
         """
-        with self._interrupt.stops(Stop(self._services, self._id())):
-            listener = await self._services.turns.attach(self._id(), None)
+        with self._interrupt.stops(Stop(self._turns, self._id())):
+            listener = await self._turns.attach(self._id(), None)
             return None if listener is None else await self._watch(listener, listener.close)
 
     async def _run(self, message: str | None) -> Event:
@@ -181,7 +193,7 @@ class Conversation:
         self.session_id, self._unsent = turn.session_id, None
         if message is not None:
             self.attachments = ()
-        with self._interrupt.stops(Stop(self._services, turn.session_id)):
+        with self._interrupt.stops(Stop(self._turns, turn.session_id)):
             last = await self._watch(turn.listener, turn.leave, turn.committed)
         if last is None:
             raise MochiError("The turn ended without a word.")
@@ -194,9 +206,7 @@ class Conversation:
         committed: Callable[[], Awaitable[None]] | None = None,
     ) -> Event | None:
         """Show a turn's events and ask what it asks; return the last event but ``done``."""
-        questions = Questions(
-            self._approvals, self._services.confirmations, self._id(), self._console
-        )
+        questions = Questions(self._approvals, self._confirmations, self._id(), self._console)
         last: Event | None = None
         try:
             if committed is not None:
@@ -231,7 +241,7 @@ class Conversation:
             session_id=self.session_id,
             model=None if self.session_id else self.model,
         )
-        opening = asyncio.create_task(self._services.chat.open(request))
+        opening = asyncio.create_task(self._chat.open(request))
         waiting = self._console.saying("[waiting for the model's server; CTRL-C gives up]")
         with self._interrupt.stops(opening.cancel), waiting:
             return await opening
@@ -239,9 +249,9 @@ class Conversation:
     async def _attached(self) -> tuple[Attachment, ...]:
         """Return what goes with the message, which may have been kept a while ago."""
         return await resolve(
-            self._services.attachments,
+            self._attachment_service,
             [Reference(id=each.id, name=each.name) for each in self.attachments],
-            max_count=self._services.settings.max_attachments,
+            max_count=self._settings.max_attachments,
         )
 
     def _id(self) -> str:
@@ -253,8 +263,8 @@ class Conversation:
 class Stop:
     """Cancels the session's turn when it is called."""
 
-    def __init__(self, services: Services, session_id: str) -> None:
-        self._services = services
+    def __init__(self, turns: TurnRegistry, session_id: str) -> None:
+        self._turns = turns
         self._session_id = session_id
         self._stopping: asyncio.Task[None] | None = None
 
@@ -265,7 +275,7 @@ class Stop:
 
     async def _cancel(self) -> None:
         with suppress(NoActiveTurn):  # it ended by itself just now
-            await self._services.turns.cancel(self._session_id)
+            await self._turns.cancel(self._session_id)
 
 
 def _says_something(message: object) -> bool:

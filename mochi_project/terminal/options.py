@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.terminal.approvals import Approvals
@@ -14,8 +15,9 @@ from mochi_project.terminal.console import Console
 from mochi_project.terminal.conversation import Conversation
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
-from mochi_project.wiring.services import Services, build_services
+from models_app.default_model import DefaultModel
 from sessions_app.errors import ValidationFailed
+from sessions_app.service import SessionManager
 
 STOPPED = 130  # what shells report of a command that CTRL-C ended
 
@@ -76,7 +78,7 @@ async def open_conversation(
             model = options["model"]
             if session_id is None and model is None:
                 with console.saying("[asking which models there are]"):
-                    model, why = await services.default_model.choose()
+                    model, why = await services.get(DefaultModel).choose()
                 console.info(f"model {model} ({why})")
             yield (
                 Conversation(
@@ -100,7 +102,7 @@ async def _session_of(services: Services, options: Mapping[str, Any]) -> str | N
     if not options["last"]:
         session: str | None = options["session"]
         return session
-    page = await asyncio.to_thread(services.sessions.list, limit=1)
+    page = await asyncio.to_thread(services.get(SessionManager).list, limit=1)
     if not page.sessions:
         raise ValidationFailed("There is no session yet to go on with.")
     return page.sessions[0].session_id

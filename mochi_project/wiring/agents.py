@@ -7,7 +7,7 @@ from agents_app.delegate import AgentDelegate
 from agents_app.language_model import AgentLanguageModel
 from agents_app.model_choice import ModelChoice
 from agents_app.prompts import EphemeralPrompts
-from agents_app.sessions import AgentSessions
+from agents_app.sessions import AgentChats, AgentSessions
 from chat.start.claiming import TurnClaimer
 from chat.start.preparation import TurnPreparer
 from mochi_project.configuration.config import MochiSettings
@@ -19,7 +19,6 @@ from mochi_project.wiring.tools import ToolServices, build_generations, host_lim
 from mochi_project.wiring.turn_support import TurnSupport
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
-from sessions_app.service import SessionManager
 from tools_app.folder_snapshots import FolderSnapshots
 
 
@@ -28,7 +27,7 @@ class AgentServices:
     """The services of agents."""
 
     catalogue: AgentCatalogue
-    chats: SessionManager
+    chats: AgentChats
     delegate: AgentDelegate
 
 
@@ -98,7 +97,7 @@ def build_agents(
         max_iterations=settings.max_agent_iterations,
         observer=support.observer,
     )
-    chats = SessionManager(
+    chats = AgentChats(
         settings.resolved_agent_chats_dir,
         repository=storage.repository,
         recover=storage.recovery.recover,

@@ -63,7 +63,7 @@ class Cluster:
 
         return Pumps(self.connection.address)
 
-    def close_pumps(self) -> None:
+    async def close_pumps(self) -> None:
         """Close the pump of the running event loop, after all turns have ended."""
         if "pumps" in self.__dict__:
             self.pumps.close()

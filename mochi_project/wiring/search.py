@@ -1,8 +1,5 @@
 """Builds the search of sessions on first use."""
 
-import asyncio
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,39 +33,3 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
     comparer = IndexComparer(source)
     updater = IndexUpdater(source, index, FileLocks(settings.resolved_private_dir), comparer)
     return SessionSearch(source, index, updater, comparer)
-
-
-MOST_AT_ONCE = 1
-"""The maximum concurrent searches of clients; others wait. Two threads that use SQLite pass the GIL
-to each other and starve the event loop."""
-
-
-class SearchWhenUsed:
-    """Holds the search service of a process, built on first use.
-
-    Attributes:
-        places: Limits the concurrent searches of clients.
-    """
-
-    def __init__(self) -> None:
-        self.places = asyncio.Semaphore(MOST_AT_ONCE)
-        self._lock = threading.Lock()
-        self._search: SessionSearch | None = None
-
-    def get(self, build: Callable[[], "SessionSearch"]) -> "SessionSearch":
-        """Return the search service; build it at the first call."""
-        with self._lock:
-            if self._search is None:
-                self._search = build()
-            return self._search
-
-    def tidy(self, settings: MochiSettings, reader: SessionReader) -> None:
-        """Remove what was deleted from the index; without one, open nothing. Blocks."""
-        if index_path(settings).exists():
-            self.get(lambda: build_search(settings, reader)).tidy()
-
-    def close(self) -> None:
-        """Close the search service, if it was used."""
-        with self._lock:
-            if self._search is not None:
-                self._search.close()

@@ -1,21 +1,14 @@
-"""Builds every service once, from the configuration: the composition root.
-
-Only the modules of this package choose adapters. ``api.py`` modules and management commands use
-``get_services``; lower layers do not.
-"""
+"""Declares the factories of all services. Only the modules of this package choose adapters."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
-
-from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.deletion import SessionDeletion
+from agents_app.sessions import AgentChats
 from agents_app.sweeping import SessionSweep
 from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
@@ -26,9 +19,9 @@ from chat.service import ChatService, SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import IdempotencyKeys
-from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from dialects_app.shared.attaching import RequestFiles
+from mochi_project.app import Factory, Services
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
@@ -36,6 +29,8 @@ from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.activity import build_activity
 from mochi_project.wiring.agents import (
+    AgentFolders,
+    AgentServices,
     build_agent_folders,
     build_agents,
 )
@@ -47,11 +42,12 @@ from mochi_project.wiring.models import build_models
 from mochi_project.wiring.observers import Observers, build_observers
 from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.retention import build_attachment_sweep, build_session_sweep
-from mochi_project.wiring.search import SearchWhenUsed, build_search
+from mochi_project.wiring.search import build_search, index_path
 from mochi_project.wiring.sessions import build_ephemeral_sessions, build_sessions
 from mochi_project.wiring.storage import (
     ConversationStorage,
     SessionKind,
+    Storages,
     build_keys,
     build_storages,
     locations_of,
@@ -64,8 +60,10 @@ from mochi_project.wiring.usage import Usage
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from prompts_app.service import SystemPromptService
+from search_app.places import SearchPlaces
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
+from sessions_app.http.places import ListPlaces
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
@@ -73,234 +71,97 @@ from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 
-if TYPE_CHECKING:
-    from search_app.service import SessionSearch
-
 TEMPORARY_FILE_SECONDS = 3600.0
 """The age at which a temporary file is abandoned; writing one takes milliseconds."""
-MOST_LISTS_AT_ONCE = 1
-"""The maximum concurrent lists of sessions; others wait. Listing 10,000 sessions holds the GIL for
-30 ms, and several threads would pass it to each other and starve the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Every service of one process, built from one configuration."""
+class SharedStores:
+    """Holds the connections shared with other machines, if there are any."""
 
-    settings: MochiSettings
-    sessions: SessionManager
-    prompts: SystemPromptService
-    models: ModelCatalogue
-    preparer: TurnPreparer
-    turns: TurnRegistry
-    chat: ChatService
-    activity: ActivityFeed
-    confirmations: ConfirmationService
-    housekeeper: Housekeeper
-    summaries: SummaryService
-    agents: AgentCatalogue
-    agent_chats: SessionManager
-    attachments: AttachmentService
-    stores: Stores
-    observers: Observers
-    deadline: Deadline
-    _tools: ToolServices
-    _closing: Callable[[], Awaitable[None]]
-    large_responses: LargeResponses = field(default_factory=LargeResponses)
-    list_places: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(MOST_LISTS_AT_ONCE)
+    def __init__(self, cluster: Cluster | None) -> None:
+        self.cluster = cluster
+
+
+def _cluster(services: Services) -> Cluster | None:
+    return services.get(SharedStores).cluster
+
+
+def _shared_stores(services: Services) -> SharedStores:
+    cluster = build_cluster(services.get(MochiSettings))
+    if cluster is not None:  # closed last: all turns are saved by then
+        services.on_close(partial(asyncio.to_thread, cluster.release))
+        services.on_close(cluster.close_pumps)
+    return SharedStores(cluster)
+
+
+def _observers(services: Services) -> Observers:
+    observers = build_observers(services.get(MochiSettings))
+    services.on_close(observers.aclose)
+    return observers
+
+
+def _turn_support(services: Services) -> TurnSupport:
+    turns = services.get(Observers).turns
+    support = build_turn_support(services.get(MochiSettings), turns, _cluster(services))
+    services.on_close(partial(asyncio.to_thread, support.threads.close, support.deadline))
+    return support
+
+
+def _tools(services: Services) -> ToolServices:
+    tools = build_tools(
+        services.get(MochiSettings),
+        _cluster(services),
+        services.get(AttachmentService),
+        services.get(Observers).tool_headers,
+        services.get(Deadline),
     )
-    _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
-
-    def __post_init__(self) -> None:
-        """Add the chores that need services built here to the housekeeper."""
-        self.housekeeper.add("sweep sessions", self.session_sweep.run)
-        tidy = partial(self._search.tidy, self.settings, self.sessions.repository)
-        self.housekeeper.add("tidy the search index", tidy)
-
-    @property
-    def tools(self) -> ToolCatalogue:
-        """Return all tools."""
-        return self._tools.catalogue
-
-    @property
-    def folder_tools(self) -> FolderTools:
-        """Return the tools of the folder."""
-        return self._tools.folder
-
-    @property
-    def default_model(self) -> DefaultModel:
-        """Return the choice of the model of conversations that name none."""
-        return self.chat.default_model
-
-    @property
-    def mcp(self) -> McpTools:
-        """Return the tools of MCP servers."""
-        return self._tools.mcp
-
-    @property
-    def executions(self) -> ExecutionLog:
-        """Return the log of the tools' calls."""
-        return self._tools.executions
-
-    @property
-    def usage(self) -> Usage:
-        """Return the usage service."""
-        return self.observers.usage
-
-    @property
-    def states(self) -> StateReader:
-        """Return the reader of the states of people's sessions."""
-        return self.activity.states
-
-    @property
-    def given_files(self) -> RequestFiles:
-        """Return the store of images and files of OpenAI's protocols."""
-        return build_request_files(self.settings, self.attachments)
-
-    @property
-    def deletion(self) -> SessionDeletion:
-        """Return the service that deletes sessions and ends their turns."""
-        return SessionDeletion(self.sessions, self.agent_chats, self.turns.cancel)
-
-    @property
-    def search(self) -> "SessionSearch":
-        """Return the search service."""
-        return self._search.get(lambda: build_search(self.settings, self.sessions.repository))
-
-    @property
-    def search_places(self) -> asyncio.Semaphore:
-        """Return the semaphore that limits searches of clients."""
-        return self._search.places
-
-    @property
-    def session_sweep(self) -> SessionSweep:
-        """Return the service that deletes expired sessions."""
-        cluster = self.stores.cluster
-        return build_session_sweep(self.settings, self.sessions, self.agent_chats, cluster)
-
-    async def space_with(self, session_id: str) -> SessionSpace:
-        """Return the space with this session, saved or ephemeral; unknown ones count as saved."""
-        return await self.chat.space_with(session_id)
-
-    @property
-    def active_turns(self) -> int:
-        """The number of turns in this process, those that are starting included."""
-        return sum(each.active_count for each in self.chat.registries)
-
-    def sample(self, loop_lag: float) -> None:
-        """Record the event loop's delay and the number of listeners, for the metrics."""
-        if self.observers.meters is not None:
-            streams = sum(each.listener_count for each in self.chat.registries)
-            self.observers.meters.sample(loop_lag=loop_lag, streams=streams)
-
-    def build_supervisor(self) -> WorkerSupervisor:
-        """Build the supervisor of the background worker; starts nothing."""
-        return build_supervisor(self.settings, self.stores.cluster, self.summaries, self.deadline)
-
-    async def end_turns(self, grace_seconds: float) -> None:
-        """Refuse new turns, give running ones the grace time to end, then save and end the rest."""
-        await self.chat.shutdown(grace_seconds)
-        self.activity.close()
-
-    async def aclose(self) -> None:
-        """Stop everything and close shared clients, whatever the others raise."""
-        async with AsyncExitStack() as stack:  # the last one first
-            stack.push_async_callback(self.observers.aclose)
-            stack.push_async_callback(self.models.aclose)
-            stack.push_async_callback(self._closing)
-            stack.push_async_callback(self.agents.aclose)
-            stack.push_async_callback(self.summaries.aclose)
-            stack.push_async_callback(asyncio.to_thread, self._search.close)
-            await self.end_turns(grace_seconds=0)
+    services.on_close(tools.aclose)
+    return tools
 
 
-_current: Services | None = None
-
-
-def build_services(settings: MochiSettings) -> Services:
-    """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    observers, cluster = build_observers(settings), build_cluster(settings)
-    support = build_turn_support(settings, observers.turns, cluster)
-    attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster, attachments, observers.tool_headers, support.deadline)
-    storages = build_storages(settings, cluster, changes := build_changes(settings, cluster))
-    storage = storages[SessionKind.CHAT]
-    folders = build_agent_folders(settings, tools, storages[SessionKind.AGENT], cluster)
-    models = build_models(settings, observers, folders.models, cluster)
-    summaries = build_summaries(settings, models, storage, observers, cluster=cluster)
-    preparer = _build_preparer(settings, models, tools.catalogue, attachments)
-    agents = build_agents(settings, folders, tools, preparer, support=support)
-    preparer = replace(preparer, delegate=agents.delegate)
-    builder = TurnBuilder(settings, preparer=preparer, support=support)
-    saved = builder.build(storage, on_answer=build_notice(summaries))
-    ephemeral = build_ephemeral_sessions(storages[SessionKind.EPHEMERAL], agents.chats)
-    unsaved = builder.build(storages[SessionKind.EPHEMERAL], forget=ephemeral.forget)
-    keys = build_keys(settings, cluster)
-    return Services(
-        settings=settings,
-        sessions=build_sessions(settings, storage, summaries),
-        attachments=attachments,
-        prompts=SystemPromptService(build_prompts(settings, cluster)),
-        models=models,
-        preparer=preparer,
-        turns=saved.turns,
-        chat=_build_chat(settings, models, saved, unsaved, keys),
-        confirmations=saved.confirmations,
-        activity=build_activity(settings, changes, storage),
-        housekeeper=_build_housekeeper(
-            settings,
-            storages,
-            ephemeral=ephemeral,
-            keys=keys,
-            signals=support.signals,
-            changes=changes,
-            attachments=attachments,
-        ),
-        summaries=summaries,
-        agents=agents.catalogue,
-        agent_chats=agents.chats,
-        stores=Stores(cluster, summaries.failing, summaries.oldest_due_seconds),
-        observers=observers,
-        deadline=support.deadline,
-        _tools=tools,
-        _closing=partial(_close, tools, support, cluster),
+def _agent_folders(services: Services) -> AgentFolders:
+    folders = build_agent_folders(
+        services.get(MochiSettings),
+        services.get(ToolServices),
+        services.get(Storages)[SessionKind.AGENT],
+        _cluster(services),
     )
+    services.on_close(folders.catalogue.aclose)
+    return folders
 
 
-def _build_chat(
-    settings: MochiSettings,
-    models: ModelCatalogue,
-    saved: SessionSpace,
-    ephemeral: SessionSpace,
-    keys: IdempotencyKeys,
-) -> ChatService:
-    return ChatService(
-        saved=saved,
-        ephemeral=ephemeral,
-        keys=keys,
-        default_model=DefaultModel(models, settings.default_model),
+def _models(services: Services) -> ModelCatalogue:
+    models = build_models(
+        services.get(MochiSettings),
+        services.get(Observers),
+        services.get(AgentFolders).models,
+        _cluster(services),
     )
+    services.on_close(models.aclose)
+    return models
 
 
-async def _close(tools: ToolServices, support: TurnSupport, cluster: Cluster | None) -> None:
-    async with AsyncExitStack() as stack:  # the last one first
-        if cluster is not None:  # all turns are saved by then
-            stack.push_async_callback(asyncio.to_thread, cluster.release)
-            stack.callback(cluster.close_pumps)
-        stack.push_async_callback(asyncio.to_thread, support.threads.close, support.deadline)
-        await tools.aclose()
+def _storages(services: Services) -> Storages:
+    return build_storages(services.get(MochiSettings), _cluster(services), services.get(ChangeLog))
 
 
-def _build_preparer(
-    settings: MochiSettings,
-    models: ModelCatalogue,
-    tools: ToolCatalogue,
-    attachments: AttachmentService,
-) -> TurnPreparer:
+def _summaries(services: Services) -> SummaryService:
+    summaries = build_summaries(
+        services.get(MochiSettings),
+        services.get(ModelCatalogue),
+        services.get(Storages)[SessionKind.CHAT],
+        services.get(Observers),
+        cluster=_cluster(services),
+    )
+    services.on_close(summaries.aclose)
+    return summaries
+
+
+def _plain_preparer(services: Services) -> TurnPreparer:
+    settings, attachments = services.get(MochiSettings), services.get(AttachmentService)
     return TurnPreparer(
-        models=models,
-        toolset=tools,
+        models=services.get(ModelCatalogue),
+        toolset=services.get(ToolCatalogue),
         max_rounds=settings.max_tool_rounds,
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
@@ -309,36 +170,136 @@ def _build_preparer(
     )
 
 
-def _build_housekeeper(
-    settings: MochiSettings,
-    storages: Mapping[SessionKind, ConversationStorage],
-    *,
-    ephemeral: EphemeralSessions,
-    keys: IdempotencyKeys,
-    signals: Signals,
-    changes: ChangeLog,
-    attachments: AttachmentService,
-) -> Housekeeper:
-    age = settings.turn_retention_seconds
+def _agents(services: Services) -> AgentServices:
+    return build_agents(
+        services.get(MochiSettings),
+        services.get(AgentFolders),
+        services.get(ToolServices),
+        _plain_preparer(services),
+        support=services.get(TurnSupport),
+    )
+
+
+def _turn_builder(services: Services) -> TurnBuilder:
+    return TurnBuilder(
+        services.get(MochiSettings),
+        preparer=services.get(TurnPreparer),
+        support=services.get(TurnSupport),
+    )
+
+
+def _saved(services: Services) -> SessionSpace:
+    return services.get(TurnBuilder).build(
+        services.get(Storages)[SessionKind.CHAT],
+        on_answer=build_notice(services.get(SummaryService)),
+    )
+
+
+def _ephemeral(services: Services) -> EphemeralSessions:
+    return build_ephemeral_sessions(
+        services.get(Storages)[SessionKind.EPHEMERAL], services.get(AgentChats)
+    )
+
+
+def _chat(services: Services) -> ChatService:
+    chat = ChatService(
+        saved=services.get(SessionSpace),
+        ephemeral=services.get(TurnBuilder).build(
+            services.get(Storages)[SessionKind.EPHEMERAL],
+            forget=services.get(EphemeralSessions).forget,
+        ),
+        keys=services.get(IdempotencyKeys),
+        default_model=services.get(DefaultModel),
+        on_shutdown=lambda: services.get(ActivityFeed).close(),
+    )
+    services.on_close(partial(chat.shutdown, 0))
+    return chat
+
+
+def _sessions(services: Services) -> SessionManager:
+    return build_sessions(
+        services.get(MochiSettings),
+        services.get(Storages)[SessionKind.CHAT],
+        services.get(SummaryService),
+    )
+
+
+def _activity(services: Services) -> ActivityFeed:
+    return build_activity(
+        services.get(MochiSettings),
+        services.get(ChangeLog),
+        services.get(Storages)[SessionKind.CHAT],
+    )
+
+
+def _stores(services: Services) -> Stores:
+    summaries = services.get(SummaryService)
+    return Stores(_cluster(services), summaries.failing, summaries.oldest_due_seconds)
+
+
+def _deletion(services: Services) -> SessionDeletion:
+    return SessionDeletion(
+        services.get(SessionManager), services.get(AgentChats), services.get(TurnRegistry).cancel
+    )
+
+
+def _session_sweep(services: Services) -> SessionSweep:
+    return build_session_sweep(
+        services.get(MochiSettings),
+        services.get(SessionManager),
+        services.get(AgentChats),
+        _cluster(services),
+    )
+
+
+def _supervisor(services: Services) -> WorkerSupervisor:
+    return build_supervisor(
+        services.get(MochiSettings),
+        _cluster(services),
+        services.get(SummaryService),
+        services.get(Deadline),
+    )
+
+
+def _search(services: Services) -> object:
+    search = build_search(services.get(MochiSettings), services.get(SessionManager).repository)
+    services.on_close(partial(asyncio.to_thread, search.close))
+    return search
+
+
+def _housekeeper(services: Services) -> Housekeeper:
+    settings, storages = services.get(MochiSettings), services.get(Storages)
+    attachments, age = services.get(AttachmentService), settings.turn_retention_seconds
     each_kind = storages.items()
     return Housekeeper(
         {
             **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
             **{f"sweep {kind} sessions": partial(each.sweep, age) for kind, each in each_kind},
-            "remove ephemeral sessions": ephemeral.sweep,
-            "sweep keys": partial(_sweep_keys, keys, storages.values(), age),
-            "sweep signals": partial(signals.sweep, age),
-            "sweep changes": changes.sweep,
+            "remove ephemeral sessions": services.get(EphemeralSessions).sweep,
+            "sweep keys": partial(
+                _sweep_keys, services.get(IdempotencyKeys), storages.values(), age
+            ),
+            "sweep signals": partial(services.get(TurnSupport).signals.sweep, age),
+            "sweep changes": services.get(ChangeLog).sweep,
             "sweep attachments": build_attachment_sweep(
-                settings,
-                attachments.store,
-                [each.repository for each in storages.values()],
+                settings, attachments.store, [each.repository for each in storages.values()]
             ).run,
             "sweep temporary files": partial(_sweep_temporary_files, settings),
+            "sweep sessions": services.get(SessionSweep).run,
+            "tidy the search index": partial(_tidy_search, services),
             "give memory back": give_back_memory,
         },
         build_sealing(settings, *storages.values()),
     )
+
+
+def _tidy_search(services: Services) -> None:
+    """Remove what was deleted from the index; without one, open nothing. Blocks."""
+    if not index_path(services.get(MochiSettings)).exists():
+        return
+    from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
+
+    services.get(SessionSearch).tidy()
 
 
 def build_sealing(
@@ -380,15 +341,58 @@ def _sweep_temporary_files(settings: MochiSettings) -> None:
             sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
 
 
-def get_services() -> Services:
-    """Return this process's services, building them on first use."""
-    global _current  # noqa: PLW0603 - one composition root per process
-    if _current is None:
-        _current = build_services(django_settings.MOCHI)
-    return _current
-
-
-def install_services(services: Services | None) -> None:
-    """Set the process's services (for the lifespan and tests); None removes them."""
-    global _current  # noqa: PLW0603 - one composition root per process
-    _current = services
+FACTORIES: Mapping[type | str, Factory] = {
+    SharedStores: _shared_stores,
+    Observers: _observers,
+    Usage: lambda services: services.get(Observers).usage,
+    TurnSupport: _turn_support,
+    Deadline: lambda services: services.get(TurnSupport).deadline,
+    AttachmentService: lambda services: build_attachment_service(
+        services.get(MochiSettings), _cluster(services)
+    ),
+    ToolServices: _tools,
+    ToolCatalogue: lambda services: services.get(ToolServices).catalogue,
+    FolderTools: lambda services: services.get(ToolServices).folder,
+    McpTools: lambda services: services.get(ToolServices).mcp,
+    ExecutionLog: lambda services: services.get(ToolServices).executions,
+    AgentFolders: _agent_folders,
+    ModelCatalogue: _models,
+    DefaultModel: lambda services: DefaultModel(
+        services.get(ModelCatalogue), services.get(MochiSettings).default_model
+    ),
+    ChangeLog: lambda services: build_changes(services.get(MochiSettings), _cluster(services)),
+    Storages: _storages,
+    IdempotencyKeys: lambda services: build_keys(services.get(MochiSettings), _cluster(services)),
+    SummaryService: _summaries,
+    AgentServices: _agents,
+    AgentCatalogue: lambda services: services.get(AgentFolders).catalogue,
+    AgentChats: lambda services: services.get(AgentServices).chats,
+    TurnPreparer: lambda services: replace(
+        _plain_preparer(services), delegate=services.get(AgentServices).delegate
+    ),
+    TurnBuilder: _turn_builder,
+    SessionSpace: _saved,
+    TurnRegistry: lambda services: services.get(SessionSpace).turns,
+    ConfirmationService: lambda services: services.get(SessionSpace).confirmations,
+    EphemeralSessions: _ephemeral,
+    ChatService: _chat,
+    SessionManager: _sessions,
+    SystemPromptService: lambda services: SystemPromptService(
+        build_prompts(services.get(MochiSettings), _cluster(services))
+    ),
+    ActivityFeed: _activity,
+    StateReader: lambda services: services.get(ActivityFeed).states,
+    Stores: _stores,
+    SessionDeletion: _deletion,
+    SessionSweep: _session_sweep,
+    RequestFiles: lambda services: build_request_files(
+        services.get(MochiSettings), services.get(AttachmentService)
+    ),
+    Housekeeper: _housekeeper,
+    WorkerSupervisor: _supervisor,
+    LargeResponses: lambda _: LargeResponses(),
+    ListPlaces: lambda _: ListPlaces(),
+    SearchPlaces: lambda _: SearchPlaces(),
+    "search_app.service.SessionSearch": _search,  # by its name: it imports SQLite
+}
+"""Makes the service of each type."""

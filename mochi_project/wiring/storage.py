@@ -1,7 +1,7 @@
 """Builds the storage of each kind of session: the adapters of its ports."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -214,11 +214,15 @@ def build_storage(
     )
 
 
+class Storages(dict[SessionKind, ConversationStorage]):
+    """Holds the storage of each kind of session."""
+
+
 def build_storages(
     settings: MochiSettings, cluster: Cluster | None, changes: ChangeLog | None = None
-) -> Mapping[SessionKind, ConversationStorage]:
+) -> Storages:
     """Build the storage of each kind of session; opens nothing."""
-    return {kind: build_storage(settings, cluster, kind, changes) for kind in SessionKind}
+    return Storages({kind: build_storage(settings, cluster, kind, changes) for kind in SessionKind})
 
 
 def _journal(settings: MochiSettings, locations: Locations, cluster: Cluster | None) -> TurnJournal:

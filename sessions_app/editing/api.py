@@ -6,15 +6,18 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
+from mochi_project.app import service
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.large_json import answer, answer_by_reading
-from mochi_project.wiring.services import get_services
 from sessions_app.attachments.intake import resolve
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import many_messages
 from sessions_app.http.editing_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
+from sessions_app.service import SessionManager
 
 router = Router(tags=["sessions"])
 
@@ -36,7 +39,7 @@ async def list_messages(
     variants: Annotated[bool, Query(description="Whether to return `variants` too")] = False,
 ) -> HttpResponseBase:
     """Return the messages of a session."""
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
     return await answer_by_reading(
         lambda: {
             "session_id": session_id,
@@ -60,11 +63,12 @@ async def edit_message(
     request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
 ) -> HttpResponseBase:
     """Edit a user message and remove all messages after it."""
-    services = get_services()
-    sessions, attachments = services.sessions, None
+    sessions, attachments = service(SessionManager), None
     if body.attachments is not None:
         attachments = await resolve(
-            services.attachments, body.attachments, max_count=services.settings.max_attachments
+            service(AttachmentService),
+            body.attachments,
+            max_count=service(MochiSettings).max_attachments,
         )
 
     def work() -> dict[str, Any]:
@@ -108,7 +112,7 @@ async def delete_message(
     ] = None,
 ) -> HttpResponseBase:
     """Delete a message, with the calls or results that belong to it."""
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
         change = sessions.delete_message(session_id, message_index, message_id=message_id)
@@ -137,7 +141,7 @@ async def hide_message(
     request: HttpRequest, session_id: str, message_index: int, body: MessageHiddenIn
 ) -> HttpResponseBase:
     """Hide a message from models, or show it to them again."""
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
         change = sessions.hide_message(
@@ -169,7 +173,7 @@ async def choose_variant(
     request: HttpRequest, session_id: str, message_index: int, body: VariantIn
 ) -> HttpResponseBase:
     """Make a variant of the last answer the answer."""
-    sessions = get_services().sessions
+    sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
         choice = sessions.choose_variant(session_id, message_index, body.message_id)

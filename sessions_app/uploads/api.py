@@ -10,12 +10,13 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
+from mochi_project.app import service
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, problem, refusal
-from mochi_project.wiring.services import get_services
 from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
 from sessions_app.attachments.names import checked_name
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import AttachmentTooLarge
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.schemas import AttachmentOut
@@ -56,15 +57,15 @@ async def upload_attachment(
     name: Annotated[str | None, Query(max_length=1000, description="What people call it")] = None,
 ) -> Status[Attachment] | HttpResponse:
     """Store an uploaded file as it arrives."""
-    service = get_services().attachments
+    attachments = service(AttachmentService)
     file = ArrivingFile(request)
     try:
         async with aclosing(file.pieces()) as pieces:
-            kept, is_new = await service.receive(pieces, name=None)
+            kept, is_new = await attachments.receive(pieces, name=None)
     except Exception as error:
         await file.drain()
         if isinstance(error, Refused) and error.code == AttachmentTooLarge.code:
-            raise AttachmentTooLarge(service.max_bytes) from error
+            raise AttachmentTooLarge(attachments.max_bytes) from error
         if isinstance(error, Refused | ClientLeft):
             return refusal(error)
         raise
@@ -90,8 +91,8 @@ async def download_attachment(
     name: Annotated[str | None, Query(max_length=1000, description="What to save it as")] = None,
 ) -> HttpResponseBase:
     """Send a file, or a part of it."""
-    service = get_services().attachments
-    found = await service.look_up(attachment_id, name=name)
+    attachments = service(AttachmentService)
+    found = await attachments.look_up(attachment_id, name=name)
     etag = f'"{found.id}"'
     if etag in request.headers.get("if-none-match", ""):
         response: HttpResponseBase = HttpResponse(status=304)
@@ -100,7 +101,11 @@ async def download_attachment(
         if span is None:
             return _out_of_range(found.size)
         whole = len(span) == found.size
-        pieces = service.whole(found) if whole else service.pieces(found.id, span.start, len(span))
+        pieces = (
+            attachments.whole(found)
+            if whole
+            else attachments.pieces(found.id, span.start, len(span))
+        )
         response = StreamingHttpResponse(pieces, status=200 if whole else 206)
         response["Content-Length"] = str(len(span))
         if not whole:

@@ -6,7 +6,8 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
+from mochi_project.wiring.observers import Observers
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.budgets.schemas import BudgetsOut, standings_to_json
 
@@ -26,5 +27,5 @@ router = Router(tags=["usage"])
 )
 async def list_budgets(request: HttpRequest) -> dict[str, Any]:
     """List the budgets."""
-    budgets = get_services().observers.budgets
+    budgets = service(Observers).budgets
     return standings_to_json(await asyncio.to_thread(budgets.standings))

@@ -6,7 +6,9 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from mochi_project.wiring.services import get_services
+from mochi_project.app import service
+from mochi_project.wiring.observers import Observers
+from mochi_project.wiring.reachability import Stores
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.metrics.errors import MetricsOff
 from usage_app.metrics.schemas import MetricsOut
@@ -26,9 +28,8 @@ router = Router(tags=["server"])
 )
 async def get_metrics(request: HttpRequest) -> Any:
     """Return the metrics of all processes."""
-    services = get_services()
-    meters = services.observers.meters
+    meters = service(Observers).meters
     if meters is None:
         raise MetricsOff
-    age = await services.stores.queue_age()
+    age = await service(Stores).queue_age()
     return {"metrics": await asyncio.to_thread(lambda: meters.values(queue_age=age))}

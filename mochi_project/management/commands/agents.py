@@ -11,9 +11,10 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from agents_app.agent import AgentDefinition
+from agents_app.catalogue import AgentCatalogue
 from agents_app.folders import left_out
 from agents_app.payloads import agent_detail, agents_payload, chats_payload
-from agents_app.sessions import agent_of
+from agents_app.sessions import AgentChats, agent_of
 from mochi_project.management.reports import ReportCommand
 from mochi_project.management.service_runner import ask
 from mochi_project.screen_text import printable
@@ -53,7 +54,7 @@ class Command(ReportCommand):
         actions[action](options)
 
     def _list(self, options: Mapping[str, Any]) -> None:
-        agents = ask(lambda services: services.agents.list())
+        agents = ask(lambda services: services.get(AgentCatalogue).list())
         if options["json"]:
             self.print_json(agents_payload(agents))
             return
@@ -73,7 +74,7 @@ class Command(ReportCommand):
                 self.stderr.write(printable(f"{agent.name}: {agent.error_message}"))
 
     def _show(self, options: Mapping[str, Any]) -> None:
-        agent = ask(lambda services: services.agents.get(options["name"]))
+        agent = ask(lambda services: services.get(AgentCatalogue).get(options["name"]))
         if options["json"]:
             self.print_json(agent_detail(agent))
             return
@@ -93,7 +94,7 @@ class Command(ReportCommand):
         self.stdout.write(f"\n{printable(agent.system_prompt)}")
 
     def _list_chats(self, options: Mapping[str, Any]) -> None:
-        page = ask(lambda services: asyncio.to_thread(services.agent_chats.list))
+        page = ask(lambda services: asyncio.to_thread(services.get(AgentChats).list))
         if options["json"]:
             self.print_json(chats_payload(page))
             return
@@ -116,7 +117,7 @@ class Command(ReportCommand):
             f"Delete {what} for good?", unasked=f"This would delete {what}"
         ):
             raise CommandError("Not deleted.")
-        ask(lambda services: asyncio.to_thread(services.agent_chats.delete, session_id))
+        ask(lambda services: asyncio.to_thread(services.get(AgentChats).delete, session_id))
         if options["json"]:
             self.print_json({"deleted": session_id})
         else:
@@ -124,7 +125,7 @@ class Command(ReportCommand):
 
     def _check(self, options: Mapping[str, Any]) -> None:
         folder = django_settings.MOCHI.resolved_agents_dir
-        agents = ask(lambda services: services.agents.list())
+        agents = ask(lambda services: services.get(AgentCatalogue).list())
         others = left_out(folder)
         if options["json"]:
             details = {name: agent_detail(agent) for name, agent in agents.items()}

@@ -14,6 +14,7 @@ from mochi_project.terminal.console import Console, can_ask
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.options import STOPPED, add_conversation_arguments, open_conversation
 from mochi_project.terminal.transcript import Transcript
+from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError
 
 HISTORY_FILE = "chat_history"
@@ -61,5 +62,5 @@ async def _chat(console: Console, options: Mapping[str, Any]) -> None:
     opened = open_conversation(settings, console, Transcript(console), interrupt, options)
     async with opened as (conversation, services):
         editor = LineEditor(settings.resolved_private_dir / HISTORY_FILE, NAMES, console)
-        commands = ChatCommands(conversation, services.models, console, editor.read)
+        commands = ChatCommands(conversation, services.get(ModelCatalogue), console, editor.read)
         await ChatLoop(conversation, commands, editor, console, interrupt).run()

@@ -11,6 +11,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
+from chat.summaries.service import SummaryService
+from mochi_project.app import Services, build_services
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
@@ -32,9 +34,14 @@ from mochi_project.process.startup import prepare_data_dir
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
 from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.services import Services, build_services
+from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.storage import SessionKind, build_storage
+from mochi_project.wiring.usage import Usage
+from prompts_app.service import SystemPromptService
 from sessions_app.errors import MochiError
+from sessions_app.service import SessionManager
+from tools_app.folder import FolderTools
+from tools_app.mcp.toolset import McpTools
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -56,14 +63,14 @@ class Command(ReportCommand):
         """Run the checks and print what they found."""
         services = build_services(django_settings.MOCHI)
         findings = [
-            *_configuration(services.settings),
+            *_configuration(services.get(MochiSettings)),
             *_data(services),
-            *usage_findings(services.usage),
+            *usage_findings(services.get(Usage)),
             *shared_findings(services),
             *asyncio.run(_asked(services)),
         ]
-        if services.stores.cluster is None:  # else any node's will do
-            findings.append(_worker(services.settings))
+        if services.get(Stores).cluster is None:  # else any node's will do
+            findings.append(_worker(services.get(MochiSettings)))
         findings += _summaries(services)
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
@@ -91,7 +98,7 @@ def _configuration(settings: MochiSettings) -> Iterator[Finding]:
 
 
 def _data(services: Services) -> Iterator[Finding]:
-    settings = services.settings
+    settings = services.get(MochiSettings)
     try:
         notes = prepare_data_dir(settings)
     except ConfigurationError as error:
@@ -135,7 +142,7 @@ def _counted(check: str, count: Callable[[], Finding]) -> Finding:
 
 
 def _sessions(services: Services) -> Finding:
-    listing = services.sessions.repository.list()
+    listing = services.get(SessionManager).repository.list()
     if not listing.unreadable:
         return Finding("sessions", "ok", f"{len(listing.sessions)} readable")
     broken = "; ".join(f"{item.file}: {item.reason}" for item in listing.unreadable)
@@ -167,7 +174,7 @@ def _turns(settings: MochiSettings) -> Finding:
 
 
 def _prompts(services: Services) -> Finding:
-    return Finding("system prompts", "ok", f"{len(services.prompts.list())} files")
+    return Finding("system prompts", "ok", f"{len(services.get(SystemPromptService).list())} files")
 
 
 def _agents(settings: MochiSettings) -> Finding:
@@ -200,10 +207,10 @@ async def _asked(services: Services) -> list[Finding]:
 
 async def _tools(services: Services) -> Finding:
     try:
-        listing = await services.folder_tools.listing()
+        listing = await services.get(FolderTools).listing()
     except OSError as error:  # from the data directory; faults of the folder are in the listing
         return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
-    if listing.invalid and not services.settings.trust.allows(TOOLS):
+    if listing.invalid and not services.get(MochiSettings).trust.allows(TOOLS):
         return _needs_trust("tools")
     if listing.invalid:
         wrong = "; ".join(f"{entry.name}: {entry.reason}" for entry in listing.invalid)
@@ -211,16 +218,16 @@ async def _tools(services: Services) -> Finding:
         detail = f"{len(listing.tools)} usable, not usable: {printable(wrong)} ({advice})"
         return Finding("tools", "note", detail)
     if not listing.tools:
-        folder = services.folder_tools.folder
+        folder = services.get(FolderTools).folder
         return Finding("tools", "ok", f"none in {folder}; `mochi-server init` writes examples")
     return Finding("tools", "ok", f"{len(listing.tools)} usable")
 
 
 async def _servers(services: Services) -> Finding:
-    servers = await services.mcp.servers()  # which starts none
+    servers = await services.get(McpTools).servers()  # which starts none
     wrong = [f"{server.name}: {server.error}" for server in servers if server.error]
     wrong += [f"{tool.name}: {tool.reason}" for server in servers for tool in server.invalid]
-    if wrong and not services.settings.trust.allows(MCP):
+    if wrong and not services.get(MochiSettings).trust.allows(MCP):
         return _needs_trust("MCP servers")
     if wrong:
         return Finding("MCP servers", "note", printable("; ".join(wrong)))
@@ -249,10 +256,10 @@ def _worker(settings: MochiSettings) -> Finding:
 
 
 def _summaries(services: Services) -> Iterator[Finding]:
-    if not services.settings.summarization_enabled:
+    if not services.get(MochiSettings).summarization_enabled:
         yield Finding("summaries", "note", "MOCHI_SUMMARIZATION_ENABLED is false")
     try:
-        failures = services.summaries.failing()
+        failures = services.get(SummaryService).failing()
     except OSError as error:
         yield Finding("summaries", "broken", f"{error.filename}: {error.strerror}")
         return

@@ -9,12 +9,12 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 from rich.table import Column, Table
 
+from mochi_project.app import Services
 from mochi_project.management.reports import ReportCommand
 from mochi_project.management.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import Services
 from tools_app.errors import ToolServerNotFound
-from tools_app.mcp.toolset import McpServer
+from tools_app.mcp.toolset import McpServer, McpTools
 
 
 class Command(ReportCommand):
@@ -65,7 +65,7 @@ class Command(ReportCommand):
 async def _servers(services: Services, only: str | None, *, start: bool) -> Sequence[McpServer]:
     if start:
         await start_servers(services, only)
-    servers = await services.mcp.servers()
+    servers = await services.get(McpTools).servers()
     if only is None:
         return servers
     found = [server for server in servers if server.name == only]

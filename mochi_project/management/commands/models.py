@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from django.conf import settings as django_settings
 from rich.table import Column, Table
 
+from mochi_project.app import build_services
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import build_services
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
 from models_app.schemas import ModelListOut, ModelOut
@@ -92,7 +92,7 @@ class Command(ReportCommand):
 
 async def _ask(question: Callable[[ModelCatalogue], Awaitable[Answer]]) -> Answer:
     async with scripted_model(django_settings.MOCHI) as settings:
-        catalogue = build_services(settings).models
+        catalogue = build_services(settings).get(ModelCatalogue)
         try:
             return await question(catalogue)
         finally:

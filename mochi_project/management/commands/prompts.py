@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
+from mochi_project.app import current_services
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import get_services
 from prompts_app.prompts import Prompt, PromptSummary
+from prompts_app.service import SystemPromptService
 
 
 class Command(ReportCommand):
@@ -28,7 +29,7 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the two actions."""
-        prompts = get_services().prompts
+        prompts = current_services().get(SystemPromptService)
         if action == "list":
             self._list(prompts.list(), as_json=options["json"])
         else:

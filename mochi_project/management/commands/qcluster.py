@@ -7,11 +7,14 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from mochi_project.app import current_services
+from mochi_project.background.supervisor import WorkerSupervisor
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.management.command import MochiCommand
 from mochi_project.process.shared_stores import check_shared_stores
 from mochi_project.process.startup import prepare_data_dir
-from mochi_project.wiring.services import get_services
+from mochi_project.wiring.reachability import Stores
 
 ASK_SECONDS = 1.0
 
@@ -32,10 +35,11 @@ class Command(MochiCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Keep the worker running until a signal."""
-        services = get_services()
+        services = current_services()
+        settings = services.get(MochiSettings)
         try:
-            prepare_data_dir(services.settings)
-            notes = check_shared_stores(services.stores.cluster)
+            prepare_data_dir(settings)
+            notes = check_shared_stores(services.get(Stores).cluster)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         for note in notes:
@@ -43,9 +47,9 @@ class Command(MochiCommand):
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
-        supervisor = services.build_supervisor()
+        supervisor = services.get(WorkerSupervisor)
         supervisor.start()
-        self.stdout.write(f"the background worker of {services.settings.resolved_data_dir} runs")
+        self.stdout.write(f"the background worker of {settings.resolved_data_dir} runs")
         # On some systems an endless wait is not interrupted by signals.
         while not stopped.wait(ASK_SECONDS):
             pass

@@ -11,9 +11,9 @@ from django.core.management import CommandError
 from pydantic import ValidationError
 from rich.text import Text
 
+from mochi_project.app import current_services
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import get_services
 from search_app.entries import FoundRole
 from search_app.index_state import IndexUnavailable
 from search_app.query import Query
@@ -57,7 +57,7 @@ class Command(ReportCommand):
     def handle(self, *args: Any, words: Sequence[str], **options: Any) -> None:  # noqa: ARG002
         """Search, and print what is found."""
         wanted = _wanted(words, options)
-        search = get_services().search
+        search = current_services().get(SessionSearch)
         begun = time.perf_counter()
         try:
             self._fill(search)

@@ -11,13 +11,14 @@ from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
-from agents_app.deletion import Deletion
+from agents_app.deletion import Deletion, SessionDeletion
+from mochi_project.app import current_services
 from mochi_project.management.copy_report import CopyReport
 from mochi_project.management.import_command import FilesImport, add_import_arguments
 from mochi_project.management.import_report import ImportReport, missing_sentence
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import get_services
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import StorageError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
@@ -94,7 +95,7 @@ class Command(ReportCommand):
             "delete": self._delete,
             "check": self._check,
         }
-        run[action](get_services().sessions, options)
+        run[action](current_services().get(SessionManager), options)
 
     def _list(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["limit"] is not None and options["limit"] < 1:
@@ -156,7 +157,7 @@ class Command(ReportCommand):
             raise CommandError("All sessions are written as --format jsonl or zip.")
         if wanted == "zip" and options["output"] is None:
             raise CommandError("Name the zip file to write: --output FILE.zip")
-        export = AllExport(sessions, get_services().attachments.store, anew=True)
+        export = AllExport(sessions, current_services().get(AttachmentService).store, anew=True)
         pieces = export.pieces(wanted)
         if options["output"] is not None:
             _write(options["output"], pieces)
@@ -171,7 +172,7 @@ class Command(ReportCommand):
             raise CommandError("--with-attachments has a format of its own: a zip file.")
         if options["output"] is None:
             raise CommandError("Name the zip file to write: --output FILE.zip")
-        store = get_services().attachments.store
+        store = current_services().get(AttachmentService).store
         export = SessionExport(sessions.get(options["session_id"]), store)
         _write(options["output"], export.pieces())
         if export.missing:
@@ -179,7 +180,7 @@ class Command(ReportCommand):
             raise CommandError(printable(f"{options['output']} is written. {lacks}"))
 
     def _import(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:  # noqa: ARG002
-        work = FilesImport(get_services(), options, cast("IO[str]", self.stderr))
+        work = FilesImport(current_services(), options, cast("IO[str]", self.stderr))
         work.run()
         report = ImportReport(work.summary)
         if options["json"]:
@@ -194,7 +195,7 @@ class Command(ReportCommand):
         named = list(dict.fromkeys(options["session_ids"]))
         if not options["yes"]:
             self._ask_person(sessions, named)
-        deletion = get_services().deletion
+        deletion = current_services().get(SessionDeletion)
         how = {"force": options["force"], "agents": options["agents"]}
         if len(named) == 1:
             asyncio.run(deletion.delete(named[0], **how))

@@ -11,11 +11,13 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 from rich.table import Column, Table
 
+from mochi_project.app import Services
 from mochi_project.management.reports import ReportCommand
 from mochi_project.management.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import Services
+from tools_app.catalogue import ToolCatalogue
 from tools_app.diagnosis import FileDiagnosis, diagnose
+from tools_app.folder import FolderTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult
 
@@ -67,7 +69,7 @@ class Command(ReportCommand):
             self.stderr.write(printable(f"{entry.name}{place}: {entry.reason}"))
 
     def _show(self, options: Mapping[str, Any]) -> None:
-        tool = ask(lambda services: services.tools.find(options["name"]))
+        tool = ask(lambda services: services.get(ToolCatalogue).find(options["name"]))
         if options["json"]:
             self.print_json(tool_payload(tool))
             return
@@ -91,7 +93,7 @@ class Command(ReportCommand):
         if result is None:
             if not options["yes"]:
                 self._ask_person(name)
-            result = ask(lambda services: services.tools.call_tool(invocation))
+            result = ask(lambda services: services.get(ToolCatalogue).call_tool(invocation))
         if options["json"]:
             shown = msgspec.to_builtins(result)
             del shown["files"]  # they are kept, and are its attachments
@@ -107,7 +109,7 @@ class Command(ReportCommand):
 
     def _check(self, options: Mapping[str, Any]) -> None:
         folder = django_settings.MOCHI.resolved_tools_dir
-        listing = ask(lambda services: services.folder_tools.listing())
+        listing = ask(lambda services: services.get(FolderTools).listing())
         diagnoses = diagnose(_python_files(folder), listing)
         if options["json"]:
             self.print_json({"folder": str(folder), "files": msgspec.to_builtins(diagnoses)})
@@ -140,13 +142,13 @@ class Command(ReportCommand):
 
 async def _everything(services: Services) -> ToolListing:
     await start_servers(services)
-    return await services.tools.listing()
+    return await services.get(ToolCatalogue).listing()
 
 
 async def _if_harmless(services: Services, invocation: ToolInvocation) -> ToolResult | None:
     """Call the tool; return None if it needs approval first."""
-    tool = await services.tools.find(invocation.name)
-    return None if tool.destructive else await services.tools.call_tool(invocation)
+    tool = await services.get(ToolCatalogue).find(invocation.name)
+    return None if tool.destructive else await services.get(ToolCatalogue).call_tool(invocation)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mochi_project.app import current_services
 from mochi_project.management.budget_findings import budget_lines
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.services import get_services
+from mochi_project.wiring.usage import Usage
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
 from usage_app.report import DIMENSIONS, Report, ReportQuery, Sums
@@ -47,7 +48,7 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
         """Sum up, and print."""
-        usage = get_services().usage
+        usage = current_services().get(Usage)
         usage.prices.refresh()
         if usage.prices.problem is not None:
             self.stderr.write(printable(usage.prices.problem))
@@ -62,7 +63,7 @@ class Command(ReportCommand):
             self.print_rich(shown)
         if report.total.estimated:
             self.print_rich(f"Of {report.total.estimated:,} calls the tokens are estimated.")
-        for line in budget_lines(get_services()):
+        for line in budget_lines(current_services()):
             self.print_rich(Text(printable(line)))
         if not report.groups:
             self.stderr.write("No model was called.")

@@ -95,8 +95,9 @@ def test_a_turn_that_its_event_loop_left_behind_is_ended(run: Run) -> None:
             session = await ask("one")
             stall = '<|instruction_start|>{"stall_seconds": 600}<|instruction_end|>'
             turn = asyncio.create_task(ask(stall, session))
-            from mochi_project.wiring.services import get_services
-            while get_services().turns.get(session) is None:
+            from chat.registry import TurnRegistry
+            from mochi_project.app import current_services
+            while current_services().get(TurnRegistry).get(session) is None:
                 await asyncio.sleep(0.01)
             return session
 

@@ -1,16 +1,15 @@
 """The /agents routes: shapes, order and errors."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import msgspec
 import pytest
 from django.test import AsyncClient
 
-from agents_app import api as routes
+from agents_app.catalogue import AgentCatalogue
 from agents_app.schemas import AgentChatDetailOut, AgentChatsOut, AgentDetailOut
+from agents_app.sessions import AgentChats
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from sessions_app.service import SessionManager
+from tests.services import services_of
 
 URL = "/api/v1/agents"
 
@@ -22,8 +21,8 @@ def chats(agents_dir, folders) -> SessionManager:
 
 @pytest.fixture
 def client(catalogue, chats, monkeypatch) -> AsyncClient:
-    services: Any = SimpleNamespace(agents=catalogue, agent_chats=chats)
-    monkeypatch.setattr(routes, "get_services", lambda: services)
+    services = services_of({AgentCatalogue: catalogue, AgentChats: chats})
+    monkeypatch.setattr("mochi_project.app._current", services)
     return AsyncClient()
 
 

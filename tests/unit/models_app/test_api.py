@@ -1,15 +1,14 @@
 """The /models routes."""
 
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
-from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
 from models_app.ollama.language_model import OllamaLanguageModel
+from tests.services import services_of
 
 URL = "/api/v1/models"
 
@@ -22,7 +21,7 @@ async def serve(monkeypatch):
     def put(url):
         catalogue = ModelCatalogue(OllamaLanguageModel(url))
         opened.append(catalogue)
-        monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(models=catalogue))
+        monkeypatch.setattr("mochi_project.app._current", services_of({ModelCatalogue: catalogue}))
         return AsyncClient()
 
     yield put

@@ -1,13 +1,11 @@
 """Profiles as models, and over HTTP."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
-from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ProfileNotFound
 from models_app.language_model import ModelRequest
@@ -17,6 +15,7 @@ from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
+from tests.services import services_of
 
 URL = "/api/v1/profiles"
 HELLO = UserMessage(content="Hello", message_id="u", timestamp="t")
@@ -46,7 +45,7 @@ async def catalogue(scripted, tmp_path):
 
 @pytest.fixture
 def client(catalogue, monkeypatch):
-    monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(models=catalogue))
+    monkeypatch.setattr("mochi_project.app._current", services_of({ModelCatalogue: catalogue}))
     return AsyncClient()
 
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
-from mochi_project.wiring.services import install_services
+from mochi_project.app import install_services
 from prompts_app.service import SystemPromptService
+from tests.services import services_of
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def prompts(directory: Path) -> SystemPromptService:
 
 @pytest.fixture
 def client(prompts: SystemPromptService) -> Iterator[AsyncClient]:
-    services: Any = SimpleNamespace(prompts=prompts)
+    services = services_of({SystemPromptService: prompts})
     install_services(services)
     yield AsyncClient()
     install_services(None)

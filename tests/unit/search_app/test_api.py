@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
-from mochi_project.wiring.services import install_services
+from mochi_project.app import install_services
+from search_app.places import SearchPlaces
 from search_app.schemas import SearchOut
+from search_app.service import SessionSearch
+from tests.services import services_of
 from tests.unit.conftest import NOW
 from tests.unit.search_app.conftest import Archive
 from tests.unit.sessions_app.running_at_once import RunningAtOnce
@@ -20,7 +22,7 @@ URL = "/api/v1/search"
 
 @pytest.fixture
 def client(archive: Archive) -> Iterator[AsyncClient]:
-    services: Any = SimpleNamespace(search=archive.search, search_places=asyncio.Semaphore(1))
+    services = services_of({SessionSearch: archive.search, SearchPlaces: asyncio.Semaphore(1)})
     install_services(services)
     yield AsyncClient()
     install_services(None)

@@ -7,11 +7,13 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from sessions_app.messages import ToolSpec
+from tests.services import services_of
 from tests.unit.tools_app.kept_files import keeper
-from tools_app import api as routes
 from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
 from tools_app.execution_log import ExecutionLog
+from tools_app.folder import FolderTools
+from tools_app.mcp.toolset import McpTools
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
 
@@ -89,8 +91,10 @@ def folder():
 @pytest.fixture
 def tools(folder, log, monkeypatch):
     catalogue = ToolCatalogue([folder], log, keeper())
-    services = SimpleNamespace(tools=catalogue, folder_tools=folder, executions=log, mcp=Servers())
-    monkeypatch.setattr(routes, "get_services", lambda: services)
+    services = services_of(
+        {ToolCatalogue: catalogue, FolderTools: folder, ExecutionLog: log, McpTools: Servers()}
+    )
+    monkeypatch.setattr("mochi_project.app._current", services)
     return catalogue
 
 

@@ -6,7 +6,6 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,12 +13,13 @@ import pytest
 from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
+from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses
 from mochi_project.wiring.attachments import build_attachments
-from mochi_project.wiring.services import install_services
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
+from tests.services import services_of
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.formats.exports import FOLDER
 from tests.unit.transfer_app.stores import question, reference, session_of
@@ -49,11 +49,15 @@ def large_responses() -> LargeResponses:
 def client(
     settings_here: MochiSettings, manager: SessionManager, large_responses: LargeResponses
 ) -> Iterator[AsyncClient]:
-    services: Any = SimpleNamespace(
-        settings=settings_here,
-        sessions=manager,
-        attachments=AttachmentService(build_attachments(settings_here, None), max_bytes=1 << 20),
-        large_responses=large_responses,
+    services = services_of(
+        {
+            MochiSettings: settings_here,
+            SessionManager: manager,
+            AttachmentService: AttachmentService(
+                build_attachments(settings_here, None), max_bytes=1 << 20
+            ),
+            LargeResponses: large_responses,
+        }
     )
     install_services(services)
     yield AsyncClient()

@@ -8,7 +8,8 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from mochi_project.api import api
-from usage_app import api as routes
+from mochi_project.wiring.usage import Usage
+from tests.services import services_of
 from usage_app.ledger import Ledger
 from usage_app.record import UsageRecord
 from usage_app.reports import UsageReports
@@ -42,7 +43,7 @@ def client(tmp_path, monkeypatch):
         ]
     )
     usage = SimpleNamespace(reports=UsageReports(ledger))
-    monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(usage=usage))
+    monkeypatch.setattr("mochi_project.app._current", services_of({Usage: usage}))
     return AsyncClient()
 
 

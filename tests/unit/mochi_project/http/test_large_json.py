@@ -4,17 +4,17 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 
+from mochi_project.app import install_services
 from mochi_project.http.large_json import WHOLE_BYTES, answer, answer_by_reading
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, TooManyLargeResponses
-from mochi_project.wiring.services import get_services, install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.format.json_pieces import PIECE_BYTES, LongList
+from tests.services import services_of
 
 
 def document(items: int) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def wait_seconds() -> float:
 def large(wait_seconds: float) -> Iterator[LargeResponses]:
     """Allow for two large answers at a time."""
     answers = LargeResponses(most=2, wait_seconds=wait_seconds)
-    install_services(replace(get_services(), large_responses=answers))
+    install_services(services_of({LargeResponses: answers}))
     yield answers
     install_services(None)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.budget_findings import budget_lines, budgets_finding
-from mochi_project.wiring.services import Services, build_services
 
 
 @pytest.fixture

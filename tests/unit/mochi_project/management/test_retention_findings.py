@@ -1,13 +1,15 @@
 """What ``mochi-server doctor`` says of sessions that would be deleted."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from agents_app.sweeping import SessionSweep
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.retention_findings import retention_finding
 from sessions_app.retention import DueSessions
 from sessions_app.session import SessionMetadata
+from tests.services import services_of
 
 OLD = SessionMetadata(
     session_id="a1b2c3d4e5",
@@ -38,9 +40,11 @@ OLD = SessionMetadata(
     ],
 )
 def test_it_is_said_what_would_go(days: int, due: DueSessions, state: str, words: str) -> None:
-    services: Any = SimpleNamespace(
-        settings=SimpleNamespace(session_retention_days=days),
-        session_sweep=SimpleNamespace(due=lambda: due),
+    services = services_of(
+        {
+            MochiSettings: SimpleNamespace(session_retention_days=days),
+            SessionSweep: SimpleNamespace(due=lambda: due),
+        }
     )
     finding = retention_finding(services)
     assert (finding.check, finding.state) == ("retention", state)

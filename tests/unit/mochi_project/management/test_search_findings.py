@@ -5,18 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.management.search_findings import search_finding
 from mochi_project.wiring.search import index_path
-from mochi_project.wiring.services import Services, build_services
+from search_app.service import SessionSearch
+from sessions_app.service import SessionManager
 
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[Services]:
     services = build_services(MochiSettings(data_dir=tmp_path))
     yield services
-    services.search.close()
+    services.get(SessionSearch).close()
 
 
 def test_the_doctor_says_what_state_the_index_is_in(services: Services) -> None:
@@ -24,12 +26,12 @@ def test_the_doctor_says_what_state_the_index_is_in(services: Services) -> None:
         return Finding("search", state, detail)  # type: ignore[arg-type]
 
     assert search_finding(services) == finding("ok", "no index yet; the first search makes one")
-    services.search.fill()
+    services.get(SessionSearch).fill()
     assert search_finding(services) == finding("ok", "there is an index; it has all sessions")
-    services.sessions.create("qwen3:14b")
+    services.get(SessionManager).create("qwen3:14b")
     missing = "there is an index; sessions that are not in it yet: 1"
     assert search_finding(services) == finding("ok", missing)
-    path = index_path(services.settings)
+    path = index_path(services.get(MochiSettings))
     path.write_bytes(b"broken")
     broken = f"the index can't be used, so sessions are read; {path} may be deleted"
     assert search_finding(services) == finding("note", broken)

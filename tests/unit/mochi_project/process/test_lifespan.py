@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mochi_project.app import Services, current_services
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.loading import load_settings
 from mochi_project.process.lifespan import MochiApplication
-from mochi_project.wiring.services import Services, get_services
 
 pytestmark = pytest.mark.allow_blocking
 
@@ -18,11 +19,11 @@ async def test_a_worker_that_cannot_start_is_logged_and_keeps_nothing_from_being
 ) -> None:
     tried = asyncio.Event()
 
-    def fail(_self: Services) -> None:
+    def fail(_self: WorkerSupervisor) -> None:
         tried.set()
         raise PermissionError("worker.lock")
 
-    monkeypatch.setattr(Services, "build_supervisor", fail)
+    monkeypatch.setattr(WorkerSupervisor, "start", fail)
     application = MochiApplication(
         load_settings(data_dir=tmp_path, background_worker=True, test_mode=True)
     )
@@ -35,7 +36,7 @@ async def test_a_worker_that_cannot_start_is_logged_and_keeps_nothing_from_being
 
     monkeypatch.setattr(Services, "aclose", note)
     async with asyncio.timeout(30), application.running():
-        services = get_services()
+        services = current_services()
         await tried.wait()
     assert closed == [services]
     [error] = [it for it in caplog.records if it.levelno == logging.ERROR]

@@ -9,9 +9,10 @@ import pytest
 import redis
 
 from cluster_app.redis.connection import RedisConnection
+from mochi_project.app import build_services
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import POOL_VARIABLE, Cluster, build_cluster, process_name
-from mochi_project.wiring.services import build_services
+from sessions_app.service import SessionManager
 
 KEY = "0123456789abcdef0123456789abcdef"
 BUILD = """
@@ -19,9 +20,12 @@ import asyncio, sys
 import django
 django.setup()
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.services import build_services
+from chat.service import ChatService
+from mochi_project.app import build_services
+from sessions_app.service import SessionManager
 services = build_services(load_settings(data_dir=sys.argv[1]))
-services.sessions.list()
+services.get(ChatService)
+services.get(SessionManager).list()
 asyncio.run(services.aclose())
 print(sorted({"redis", "hiredis", "obstore"} & sys.modules.keys()))
 """
@@ -50,7 +54,7 @@ async def test_services_that_close_give_up_the_lease_of_their_process(
     services = await asyncio.to_thread(
         build_services, load_settings(data_dir=tmp_path, journal_url=redis_server, secret_key=KEY)
     )
-    owner = await asyncio.to_thread(services.sessions.repository.owners.mine)
+    owner = await asyncio.to_thread(services.get(SessionManager).repository.owners.mine)
     with redis.Redis.from_url(redis_server) as client:
         assert client.exists(f"mochi:w:{owner}")
 

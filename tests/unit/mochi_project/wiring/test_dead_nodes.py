@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from chat.service import ChatRequest, OpenTurn
+from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.turn_request import TurnRequest
+from mochi_project.app import Services, build_services
+from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.services import Services, build_services
+from mochi_project.wiring.reachability import Stores
 from scripted_app.server import ScriptedModelServer
 from tests.redis_server import running_redis
 from tests.unit.chat.listening import names, read_all
@@ -37,7 +39,9 @@ async def new_node(tmp_path: Path, object_url: str) -> AsyncIterator[NewNode]:
             secret_key="x" * 50,
         )
         nodes.append(await asyncio.to_thread(build_services, settings))
-        chores.append(asyncio.create_task(nodes[-1].housekeeper.run()))
+        chores.append(
+            asyncio.create_task((await asyncio.to_thread(nodes[-1].get, Housekeeper)).run())
+        )
         return nodes[-1]
 
     yield start
@@ -65,17 +69,17 @@ async def test_a_dead_nodes_turn_is_ended_and_another_node_serves_all_of_it(
 ) -> None:
     dead, other = await new_node(), await new_node()
     asked = ChatRequest(turn=SILENT, model="qwen3:14b", ephemeral=ephemeral, keep=True)
-    turn = await dead.chat.open(asked)
+    turn = await dead.get(ChatService).open(asked)
     seen = await read_some(turn)
-    here = await other.space_with(turn.session_id)
+    here = await other.get(ChatService).space_with(turn.session_id)
     active = await here.turns.active(turn.session_id)
     assert active is not None
     assert active.turn_id == turn.turn_id
     follower = await here.turns.attach(turn.session_id, (turn.turn_id, 1))
     assert follower is not None
 
-    owners = dead.stores.cluster.owners
-    await asyncio.to_thread(other.stores.cluster.owners.condemn, owners.mine())
+    owners = dead.get(Stores).cluster.owners
+    await asyncio.to_thread(other.get(Stores).cluster.owners.condemn, owners.mine())
     async with asyncio.timeout(60):
         followed = await read_all(follower)
     assert names(followed)[-2:] == ["error", "done"]

@@ -9,19 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from chat.service import ChatRequest
+from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.idempotency_keys import KeyRecord
 from chat.storage.journal import line
+from chat.summaries.service import SummaryService
+from mochi_project.app import Services, build_services
+from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
-from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import SessionKind, build_storage, build_storages
 from mochi_project.wiring.turn_support import build_threads
+from models_app.catalogue import ModelCatalogue
 from scripted_app.server import ScriptedModelServer
+from search_app.service import SessionSearch
 from sessions_app.deadline import Deadline
+from sessions_app.service import SessionManager
 from sessions_app.store.records import record_name
+from tools_app.execution_log import ExecutionLog
+from tools_app.folder import FolderTools
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
 DIRECTORIES = (
@@ -45,7 +53,7 @@ async def test_what_cut_off_writes_left_is_swept_wherever_files_are_written(tmp_
     left = [tmp_path / directory / TEMPORARY for directory in DIRECTORIES]
     await asyncio.to_thread(_make_old_files, left)
     services = await asyncio.to_thread(lambda: build_services(load_settings(data_dir=tmp_path)))
-    chores = asyncio.create_task(services.housekeeper.run())
+    chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
     try:
         async with asyncio.timeout(30):
             while any([await asyncio.to_thread(path.exists) for path in left]):
@@ -60,13 +68,13 @@ async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_fo
     tmp_path: Path,
 ) -> None:
     services = build_services(load_settings(data_dir=tmp_path))
-    session_id = services.sessions.create(model="m", title="Geheim").session_id
+    session_id = services.get(SessionManager).create(model="m", title="Geheim").session_id
     index = tmp_path / ".mochi" / "search.sqlite3"
     await _chores(services, lambda: True)
     assert not index.exists()
-    services.search.fill()
+    services.get(SessionSearch).fill()
     assert b"Geheim" in index.read_bytes()
-    services.sessions.delete(session_id)
+    services.get(SessionManager).delete(session_id)
     await _chores(services, lambda: b"Geheim" not in index.read_bytes())
     await services.aclose()
 
@@ -78,7 +86,7 @@ async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
     services = build_services(load_settings(data_dir=tmp_path, turn_retention_seconds=60))
     keys = FileIdempotencyKeys(tmp_path / ".mochi" / "keys")
     turns = {kind: f"{number:020x}" for number, kind in enumerate(SessionKind)}
-    for kind, storage in build_storages(services.settings, None).items():
+    for kind, storage in build_storages(services.get(MochiSettings), None).items():
         held = keys.take(kind, "f")
         assert not isinstance(held, KeyRecord)
         held.keep("0123456789", turns[kind])
@@ -99,8 +107,8 @@ async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
 async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
     """Have every chore done, until what is expected of them is."""
     done = threading.Event()
-    services.housekeeper.add("the last one", done.set)
-    chores = asyncio.create_task(services.housekeeper.run())
+    services.get(Housekeeper).add("the last one", done.set)
+    chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
     try:
         async with asyncio.timeout(30):
             while not (done.is_set() and is_done()):
@@ -119,10 +127,10 @@ def _make_old_files(paths: list[Path]) -> None:
 @pytest.mark.allow_blocking
 async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Path) -> None:
     services = build_services(load_settings(data_dir=tmp_path))
-    session_id = services.sessions.create(model="m").session_id
-    records, turn_id = (await services.space_with(session_id)).records, "0199f3a2b4c51f2e3d4c"
+    session_id = services.get(SessionManager).create(model="m").session_id
+    records, turn_id = services.get(SessionSpace).records, "0199f3a2b4c51f2e3d4c"
     records.put(record_name(session_id, turn_id, "request"), b"{}")
-    services.sessions.delete(session_id)
+    services.get(SessionManager).delete(session_id)
     assert not records.names(session_id)
     await services.aclose()
 
@@ -153,9 +161,9 @@ async def test_chats_and_summaries_are_seen_once_each(
     services = await asyncio.to_thread(build_services, settings)
     try:
         asked = ChatRequest(turn=TurnRequest(message="Hello!", detached=True), model="qwen3:14b")
-        turn = await services.chat.open(asked)
+        turn = await services.get(ChatService).open(asked)
         await turn.finished()
-        await services.summaries.summarize(turn.session_id)
+        await services.get(SummaryService).summarize(turn.session_id)
     finally:
         await services.aclose()
         await scripted.stop()
@@ -178,12 +186,12 @@ async def test_a_turn_without_a_saved_session_is_in_no_list_and_leaves_nothing(
     services = await asyncio.to_thread(build_services, settings)
     asked = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b", ephemeral=True)
     try:
-        turn = await services.chat.open(asked)
+        turn = await services.get(ChatService).open(asked)
         await turn.finished()
-        here = await services.space_with(turn.session_id)
+        here = await services.get(ChatService).space_with(turn.session_id)
         session = await asyncio.to_thread(here.repository.load, turn.session_id)
         assert [message.role for message in session.messages] == ["user", "assistant"]
-        assert not await asyncio.to_thread(lambda: services.sessions.list().sessions)
+        assert not await asyncio.to_thread(lambda: services.get(SessionManager).list().sessions)
         entries = await asyncio.to_thread(lambda: list(entries_of(settings)))
         assert {entry.part.name for entry in entries} <= {"usage"}  # what it cost stays known
         turn.leave()
@@ -213,7 +221,6 @@ async def test_sessions_are_written_by_more_threads_where_writes_take_long(
 async def test_services_are_closed_whatever_one_of_them_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services = await asyncio.to_thread(lambda: build_services(load_settings(data_dir=tmp_path)))
     closed: list[str] = []
 
     def closing(name: str, *, fails: bool = False) -> Callable[[object], Awaitable[None]]:
@@ -224,14 +231,12 @@ async def test_services_are_closed_whatever_one_of_them_raises(
 
         return aclose
 
-    for name, part in {
-        "summaries": services.summaries,
-        "tools": services._tools.folder,
-        "log of calls": services._tools.executions,
-        "models": services.models,
-    }.items():
-        fails = name in ("summaries", "tools")
-        monkeypatch.setattr(type(part), "aclose", closing(name, fails=fails))
+    parts = (SummaryService, ModelCatalogue, FolderTools, ExecutionLog)
+    for part in parts:
+        fails = part in (SummaryService, FolderTools)
+        monkeypatch.setattr(part, "aclose", closing(part.__name__, fails=fails))
+    services = await asyncio.to_thread(lambda: build_services(load_settings(data_dir=tmp_path)))
+    await asyncio.to_thread(services.get, ChatService)
     with pytest.raises(ConnectionError):
         await services.aclose()
-    assert closed == ["summaries", "tools", "log of calls", "models"]
+    assert closed == [part.__name__ for part in parts]

@@ -13,10 +13,10 @@ from mochi_project.wiring.traces import build_traces, with_incoming_traces
 OFF = """
 import asyncio, sys
 import mochi_project.asgi
-from chat.service import ChatRequest
+from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.services import build_services
+from mochi_project.app import build_services
 from scripted_app.server import ScriptedModelServer
 
 async def main():
@@ -24,7 +24,7 @@ async def main():
     await scripted.start()
     services = build_services(load_settings(ollama_host=scripted.url))
     asked = ChatRequest(turn=TurnRequest(message="Hello!", detached=True), model="qwen3:14b")
-    outcome = await (await services.chat.open(asked)).finished()
+    outcome = await (await services.get(ChatService).open(asked)).finished()
     assert outcome.state.value == "completed", outcome
     await services.aclose()
     await scripted.stop()

@@ -10,16 +10,19 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
+from agents_app.catalogue import AgentCatalogue
 from agents_app.deletion import SessionDeletion
 from agents_app.errors import AgentInvalid
+from agents_app.sessions import AgentChats
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
 from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
+from chat.service import ChatService
 from chat.summaries.service import SummaryService
+from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.services import MOST_LISTS_AT_ONCE, install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound, OllamaUnreachable
@@ -27,10 +30,13 @@ from models_app.language_model import ModelInfo
 from models_app.ollama.language_model import OllamaLanguageModel
 from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.http.places import ListPlaces
 from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from tests.contract.memory_storage import MemoryKeys, MemoryRecords
+from tests.services import services_of
+from tools_app.catalogue import ToolCatalogue
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"
@@ -149,25 +155,29 @@ def client(
         enabled=True,
         interval_seconds=3,
     )
-    services: Any = SimpleNamespace(
-        sessions=manager,
-        models=models,
-        prompts=prompts,
-        summaries=summaries,
-        agents=Agents(),
-        tools=Tools(),
-        agent_chats=chats,
-        states=StateReader(
-            manager.repository,
-            WaitingSessions(
-                ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
+    services = services_of(
+        {
+            SessionManager: manager,
+            ModelCatalogue: models,
+            SystemPromptService: prompts,
+            SummaryService: summaries,
+            AgentCatalogue: Agents(),
+            ToolCatalogue: Tools(),
+            AgentChats: chats,
+            StateReader: StateReader(
+                manager.repository,
+                WaitingSessions(
+                    ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
+                ),
             ),
-        ),
-        chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
-        deletion=SessionDeletion(manager, chats, Turns(manager).cancel),
-        list_places=asyncio.Semaphore(MOST_LISTS_AT_ONCE),
-        settings=MochiSettings(),
-        default_model=DefaultModel(models, default_model),
+            ChatService: SimpleNamespace(
+                creation=SessionCreation(MemoryKeys(), manager.repository)
+            ),
+            SessionDeletion: SessionDeletion(manager, chats, Turns(manager).cancel),
+            ListPlaces: ListPlaces(),
+            MochiSettings: MochiSettings(),
+            DefaultModel: DefaultModel(models, default_model),
+        }
     )
     install_services(services)
     yield AsyncClient()

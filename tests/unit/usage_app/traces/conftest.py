@@ -14,10 +14,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from chat.service import ChatRequest, OpenTurn
+from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.turn_request import TurnRequest
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.services import Services, build_services
+from mochi_project.wiring.observers import Observers
 from scripted_app.server import ScriptedModelServer
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import AgentSettings, ToolSettings, make_session
@@ -64,14 +65,14 @@ class Traced:
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
-        assert self.services.observers.traces is not None
-        self.services.observers.traces.observer.ended_spans.work_off()
+        assert self.services.get(Observers).traces is not None
+        self.services.get(Observers).traces.observer.ended_spans.work_off()
         return self.exporter.get_finished_spans()
 
     @property
     def open_spans(self) -> int:
-        assert self.services.observers.traces is not None
-        return self.services.observers.traces.observer.open_spans
+        assert self.services.get(Observers).traces is not None
+        return self.services.get(Observers).traces.observer.open_spans
 
     def named(self, name: str) -> ReadableSpan:
         (span,) = [each for each in self.spans if each.name == name]
@@ -99,7 +100,7 @@ class Traced:
             agent_settings=AgentSettings(enabled_agents=list(agents)) if agents else None,
         )
         turn = TurnRequest(message=message, detached=True, options=options)
-        return await self.services.chat.open(ChatRequest(turn=turn, new=session))
+        return await self.services.get(ChatService).open(ChatRequest(turn=turn, new=session))
 
     async def say(self, message: str, **more: Any) -> OpenTurn:
         """Have a turn to its end."""
@@ -154,8 +155,8 @@ async def _open(data_dir: Path, settings: Mapping[str, Any]) -> AsyncIterator[Tr
     given = {"data_dir": data_dir, "ollama_host": models.url, "traces": True, **settings}
     given = {name: value(models.url) if callable(value) else value for name, value in given.items()}
     services = await asyncio.to_thread(lambda: build_services(load_settings(**given)))
-    assert services.observers.traces is not None
-    provider, _ = await asyncio.to_thread(services.observers.traces.open)
+    assert services.get(Observers).traces is not None
+    provider, _ = await asyncio.to_thread(services.get(Observers).traces.open)
     exporter = InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     try:

@@ -5,8 +5,12 @@ import json
 
 import pytest
 
+from chat.registry import TurnRegistry
+from chat.service import ChatService
+from chat.summaries.service import SummaryService
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import Input, State
+from mochi_project.wiring.observers import Observers
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -158,7 +162,7 @@ async def test_a_cancelled_turn_and_what_it_waited_for_have_spans_that_ended(tra
     opened = await traced.open(block("Half", stall_seconds=60, stall_after=1))
     await traced.models.wait_for_open_streams(1)
 
-    await traced.services.turns.cancel(opened.session_id)
+    await traced.services.get(TurnRegistry).cancel(opened.session_id)
 
     (tree,) = traced.trees()
     stopped = {"mochi.stopped": "cancelled"}
@@ -199,7 +203,7 @@ async def test_a_turn_that_the_end_of_the_server_stops_is_exported(traced):
     await traced.open(block("Half", stall_seconds=60, stall_after=1))
     await traced.models.wait_for_open_streams(1)
 
-    await traced.services.end_turns(grace_seconds=0)
+    await traced.services.get(ChatService).shutdown(0)
 
     (tree,) = traced.trees()
     assert tree[2] == turn("interrupted", **{"error.type": "SHUTTING_DOWN"})
@@ -209,7 +213,7 @@ async def test_a_turn_that_the_end_of_the_server_stops_is_exported(traced):
 async def test_a_summary_is_a_trace_of_its_own(traced):
     opened = await traced.say(block("Hello!"))
 
-    await traced.services.summaries.summarize(opened.session_id)
+    await traced.services.get(SummaryService).summarize(opened.session_id)
 
     _, summary = traced.trees()
     assert summary[:2] == (f"chat {MODEL}", "CLIENT")
@@ -278,7 +282,7 @@ async def test_what_was_said_is_in_the_spans_where_it_is_asked_for(traced_with):
 
 async def test_names_that_models_make_up_can_be_exported(traced):
     start = ToolStart(name="no\ud83dthing" * 100, tool_call_id="c1", session_id="s", is_agent=False)
-    observer = traced.services.observers.traces.observer
+    observer = traced.services.get(Observers).traces.observer
 
     async def run():
         observer.tool_started(start)
@@ -292,7 +296,7 @@ async def test_names_that_models_make_up_can_be_exported(traced):
 
 
 async def test_an_end_without_a_start_and_a_second_end_are_no_spans(traced):
-    observer = traced.services.observers.traces.observer
+    observer = traced.services.get(Observers).traces.observer
     started = TurnStart(session_id="s", turn_id="t", model="m", purpose="chat")
     ended = TurnEnd(
         start=started, state=State.FAILED, error_code="X", rounds=0, tool_calls=0, seconds=0
@@ -322,7 +326,7 @@ async def test_an_end_without_a_start_and_a_second_end_are_no_spans(traced):
 
 
 async def test_a_call_that_has_ended_is_named_to_nobody(traced):
-    observer = traced.services.observers.traces.observer
+    observer = traced.services.get(Observers).traces.observer
     start = ModelCallStart(provider="p", model="m", purpose="chat")
     called = ModelCall(
         start=start,
@@ -353,7 +357,7 @@ async def test_a_turn_that_is_stopped_while_a_tool_runs_ends_every_span(traced):
         opened = await traced.open(block(calling("small__run"), "Ran."), tools=["small__run"])
         await server.asked.wait()
 
-        live = traced.services.turns.get(opened.session_id)
+        live = traced.services.get(TurnRegistry).get(opened.session_id)
         live.engine.stop(Input.CANCEL_REQUESTED)
         await opened.finished()
         server.released.set()

@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from chat import tasks
-from mochi_project.wiring.services import install_services
+from mochi_project.app import install_services
+from mochi_project.wiring.observers import Observers
 from tests.unit.usage_app.traces.conftest import MODEL, Traced, block
 from usage_app.traces import service
 from usage_app.traces.service import TraceService
@@ -95,7 +96,7 @@ NEVER = 3_600_000
 
 async def exported_late(traced: Traced) -> InMemorySpanExporter:
     """Return an exporter that gets spans when they are flushed, and not before."""
-    traces = traced.services.observers.traces
+    traces = traced.services.get(Observers).traces
     assert traces is not None
     exporter = InMemorySpanExporter()
     provider, _ = await asyncio.to_thread(traces.open)

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from ninja.testing import TestAsyncClient
 
+from mochi_project.app import build_services, current_services, install_services
 from mochi_project.configuration.provider_settings import ProviderConfig
-from mochi_project.wiring.services import build_services, get_services, install_services
 from models_app.api import router
 from scripted_app.server import ScriptedModelServer
 
@@ -142,5 +142,5 @@ async def answers_of_the_api():
     client = TestAsyncClient(router)
     paths = ("/models", "/models/qwen3:14b")
     answers = [(await client.get(path)).json() for path in paths]
-    await get_services().aclose()
+    await current_services().aclose()
     return answers

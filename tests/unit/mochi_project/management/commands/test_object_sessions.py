@@ -10,10 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from cluster_app.objects.store import ObjectStore
+from mochi_project.app import Services, build_services, install_services
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.services import Services, build_services, install_services
 from sessions_app.format.codec import encode
 from sessions_app.messages import UserMessage
+from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages, make_session
 from tests.unit.transfer_app.formats.exports import FOLDER
 
@@ -53,7 +54,7 @@ def node(tmp_path: Path, object_url: str, redis_server: str) -> Iterator[Service
 
 def test_sessions_are_listed_shown_exported_and_deleted(node: Services) -> None:
     session = talk("a1b2c3d4e5")
-    node.sessions.keep_new(session)
+    node.get(SessionManager).keep_new(session)
     run("check")
     listed = json.loads(run("list", "--json"))
     assert [each["session_id"] for each in listed["sessions"]] == [session.session_id]

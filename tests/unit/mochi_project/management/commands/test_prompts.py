@@ -1,20 +1,19 @@
 import json
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.management.commands import prompts as command
 from prompts_app.service import SystemPromptService
+from tests.services import services_of
 
 
 @pytest.fixture(autouse=True)
 def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemPromptService:
     service = SystemPromptService(tmp_path)
     service.create("helpful.md", "Be [b]helpful[/b].")
-    monkeypatch.setattr(command, "get_services", lambda: SimpleNamespace(prompts=service))
+    monkeypatch.setattr("mochi_project.app._current", services_of({SystemPromptService: service}))
     return service
 
 

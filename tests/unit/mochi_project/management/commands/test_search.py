@@ -4,18 +4,18 @@ import json
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.search import build_search, index_path
-from mochi_project.wiring.services import install_services
+from search_app.service import SessionSearch
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
+from tests.services import services_of
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -28,7 +28,7 @@ def settings_here(tmp_path: Path) -> MochiSettings:
 @pytest.fixture
 def manager(settings_here: MochiSettings) -> Iterator[SessionManager]:
     manager = SessionManager(settings_here.resolved_sessions_dir)
-    services: Any = SimpleNamespace(search=build_search(settings_here, manager.repository))
+    services = services_of({SessionSearch: build_search(settings_here, manager.repository)})
     install_services(services)
     yield manager
     install_services(None)

@@ -7,20 +7,20 @@ import pty
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from agents_app.deletion import SessionDeletion
-from mochi_project.wiring.services import install_services
+from agents_app.sessions import AgentChats
+from mochi_project.app import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.list_query import SessionPage
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, append_messages
 from tests.claims import claim_session
+from tests.services import services_of
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -42,7 +42,7 @@ def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
     chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
     deletion = SessionDeletion(manager, chats, Turns(manager).cancel)
-    services: Any = SimpleNamespace(sessions=manager, agent_chats=chats, deletion=deletion)
+    services = services_of({SessionManager: manager, AgentChats: chats, SessionDeletion: deletion})
     install_services(services)
     yield manager
     install_services(None)

@@ -7,19 +7,19 @@ import zipfile
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.attachments import build_attachments
-from mochi_project.wiring.services import install_services
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from tests.services import services_of
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.formats.exports import FOLDER
 from tests.unit.transfer_app.stores import question, reference, session_of
@@ -35,15 +35,17 @@ def use(tmp_path: Path) -> Iterator[Use]:
 
     def use(name: str, **values: Any) -> SessionManager:
         settings = MochiSettings(data_dir=tmp_path / name, **values)
-        services: Any = SimpleNamespace(
-            settings=settings,
-            sessions=SessionManager(settings.resolved_sessions_dir),
-            attachments=AttachmentService(
-                build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
-            ),
+        services = services_of(
+            {
+                MochiSettings: settings,
+                SessionManager: SessionManager(settings.resolved_sessions_dir),
+                AttachmentService: AttachmentService(
+                    build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
+                ),
+            }
         )
         install_services(services)
-        sessions: SessionManager = services.sessions
+        sessions: SessionManager = services.get(SessionManager)
         return sessions
 
     yield use

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.budgets import build_budgets
-from mochi_project.wiring.services import install_services
+from mochi_project.wiring.observers import Observers
 from mochi_project.wiring.usage import Usage, build_usage
+from tests.services import services_of
 from usage_app.record import UsageRecord
 
 
@@ -21,7 +23,7 @@ from usage_app.record import UsageRecord
 def usage(tmp_path: Path) -> Iterator[Usage]:
     usage = build_usage(MochiSettings(data_dir=tmp_path))
     budgets = build_budgets(MochiSettings(data_dir=tmp_path), usage)
-    services: Any = SimpleNamespace(usage=usage, observers=SimpleNamespace(budgets=budgets))
+    services = services_of({Usage: usage, Observers: SimpleNamespace(budgets=budgets)})
     install_services(services)
     yield usage
     install_services(None)

@@ -1,0 +1,92 @@
+"""Makes the services of a process, each by its type.
+
+This module imports no app, so that all of them can import it (docs/decisions/0133).
+"""
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+from django.conf import settings
+
+Service = TypeVar("Service")
+
+
+class ServiceMissing(LookupError):
+    """No app that is installed provides a service of this type."""
+
+
+class Services:
+    """Makes each service when it is first asked for, and closes what was made.
+
+    Safe to use from several threads. A factory asks for what its service needs, so that services
+    close before those that they use.
+
+    Args:
+        factories: Makes the service of each type.
+    """
+
+    def __init__(self, factories: "Mapping[type | str, Factory]") -> None:
+        self._factories = factories
+        self._made: dict[type, Any] = {}
+        self._closing = AsyncExitStack()
+        self._lock = threading.RLock()
+
+    def get(self, kind: type[Service]) -> Service:
+        """Return the service of a type.
+
+        Raises:
+            ServiceMissing: No app provides it.
+        """
+        made = self._made.get(kind)
+        return self._make(kind) if made is None else cast("Service", made)
+
+    def _make(self, kind: type[Service]) -> Service:
+        with self._lock:
+            if kind not in self._made:
+                name = f"{kind.__module__}.{kind.__qualname__}"
+                factory = self._factories.get(kind) or self._factories.get(name)
+                if factory is None:
+                    raise ServiceMissing(f"no app that is installed provides {name}")
+                self._made[kind] = factory(self)
+            return cast("Service", self._made[kind])
+
+    def on_close(self, close: Callable[[], Awaitable[object]]) -> None:
+        """Have ``close`` called when the services close, before what was made earlier."""
+        self._closing.push_async_callback(close)
+
+    async def aclose(self) -> None:
+        """Close everything that was made, the last first, whatever the others raise."""
+        await self._closing.aclose()
+
+
+Factory = Callable[[Services], object]
+
+_current: Services | None = None
+
+
+def build_services(configuration: object) -> Services:
+    """Return the services of a configuration. Opens nothing: clients connect on first use."""
+    factories = import_module("mochi_project.wiring.services").FACTORIES  # imports all the apps
+    return Services({**factories, type(configuration): lambda _: configuration})
+
+
+def current_services() -> Services:
+    """Return this process's services, building them on first use."""
+    global _current  # noqa: PLW0603 - one container per process
+    if _current is None:
+        _current = build_services(settings.MOCHI)
+    return _current
+
+
+def install_services(services: Services | None) -> None:
+    """Set the process's services (for the lifespan and tests); None removes them."""
+    global _current  # noqa: PLW0603 - one container per process
+    _current = services
+
+
+def service(kind: type[Service]) -> Service:
+    """Return this process's service of a type."""
+    return current_services().get(kind)
