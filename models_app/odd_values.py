@@ -1,7 +1,6 @@
 """Reads JSON values of other types than they should have, as some servers send them. Pure."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,9 +37,8 @@ def number_of(value: Any) -> int | float | None:
     """Return a count, also one that is text or has a fraction; None if it is none."""
     if isinstance(value, str) and value.isdecimal():
         value = int(value[:20])
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not math.isfinite(value) or not 0 <= value < 2**53:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 2**53:
         return None
     return int(value) if value == int(value) else value
 

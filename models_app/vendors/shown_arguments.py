@@ -18,14 +18,17 @@ class ShownArguments:
     def __init__(self) -> None:
         self._held = ""
         self._has_begun = False
-        self._is_over = False
+        self._is_shown = False
         self._in_string = False
         self._depth = 0
 
+    @property
+    def are_whole(self) -> bool:
+        """Return whether what has come is whole JSON values."""
+        return self._has_begun and not self._depth and not self._in_string
+
     def feed(self, piece: str) -> str:
         """Take the next piece; return what to show of it, which may be empty."""
-        if self._is_over:
-            return ""
         text, self._held = self._held + piece, ""
         if not self._has_begun:
             beginning = _BEGINNING.match(text)
@@ -33,14 +36,9 @@ class ShownArguments:
                 self._held = text
                 return ""
             self._has_begun = True
-            self._is_over = beginning[1] in (None, "}")
-            if self._is_over:
-                return ""
+            self._is_shown = beginning[1] not in (None, "}")
         if (len(text) - len(text.rstrip("\\"))) % 2:
             text, self._held = text[:-1], "\\"
-        return self._shown(text)
-
-    def _shown(self, text: str) -> str:
         shown: list[str] = []
         at = 0
         for mark in _MARK.finditer(text):
@@ -48,11 +46,12 @@ class ShownArguments:
             if found == '"':
                 self._in_string = not self._in_string
             elif self._in_string and found < " ":
-                shown += [text[at : mark.start()], json.dumps(found)[1:-1]]
-                at = mark.end()
+                if self._is_shown:
+                    shown += [text[at : mark.start()], json.dumps(found)[1:-1]]
+                    at = mark.end()
             elif not self._in_string and found in "{}[]":
                 self._depth += 1 if found in "{[" else -1
-                if not self._depth:
-                    self._is_over = True
-                    return "".join([*shown, text[at : mark.end()]])
-        return "".join([*shown, text[at:]])
+                if self._is_shown and not self._depth:
+                    shown.append(text[at : mark.end()])
+                    self._is_shown = False
+        return "".join([*shown, text[at:]] if self._is_shown else shown)

@@ -67,3 +67,12 @@ def test_pieces_come_together_whatever_index_id_and_name_they_have(
         (f"c{number}", *call) for number, call in enumerate(calls)
     ]
     assert reader.nameless() == []
+
+
+def test_calls_of_one_id_are_told_apart_by_their_numbers():
+    reader = CallPieces()
+    placed = [
+        reader.place(CallPiece(index=index, id="same", name=name, arguments=text))["index"]
+        for index, name, text in [(0, "f", ""), (1, "f", ""), (0, "", '{"a"'), (1, "", '{"b"')]
+    ]
+    assert placed == [0, 1, 0, 1]
