@@ -5,7 +5,7 @@ Ollama drops unknown keywords when it renders a schema into the prompt: a proper
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -22,22 +22,13 @@ MOST_OF_A_SCHEMA = 64 << 10
 MAX_LEVELS = 64
 """Levels of subschemas in which references are replaced."""
 
-_ROOT_DEFINITIONS = ("$defs", "definitions")
-_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_SCHEMA_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SCHEMAS = frozenset(
-    {
-        "items",
-        "additionalProperties",
-        "unevaluatedProperties",
-        "contains",
-        "propertyNames",
-        "not",
-        "if",
-        "then",
-        "else",
-    }
-)
+_DEFINITIONS = ("$defs", "definitions")
+_SCHEMA_MAPS = frozenset(["properties", "patternProperties", "dependentSchemas"])
+_SCHEMAS = frozenset([
+    "anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalProperties",
+    "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else",
+])  # fmt: skip
+"""Keywords of a subschema, or of a list of them."""
 
 
 def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +48,8 @@ def inline_all(schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     left = max(MOST_WRITTEN_OUT, sum(map(len, encoded)))
     inlined = []
     for text in encoded:
-        schema, added = _inlined(text, min(left, max(MOST_OF_A_SCHEMA, len(text))))
+        inline = _inline if len(text) <= MOST_OF_A_SCHEMA else _inline.__wrapped__
+        schema, added = inline(text, min(left, max(MOST_OF_A_SCHEMA, len(text))))
         left -= added
         inlined.append(schema.copy())
     return inlined
@@ -69,7 +61,7 @@ def bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return shallow
 
 
-def _encoded(schema: Mapping[str, Any]) -> bytes:
+def _encoded(schema: Mapping[str, Any] | bool) -> bytes:
     try:
         return orjson.dumps(schema, default=dict)
     except TypeError as error:
@@ -79,40 +71,29 @@ def _encoded(schema: Mapping[str, Any]) -> bytes:
         return b'{"type":"object"}'
 
 
-def _inlined(encoded: bytes, allowance: int) -> tuple[dict[str, Any], int]:
-    """Return a schema with its references replaced, and the bytes that they add."""
-    if len(encoded) > MOST_OF_A_SCHEMA:
-        return _inline(encoded, allowance)
-    return _inline_once(encoded, allowance)
-
-
+@lru_cache(maxsize=256)
 def _inline(encoded: bytes, allowance: int) -> tuple[dict[str, Any], int]:
-    schema = json.loads(encoded)
+    """Return a schema with its references replaced, and the bytes that they add."""
+    schema: dict[str, Any] = json.loads(encoded)
     if b'"$ref"' not in encoded:
         return schema, 0
     inliner = _Inliner(schema, allowance)
     written_out = inliner.node(schema, ())
     if not inliner.leaves_references:
-        for key in _ROOT_DEFINITIONS:
-            written_out.pop(key, None)
+        written_out = {key: it for key, it in written_out.items() if key not in _DEFINITIONS}
     return written_out, allowance - inliner.left
 
 
-_inline_once = lru_cache(maxsize=256)(_inline)
-
-
 class _Inliner:
-    """Replaces the references of one schema; equal ones by the same object.
+    """Replaces the references of one schema.
 
     Attributes:
         left: The bytes of JSON that may still be added.
-        leaves_references: Whether a local reference was left, which needs its definition.
+        leaves_references: Whether a local reference may be left, which needs its definition.
     """
 
-    def __init__(self, root: Mapping[str, Any], allowance: int) -> None:
+    def __init__(self, root: dict[str, Any], allowance: int) -> None:
         self._root = root
-        self._known: dict[str, tuple[Any, int]] = {}
-        self._cuts = 0
         self.left = allowance
         self.leaves_references = False
 
@@ -120,72 +101,44 @@ class _Inliner:
         """Return a subschema with its references replaced.
 
         Args:
-            schema: The subschema.
+            schema: The subschema, or a list of them.
             path: The references that led to it.
             level: The number of subschemas around it.
         """
-        if not isinstance(schema, Mapping):
+        if isinstance(schema, list):
+            return [self.node(it, path, level) if isinstance(it, dict) else it for it in schema]
+        if not isinstance(schema, dict) or level > MAX_LEVELS:
+            self.leaves_references |= isinstance(schema, dict)
             return schema
-        if level > MAX_LEVELS:
-            return self._leave(schema)
-        written_out = {
-            key: self._value(key, value, path, level + 1) for key, value in schema.items()
-        }
-        reference = schema.get("$ref")
-        if isinstance(reference, str) and reference.startswith("#"):
-            return self._resolve(written_out, reference, path, level)
-        return written_out
-
-    def _leave(self, schema: dict[str, Any] | Mapping[str, Any]) -> Any:
-        self._cuts += 1
-        self.leaves_references = True
-        return schema
-
-    def _value(self, key: str, value: Any, path: tuple[str, ...], level: int) -> Any:
-        if key in _SCHEMA_MAPS and isinstance(value, Mapping):
-            return {name: self.node(part, path, level) for name, part in value.items()}
-        if key in _SCHEMA_LISTS and isinstance(value, list | tuple):
-            return [self.node(part, path, level) for part in value]
-        if key in _SCHEMAS:
-            if isinstance(value, list | tuple):  # ``items`` as drafts before 2020-12 wrote tuples
-                return [self.node(part, path, level) for part in value]
-            return self.node(value, path, level)
-        return value
-
-    def _resolve(
-        self, schema: dict[str, Any], reference: str, path: tuple[str, ...], level: int
-    ) -> Any:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        if reference in path:
-            self._cuts += 1
-            return {"type": "object", **beside}
-        if reference in self._known:
-            written_out, added = self._known[reference]
-            if added > self.left:
-                return self._leave(schema)
-            self.left -= added
-        else:
-            target = self._look_up(reference)
-            if target is None:
-                return schema
-            before, cuts = self.left, self._cuts
-            self.left -= len(_encoded(target)) if before > 0 else 0
-            if self.left <= 0:
-                return self._leave(schema)
-            written_out = self.node(target, (*path, reference), level + 1)
-            if cuts == self._cuts:  # else it is another one elsewhere
-                self._known[reference] = written_out, before - self.left
-        return {**written_out, **beside} if isinstance(written_out, dict) else beside
-
-    def _look_up(self, reference: str) -> Any:
-        found: Any = self._root
-        for raw in reference[1:].split("/")[1:]:
-            part = unquote(raw).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and part in found:
-                found = found[part]
-            elif isinstance(found, Sequence) and not isinstance(found, str) and part.isdecimal():
-                index = int(part[:9])  # int() refuses thousands of digits
-                found = found[index] if index < len(found) else None
+        written_out = {}
+        for key, value in schema.items():
+            if key in _SCHEMA_MAPS and isinstance(value, dict):
+                written_out[key] = {it: self.node(value[it], path, level + 1) for it in value}
             else:
-                return None
-        return found if isinstance(found, Mapping | bool) else None
+                written_out[key] = self.node(value, path, level + 1) if key in _SCHEMAS else value
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return written_out
+        if reference in path:
+            target: Any = {"type": "object"}
+        elif (target := self._target(reference)) is None:
+            return written_out
+        else:
+            target = self.node(target, (*path, reference), level + 1)
+        del written_out["$ref"]
+        return {**target, **written_out} if isinstance(target, dict) else written_out
+
+    def _target(self, reference: str) -> Any:
+        """Return what a reference leads to; None if it leads nowhere, or to too much."""
+        found: Any = self._root
+        try:
+            for raw in reference.split("/")[1:]:
+                part = unquote(raw).replace("~1", "/").replace("~0", "~")
+                found = found[int(part) if isinstance(found, list) else part]
+        except (LookupError, TypeError, ValueError):
+            return None
+        if not isinstance(found, dict | bool):
+            return None
+        self.left -= len(_encoded(found)) if self.left > 0 else 0
+        self.leaves_references |= self.left <= 0
+        return found if self.left > 0 else None

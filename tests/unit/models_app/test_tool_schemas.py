@@ -225,3 +225,11 @@ def test_a_deep_schema_with_a_large_integer_becomes_a_plain_object():
     for _ in range(3_000):
         deep = {"items": deep}
     assert bounded({"maximum": 10**30, **deep}) == {"type": "object"}
+
+
+def test_a_reference_that_is_left_keeps_its_definition_beside_a_large_integer():
+    large = {"maximum": 10**30, "description": "x" * 100_000}
+    schema = {"$defs": {"a": large}, "properties": {name: {"$ref": "#/$defs/a"} for name in "abc"}}
+    inlined = inline_references(schema)
+    assert inlined["properties"]["c"] == {"$ref": "#/$defs/a"}
+    assert inlined["$defs"] == schema["$defs"]
