@@ -1,22 +1,19 @@
 """Locks the background worker for its one supervising process, and records the worker's state.
 
-Uses ``flock`` on ``.mochi/worker.lock``, which the system drops with its holder. The file has the
-state written by the holder; it is meaningless unless locked.
+The file is ``.mochi/worker.lock``. It has the state written by its holder, which is meaningless
+unless a living process holds it.
 """
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from sessions_app.decoding import decode_as
-from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, read_regular
-from sessions_app.store.locks import try_lock
+from sessions_app.store.atomic import read_regular
+from sessions_app.store.holder import Holder, is_held
 
 WORKER_LOCK_FILE = "worker.lock"
-_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 MAX_STATE_BYTES = 4096
 
 Phase = Literal["starting", "running", "broken"]
@@ -41,7 +38,7 @@ class WorkerLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor: int | None = None
+        self._holder: Holder | None = None
 
     def acquire(self) -> bool:
         """Take the lock if it is free.
@@ -49,22 +46,13 @@ class WorkerLock:
         Raises:
             OSError: The lock's file can't be opened or made.
         """
-        descriptor = self._open()
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        if not os.fstat(descriptor).st_nlink:  # removed meanwhile: other processes lock a new one
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
+        self._holder = Holder.take(self._path)
+        return self._holder is not None
 
     @property
     def is_held(self) -> bool:
         """Return whether this object has the lock, and its file still exists."""
-        return self._descriptor is not None and bool(os.fstat(self._descriptor).st_nlink)
+        return self._holder is not None and self._holder.is_in_place
 
     def note(self, state: WorkerState) -> None:
         """Write the worker's state; only for the holder of the lock.
@@ -72,24 +60,15 @@ class WorkerLock:
         Raises:
             OSError: The file can't be written (a full disk).
         """
-        if self._descriptor is None:
+        if self._holder is None:
             raise RuntimeError("only the holder of the lock knows the worker")
-        data = msgspec.json.encode(state)
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
+        self._holder.write(msgspec.json.encode(state))
 
     def release(self) -> None:
         """Release the lock. Idempotent."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def _open(self) -> int:
-        try:
-            return os.open(self._path, _OPEN | os.O_CREAT, PRIVATE_FILE)
-        except FileNotFoundError:
-            make_private_directory(self._path.parent)
-            return os.open(self._path, _OPEN | os.O_CREAT, PRIVATE_FILE)
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.release()
 
 
 def worker_state(path: Path) -> WorkerState | None:
@@ -101,9 +80,8 @@ def worker_state(path: Path) -> WorkerState | None:
     Raises:
         OSError: The lock's file exists and can't be read.
     """
-    with try_lock(path) as is_free:
-        if is_free is not False:
-            return None
+    if not is_held(path):
+        return None
     try:
         return _decode(read_regular(path, limit=MAX_STATE_BYTES))
     except FileNotFoundError:  # removed by the supervisor meanwhile

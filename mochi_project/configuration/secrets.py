@@ -1,18 +1,17 @@
 """Reads or creates the server's secrets in ``{data_dir}/.mochi``, shared by all processes."""
 
-import fcntl
-import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from mochi_project.trust.own_files import UnsafeFileError, read_own_file
 from sessions_app.store.atomic import write_atomically
+from sessions_app.store.locks import locked_directory
 
 SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file name
 API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name
 MAX_SECRET_BYTES = 4096
+LOCK_SECONDS = 30.0
 
 
 class LazySecret:
@@ -75,20 +74,11 @@ def ensure_secret(path: Path) -> str:
     try:
         write_atomically(path, new, exclusive=True)
     except FileExistsError:
-        with _locked(path.parent):  # otherwise processes could each write their own
+        # Otherwise processes could each write their own.
+        with locked_directory(path.parent, timeout_seconds=LOCK_SECONDS):
             if not _read(path):  # empty: left by hand or by a full disk
                 write_atomically(path, new)
     return _read(path)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> str:

@@ -2,20 +2,18 @@
 
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from mochi_project.configuration.setting_errors import ConfigurationError
+from sessions_app.store.locks import locked_directory
 
 _OWNER_ONLY = 0o177
 _CONNECT_SECONDS = 1.0
-_TRIES = 100
-_SECONDS_BETWEEN_TRIES = 0.01
+_LOCK_SECONDS = 1.0
 
 
 def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
@@ -27,7 +25,7 @@ def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # Until it listens, another starting server would consider this socket abandoned.
-        with _alone_in(path.parent):
+        with locked_directory(path.parent, timeout_seconds=_LOCK_SECONDS):
             _remove_unused(path)
             before = os.umask(_OWNER_ONLY)  # so that others can't connect even for a moment
             try:
@@ -59,22 +57,6 @@ def removed_at_end(path: Path) -> Iterator[None]:
 def _identity(path: Path) -> tuple[int, ...]:
     status = path.lstat()
     return status.st_dev, status.st_ino, status.st_mtime_ns  # inode numbers are reused
-
-
-@contextlib.contextmanager
-def _alone_in(directory: Path) -> Iterator[None]:
-    """Lock a directory against other servers for the block, or go on if it stays locked."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for _ in range(_TRIES):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(_SECONDS_BETWEEN_TRIES)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _remove_unused(path: Path) -> None:

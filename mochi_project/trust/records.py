@@ -1,7 +1,6 @@
 """Records which folders are trusted, in this user's own state directory."""
 
 import contextlib
-import fcntl
 import os
 import pwd
 import tempfile
@@ -15,13 +14,14 @@ import msgspec
 from mochi_project.trust.own_files import UnsafeFileError, read_own_file
 from sessions_app.decoding import decode_as
 from sessions_app.errors import StorageError
-from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+from sessions_app.store.atomic import make_private_directory, write_atomically
+from sessions_app.store.locks import FileLocks
 
 VERSION = 1
 TRUST_FILE = "trust.json"
 _MAX_BYTES = 16 << 20
 _MAX_FOLDERS = 10_000
-_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK_SECONDS = 30.0
 
 
 class TrustRecordsError(Exception):
@@ -108,7 +108,9 @@ class TrustRecords:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, TrustRecord]]:
         try:
-            with _locked(self.path):
+            make_state_home()
+            locks = FileLocks(self.path.parent)
+            with locks.held(self.path.name, timeout_seconds=_LOCK_SECONDS):
                 file = self._read()
                 yield file.folders
                 write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file)))
@@ -162,14 +164,3 @@ def _home() -> Path:
         return Path(pwd.getpwuid(os.geteuid()).pw_dir)
     except KeyError:
         return Path("/nonexistent")
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    make_state_home()
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), _OPEN_LOCK, PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -28,7 +28,7 @@ from sessions_app.store.atomic import (
     make_private_directory,
     write_atomically,
 )
-from sessions_app.store.locks import try_lock
+from sessions_app.store.holder import held_if_free
 
 LINE_BYTES = 64 * 1024
 
@@ -254,7 +254,7 @@ class AppendLog:
 
     def _begin_next(self) -> None:
         """Begin a new file, unless another process does so at this moment."""
-        with try_lock(self._path, exclusive=True) as is_free:
+        with held_if_free(self._path) as is_free:
             if is_free is False or not self._is_due():
                 return
             before = self._set_aside() if is_free else ""

@@ -5,7 +5,6 @@ process. So a dead owner is detected immediately, without timeouts, and a living
 declared dead, unless its liveness file was removed or hidden by another directory.
 """
 
-import fcntl
 import os
 import re
 import secrets
@@ -13,16 +12,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sessions_app.store.atomic import (
-    PRIVATE_FILE,
-    StrPath,
-    make_private_directory,
-    raise_if_unwritable,
-)
-from sessions_app.store.locks import try_lock
+from sessions_app.store.atomic import StrPath, make_private_directory, raise_if_unwritable
+from sessions_app.store.holder import Holder, held_if_free, is_held
 
 _LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class FileOwners:
@@ -58,8 +51,7 @@ class FileOwners:
         held = _this_process.get(self._directory)
         if held is not None and owner == held.known_owner:
             return True
-        with try_lock(f"{self._directory}/{owner}.lock") as is_free:
-            return is_free is False
+        return is_held(f"{self._directory}/{owner}.lock") is True
 
     def holds(self) -> bool:
         """Return True: a process that holds its lock is never declared dead."""
@@ -75,7 +67,7 @@ class FileOwners:
         with suppress(FileNotFoundError):
             for name in filter(_LIVENESS_FILE.fullmatch, os.listdir(self._directory)):
                 path = f"{self._directory}/{name}"
-                with try_lock(path) as is_free:
+                with held_if_free(path, shared=True) as is_free:
                     if is_free:
                         with suppress(FileNotFoundError):
                             os.unlink(path)
@@ -89,47 +81,29 @@ class _HeldLiveness:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._descriptor: int | None = None
+        self._holder: Holder | None = None
         self.known_owner: str | None = None
         self.condemned_calls: list[Callable[[str], None]] = []
 
     def owner(self) -> str:
         """Return the id after locking its file; make a new id if the file was lost."""
         with self._lock:
-            lost = self.known_owner if not self.is_in_place() else None
+            is_lost = self._holder is not None and not self._holder.is_in_place
+            lost = self.known_owner if is_lost else None
             if lost is not None or self.known_owner is None:
-                self.known_owner, self._descriptor = self._take()
+                make_private_directory(self._directory, durable=False)
+                self.known_owner = secrets.token_hex(8)
+                self._holder = Holder.create(f"{self._directory}/{self.known_owner}.lock")
             owner = self.known_owner
         if lost is not None:
             for call in self.condemned_calls:
                 call(lost)
         return owner
 
-    def is_in_place(self) -> bool:
-        """Return whether the locked file is still the one at its path; True if none is locked."""
-        if self._descriptor is None:
-            return True
-        try:
-            found = os.stat(f"{self._directory}/{self.known_owner}.lock")
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(found, os.fstat(self._descriptor))
-
-    def _take(self) -> tuple[str, int]:
-        make_private_directory(self._directory, durable=False)
-        while True:
-            owner = secrets.token_hex(8)
-            descriptor = os.open(f"{self._directory}/{owner}.lock", _NEW, PRIVATE_FILE)
-            # Waits for a sweeper that may have locked the new file, as it looks like a dead one's.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                return owner, descriptor
-            os.close(descriptor)
-
     def forget(self) -> None:
         """Close the inherited lock, in a forked child."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        if self._holder is not None:
+            self._holder.release()
 
 
 _this_process: dict[str, _HeldLiveness] = {}

@@ -4,10 +4,8 @@ Uses ``flock`` on files that stay open, so a lock costs two system calls. The sy
 with their process, so there are no stale ones.
 """
 
-import errno
 import fcntl
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
 from sessions_app.store.atomic import PRIVATE_FILE, StrPath, make_private_directory
+from sessions_app.store.holder import try_hold
 
 POLL_SECONDS = 0.001
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_TRY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 
 
 class Waiting(threading.local):
@@ -36,40 +33,20 @@ WAITING = Waiting()
 
 
 @contextmanager
-def try_lock(path: StrPath, *, exclusive: bool = False) -> Iterator[bool | None]:
-    """Try a file's lock without waiting, and hold it for the block if it was free.
-
-    Yields True if the lock was free, False if it is held, and None if there is no regular file.
-
-    Args:
-        path: The file, which is not created.
-        exclusive: Take an exclusive lock, which opens the file for writing, as NFS requires. A
-            shared lock also works on a read-only file system.
+def locked_directory(directory: StrPath, *, timeout_seconds: float) -> Iterator[bool]:
+    """Lock a directory itself for the block; yield False if it was not free in time.
 
     Raises:
-        OSError: The file exists and can't be opened.
+        OSError: The directory can't be opened.
     """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(path, _TRY | (os.O_RDWR if exclusive else os.O_RDONLY))
-    except OSError as error:
-        if error.errno not in _NO_FILE:
-            raise
-        yield None
-        return
-    try:
-        yield _locked(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        deadline = time.monotonic() + timeout_seconds
+        while not (is_locked := try_hold(descriptor)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        yield is_locked
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int, kind: int) -> bool | None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return None
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True if os.fstat(descriptor).st_nlink else None  # removed meanwhile
 
 
 class HeldLock:
@@ -128,7 +105,7 @@ class FileLocks:
 
     def _held(self, name: str, lock: threading.Lock, timeout_seconds: float) -> HeldLock:
         if not lock.acquire(timeout=timeout_seconds):
-            raise TimeoutError
+            raise TimeoutError("the lock was not free in time")
         try:
             return HeldLock(self, lock, self._lock(name, timeout_seconds))
         except BaseException:
@@ -156,13 +133,11 @@ class FileLocks:
             descriptor = self._descriptors.get(name)
             if descriptor is None:
                 descriptor = self._descriptors[name] = self._open(name)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_hold(descriptor):
                 now = time.monotonic()
                 deadline = deadline or now + timeout_seconds
                 if now >= deadline:
-                    raise TimeoutError from None
+                    raise TimeoutError("the lock was not free in time")
                 time.sleep(POLL_SECONDS)
                 continue
             if os.fstat(descriptor).st_nlink:

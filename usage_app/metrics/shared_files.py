@@ -1,9 +1,10 @@
 """Manages the files in which the processes of a data directory count, one for each process."""
 
-import fcntl
 import os
 import re
 from pathlib import Path
+
+from sessions_app.store.holder import Holder
 
 _OF_PROCESS = re.compile(r"_(\d+)\.db$")
 _LOCK = "lock"
@@ -22,7 +23,7 @@ class SharedFiles:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock: int | None = None
+        self._holder: Holder | None = None
 
     def open(self) -> None:
         """Join the processes that count; remove the files if there are none. Blocks.
@@ -31,15 +32,7 @@ class SharedFiles:
             OSError: The directory can't be written to.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass
-        else:
-            for file in self.directory.glob("*.db"):
-                file.unlink()
-        fcntl.flock(self._lock, fcntl.LOCK_SH)  # until the process ends, however it does
+        self._holder = Holder.join(self.directory / _LOCK, alone=self._forget_all)
         self._forget_gauges(os.getpid())  # of a process that had this number before
 
     def forget_dead(self) -> None:
@@ -54,9 +47,13 @@ class SharedFiles:
 
     def close(self) -> None:
         """Leave; the counters stay."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.release()
+
+    def _forget_all(self) -> None:
+        for file in self.directory.glob("*.db"):
+            file.unlink()
 
     def _gauges(self) -> list[str]:
         return [file.name for file in self.directory.glob("gauge_live*.db")]

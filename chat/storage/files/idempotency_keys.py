@@ -5,7 +5,6 @@ drops the lock with the process, so a dead start is recognized by its process, n
 key is kept as long as its turn's journal (docs/decisions/0037).
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -18,14 +17,12 @@ from chat.errors import KeyOfOtherVersion, KeyReused
 from chat.storage.idempotency_keys import VERSION, KeyRecord, decode_record, key_digest
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
-    PRIVATE_FILE,
     UnreadableFileError,
     make_private_directory,
     raise_if_unwritable,
     read_regular,
-    write_all,
 )
-from sessions_app.store.locks import try_lock
+from sessions_app.store.holder import Holder, held_if_free, is_held
 
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
@@ -42,19 +39,19 @@ class FileHeldKey:
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._path = path
         self.record = KeyRecord(version=VERSION, fingerprint=fingerprint)
-        self._descriptor = _put(path, self.record, exclusive=True)
+        self._holder = _put(path, self.record, exclusive=True)
 
     def keep(self, session_id: str, turn_id: str) -> None:
         """Store the turn of the key, which stays held."""
         known = msgspec.structs.replace(self.record, session_id=session_id, turn_id=turn_id)
-        descriptor = _put(self._path, known, exclusive=False)
+        holder = _put(self._path, known, exclusive=False)
         self.record = known
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+        self._holder.release()
+        self._holder = holder
 
     def release(self) -> None:
         """Stop holding the key; from now on its turn's own state counts."""
-        os.close(self._descriptor)
+        self._holder.release()
 
     def drop(self) -> None:
         """Free the key, because no turn was started.
@@ -114,8 +111,7 @@ class FileIdempotencyKeys:
             with suppress(FileNotFoundError):
                 return time.time() - path.stat().st_mtime < UNLOCKED_START_SECONDS
             return False
-        with try_lock(path) as is_free:
-            return is_free is False
+        return is_held(path) is True
 
     def drop(self, key: str, record: KeyRecord) -> None:
         """Free the key if it still has exactly this record and is not held.
@@ -157,8 +153,8 @@ def _read(path: Path) -> KeyRecord:
     return decode_record(read_regular(path, limit=RECORD_LIMIT), KeyRecord)
 
 
-def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
-    """Write the record to ``path`` atomically and return a descriptor that holds its lock.
+def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> Holder:
+    """Write the record to ``path`` atomically and hold the file.
 
     It is not synced: a key matters only until the machine restarts.
 
@@ -167,28 +163,26 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
         StorageFull: No space is left.
     """
     temporary = path.with_name(f".{path.name}.{new_file_tag()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         make_private_directory(path.parent)
-        descriptor = os.open(temporary, flags, PRIVATE_FILE)
+        holder = Holder.create(temporary)  # before others can see it
     except OSError as error:
         raise_if_unwritable(error)
         raise
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # before others can see it
-        write_all(descriptor, msgspec.json.encode(record))
+        holder.write(msgspec.json.encode(record))
         if exclusive:
             os.link(temporary, path, follow_symlinks=False)
             temporary.unlink()
         else:
             temporary.replace(path)
     except BaseException as error:
-        os.close(descriptor)
+        holder.release()
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise_if_unwritable(error)
         raise
-    return descriptor
+    return holder
 
 
 def _unlink(path: Path) -> None:
@@ -203,7 +197,7 @@ def _unlink(path: Path) -> None:
 def _lock_to_free(path: Path) -> Iterator[bool | None]:
     """Try to lock a key to free it; yield whether that succeeded. Raises ``StorageReadOnly``."""
     try:
-        with try_lock(path, exclusive=True) as is_free:
+        with held_if_free(path) as is_free:
             yield is_free
     except OSError as error:
         raise_if_unwritable(error)

@@ -1,7 +1,6 @@
 """Reads and writes the file of one journal and its header line."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import stat
@@ -15,7 +14,7 @@ import msgspec
 from chat.storage.journal import do_nothing
 from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
-from sessions_app.store.locks import try_lock
+from sessions_app.store.holder import held_if_free, hold
 
 VERSION = 1
 """The format version, raised when older servers can't read it. Version 0 had no header."""
@@ -104,7 +103,7 @@ class FileJournalWriter:
         self._fd = os.open(path, flags, PRIVATE_FILE)
         self._path = path
         self._is_name_durable = False
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        hold(self._fd)
         if header:
             try:
                 self.append(header)
@@ -225,21 +224,6 @@ def open_journal(path: str) -> tuple[int, int]:
     return descriptor, status.st_size
 
 
-def is_locked(path: str) -> bool | None:
-    """Return whether a writer holds a journal's lock; None if there is no journal."""
-    try:
-        descriptor = _open(path)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-
-
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -252,7 +236,7 @@ def _open(path: str) -> int:
 def remove_unless_locked(path: str) -> bool:
     """Remove the file unless its lock is held; return whether it does not exist any more."""
     # A writer that has just created the file waits for its lock, then checks `is_removed`.
-    with try_lock(path, exclusive=True) as is_free:
+    with held_if_free(path) as is_free:
         if is_free:
             os.unlink(path)  # noqa: PTH108 - the path is text
     return is_free is not False

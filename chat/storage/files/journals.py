@@ -32,7 +32,6 @@ from chat.storage.files.journal_file import (
     TakenOverJournal,
     header_of,
     is_header,
-    is_locked,
     mark_of,
     open_journal,
     opened,
@@ -44,6 +43,7 @@ from chat.storage.journal import END_LINE, PASSAGE_BYTES, Entry, JournalSlice, J
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
+from sessions_app.store.holder import is_held
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class FileTurnJournal:
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Return whether a writer of this or another process has the journal open."""
-        return is_locked(self._path(session_id, turn_id)) is True
+        return is_held(self._path(session_id, turn_id)) is True
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal exists and nothing writes it any more.
@@ -150,7 +150,7 @@ class FileTurnJournal:
         """
         if turn_id in self._written:
             return False
-        return is_locked(self._path(session_id, turn_id)) is False
+        return is_held(self._path(session_id, turn_id)) is False
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""

@@ -110,7 +110,7 @@ def test_a_server_that_accepts_nobody_is_not_waited_for(
 def test_somebody_who_locks_the_directory_keeps_no_server_from_starting(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unix_socket, "_SECONDS_BETWEEN_TRIES", 0)
+    monkeypatch.setattr(unix_socket, "_LOCK_SECONDS", 0.01)
     descriptor = os.open(path.absolute().parent, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     listen_on_path(path, backlog=1).close()

@@ -1,13 +1,12 @@
 """Locks across threads and processes."""
 
-import fcntl
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from sessions_app.store.locks import FileLocks, try_lock
+from sessions_app.store.locks import FileLocks, locked_directory
 
 HOLD = """
 import sys
@@ -83,37 +82,11 @@ def test_an_error_inside_frees_the_lock(tmp_path):
     locks.close()
 
 
-def test_a_lock_that_is_tried_is_free_held_or_not_there(tmp_path):
-    path = tmp_path / "x.lock"
-    with try_lock(path) as is_free:
-        assert is_free is None
-    assert not path.exists()
-    for other in (tmp_path, path):
-        path.symlink_to(other)
-        with try_lock(path, exclusive=True) as is_free:
-            assert is_free is None
-        path.unlink()
-    path.touch()
-    with try_lock(path) as is_free, try_lock(path) as also_free:
-        assert is_free
-        assert also_free
-    with try_lock(path, exclusive=True) as is_free, try_lock(path) as is_free_now:
-        assert is_free
-        assert is_free_now is False
-    with try_lock(path) as is_free:
-        assert is_free
-
-
-def test_a_file_that_is_removed_while_its_lock_is_tried_is_not_there(tmp_path, monkeypatch):
-    path = tmp_path / "x.lock"
-    path.touch()
-    lock = fcntl.flock
-
-    def remove_first(descriptor, kind):
-        path.unlink()
-        lock(descriptor, kind)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(fcntl, "flock", remove_first)
-        with try_lock(path, exclusive=True) as is_free:
-            assert is_free is None
+def test_a_directory_itself_can_be_locked(tmp_path):
+    with locked_directory(tmp_path, timeout_seconds=5) as is_locked:
+        assert is_locked
+        with locked_directory(tmp_path, timeout_seconds=0.01) as is_locked_too:
+            assert not is_locked_too
+    with locked_directory(tmp_path, timeout_seconds=0) as is_locked:
+        assert is_locked
+    assert list(tmp_path.iterdir()) == []

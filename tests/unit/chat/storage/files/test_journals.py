@@ -167,7 +167,7 @@ def test_of_a_turn_of_this_process_no_file_says_whether_it_was_closed(
 ) -> None:
     elsewhere = FileTurnJournal(tmp_path)
     writer = journal.open("0123456789", FOREIGN_TURN, owner="me")
-    with patch("chat.storage.files.journals.is_locked") as opened:
+    with patch("chat.storage.files.journals.is_held") as opened:
         assert not journal.was_closed("0123456789", FOREIGN_TURN)
         assert not opened.called
     assert not elsewhere.was_closed("0123456789", FOREIGN_TURN)
