@@ -2,8 +2,8 @@
 
 import asyncio
 import contextvars
+import queue
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -38,37 +38,12 @@ class _Work(NamedTuple):
     work: Callable[[], Any]
 
 
-class _Desk:
-    """Hands one thread its work, for which it waits here."""
-
-    __slots__ = ("_handed", "_item")
-
-    def __init__(self) -> None:
-        self._handed = threading.Lock()
-        self._handed.acquire()
-        self._item: _Work | None = None
-
-    def hand(self, item: _Work | None) -> None:
-        """Give the waiting thread its work, or None for its end."""
-        self._item = item
-        self._handed.release()
-
-    def wait(self) -> _Work | None:
-        """Return what is handed to the thread."""
-        self._handed.acquire()
-        item, self._item = self._item, None
-        return item
-
-
 class WorkThreads:
     """A few threads for the work that every turn waits for: its session's file or object.
 
     ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
     thread; this is one future and a lock. There are always as many threads as ``count``, however
     many turns run; one that waits for the lock of a session is replaced for as long.
-
-    Work is handed to one thread that waits. Of a queue that they share, each that takes something
-    wakes the next one, which finds nothing, and keeps the event loop waiting for the interpreter.
 
     Args:
         count: How many; they are started with the first work.
@@ -77,8 +52,7 @@ class WorkThreads:
     def __init__(self, count: int = FILE_THREADS) -> None:
         self._count = count
         self._lock = threading.Lock()
-        self._waiting: deque[_Work | None] = deque()
-        self._idle: list[_Desk] = []
+        self._waiting: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._replaced = 0
 
@@ -91,7 +65,7 @@ class WorkThreads:
         done: asyncio.Future[Result] = loop.create_future()
         if not self._threads:
             self._start()
-        self._hand_out(_Work(loop, done, contextvars.copy_context(), work))
+        self._waiting.put(_Work(loop, done, contextvars.copy_context(), work))
         return done
 
     def close(self, deadline: Deadline) -> None:
@@ -100,7 +74,7 @@ class WorkThreads:
         A thread that is stuck in its work is left to the end of the process.
         """
         for _ in self._threads:
-            self._hand_out(None)
+            self._waiting.put(None)
         for thread in self._threads:
             thread.join(deadline.within(threading.TIMEOUT_MAX, CLOSE_SECONDS))
         self._threads = []
@@ -125,7 +99,7 @@ class WorkThreads:
             if is_replaced:
                 with self._lock:
                     self._replaced -= 1
-                self._hand_out(None)
+                self._waiting.put(None)
 
     def _replace(self) -> bool:
         with self._lock:
@@ -138,25 +112,9 @@ class WorkThreads:
             self._replaced += 1
             return True
 
-    def _hand_out(self, item: _Work | None) -> None:
-        with self._lock:
-            if not self._idle:
-                self._waiting.append(item)
-                return
-            desk = self._idle.pop()
-        desk.hand(item)
-
-    def _next(self, desk: _Desk) -> _Work | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._idle.append(desk)
-        return desk.wait()
-
     def _serve(self) -> None:
         WAITING.entered = self._replacing
-        desk = _Desk()
-        while (item := self._next(desk)) is not None:
+        while (item := self._waiting.get()) is not None:
             _do(item)
             del item  # nothing of it stays until the next one comes
 
