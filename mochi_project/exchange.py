@@ -1,11 +1,11 @@
 """Extends ASGI: reports a client that leaves, and writes pieces of a stream at once.
 
-Over ASGI alone a deadline needs a timer for a body that has arrived already, noticing that a
-client leaves needs a task that waits for it as long as the stream lasts, and each piece of a stream
-wakes a task. Another server (``uvicorn mochi_project.asgi:application``) costs just that.
+Over ASGI alone, noticing that a client leaves needs a task that waits for it as long as the stream
+lasts, and each piece of a stream wakes a task. Another server (``uvicorn
+mochi_project.asgi:application``) costs just that.
 """
 
-# private: RequestResponseCycle.{scope,send,flow,transport,more_body,disconnected,response_complete,
+# private: RequestResponseCycle.{scope,send,flow,transport,disconnected,response_complete,
 # chunked_encoding}. Price: this module. Why: 13 us a request and 30 us a token
 # (docs/decisions/0019, 0040, 0095); test_exchange.py compares its bytes with the newest uvicorn's.
 
@@ -38,11 +38,6 @@ class Exchange:
         """Return the exchange of an ASGI scope, if its server is ours."""
         extensions = scope.get("extensions")
         return extensions.get(_KEY) if extensions else None
-
-    @property
-    def body_received(self) -> bool:
-        """Return whether the whole body can be received without waiting."""
-        return not self._cycle.more_body
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         """Call back once when the client leaves, or now if it has left; None: no longer."""

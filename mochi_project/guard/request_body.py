@@ -6,7 +6,6 @@ from typing import Any
 
 from mochi_project.asgi_types import Message, Receive, Scope
 from mochi_project.errors import messages
-from mochi_project.exchange import Exchange
 from mochi_project.guard.refusal import Refused
 from mochi_project.memory.large_bodies import LargeBodies, holds_large_body
 
@@ -61,18 +60,11 @@ class BodyReader:
         length = head.get(b"content-length", b"")
         if length:
             self._check_length(length, is_json=is_json)
-        exchange = Exchange.of(scope)
-        if exchange is not None and exchange.body_received:
-            body = await self._receive(scope, receive, is_json=is_json)
-        else:
-            try:
-                async with asyncio.timeout(self._deadline):
-                    body = await self._receive(scope, receive, is_json=is_json)
-            except TimeoutError as error:
-                raise Refused(
-                    "REQUEST_TIMEOUT",
-                    messages.body_too_slow(self._deadline),
-                ) from error
+        try:
+            async with asyncio.timeout(self._deadline):
+                body = await self._receive(scope, receive, is_json=is_json)
+        except TimeoutError as error:
+            raise Refused("REQUEST_TIMEOUT", messages.body_too_slow(self._deadline)) from error
         _check_arrival(body, scope, head)
         return _replaying(body, receive)
 
