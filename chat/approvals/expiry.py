@@ -42,14 +42,10 @@ class Expiry:
         """Return the time in the format of records."""
         return written(self.now())
 
-    def is_open(self, question: Confirmation) -> bool:
-        """Return whether the question can be answered."""
-        begins, ends = self.period_of(question)
-        return begins <= self.now() < ends
-
-    def period_of(self, question: Confirmation) -> tuple[datetime, datetime]:
-        """Return the start and the end of the time in which the question is open."""
-        return read_moment(question.created_at), read_moment(question.expires_at)
+    def is_open(self, question: Confirmation, now: datetime | None = None) -> bool:
+        """Return whether the question can be answered now."""
+        begins, ends = read_moment(question.created_at), read_moment(question.expires_at)
+        return begins <= (now or self.now()) < ends
 
     def is_usable(self, approval: ApprovalDecision) -> bool:
         """Return whether the approval was given recently enough for a turn that resumes."""

@@ -291,7 +291,7 @@ class ConfirmationStore:
         """Return the sessions that may have questions, each with a stamp of its records.
 
         While the stamp is the same, ``pending`` returns the same questions, except those that have
-        expired since, by their ``period``.
+        expired since.
         """
         return self._records.stamps()
 

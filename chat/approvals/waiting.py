@@ -2,9 +2,6 @@
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import datetime
-
-import msgspec
 
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.store import ConfirmationStore
@@ -14,14 +11,6 @@ from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.repository import SessionReader
 
 Questions = Sequence[Confirmation]
-
-
-class _Known(msgspec.Struct, frozen=True):
-    """Holds the questions of a session as of a stamp, and when each is open."""
-
-    stamp: Hashable
-    asked: Questions
-    periods: Sequence[tuple[datetime, datetime]]
 
 
 class WaitingSessions:
@@ -38,26 +27,25 @@ class WaitingSessions:
         self._confirmation_store = confirmation_store
         self._sessions = sessions
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, tuple[Hashable, Questions]] = {}
         self._checked: dict[str, tuple[str, Questions, bool]] = {}
 
     def all(self) -> Mapping[str, Questions]:
         """Return the questions that can be answered now, by session."""
-        expiry = self._confirmation_store.expiry
-        stamps, now = self._confirmation_store.stamps(), expiry.now()
-        before, current = self._known, dict[str, _Known]()
-        found: dict[str, Questions] = {}
+        store, before = self._confirmation_store, self._known
+        stamps, now = store.stamps(), store.expiry.now()
+        current: dict[str, tuple[Hashable, Questions]] = {}
         for session_id, stamp in stamps.items():
             known = before.get(session_id)
-            if known is None or known.stamp != stamp:
-                asked = self._confirmation_store.pending(session_id)
-                known = _Known(stamp, asked, [expiry.period_of(each) for each in asked])
+            if known is None or known[0] != stamp:
+                known = stamp, store.pending(session_id)
             current[session_id] = known
-            for begins, ends in known.periods:
-                if begins <= now < ends:
-                    found[session_id] = known.asked
-                    break
         self._known = current
+        found = {
+            session_id: asked
+            for session_id, (_, asked) in current.items()
+            if any(store.expiry.is_open(each, now) for each in asked)
+        }
         with self._lock:
             for session_id in self._checked.keys() - found.keys():
                 del self._checked[session_id]
