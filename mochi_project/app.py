@@ -1,4 +1,4 @@
-"""Makes the services of a process, each by its type.
+"""Declares what an app plugs into the server, and finds the services of all apps by their types.
 
 This module imports no app, so that all of them can import it (docs/decisions/0133).
 """
@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from django.apps import AppConfig, apps
 from django.conf import settings
 
 Service = TypeVar("Service")
@@ -67,10 +68,41 @@ Factory = Callable[[Services], object]
 _current: Services | None = None
 
 
+class MochiApp(AppConfig):
+    """Describes an app of the server: the base of the class in each ``apps.py``.
+
+    What an app plugs in is named by its dotted path, and imported when it is used.
+
+    Attributes:
+        services: The module with ``FACTORIES``, the app's factories of services by their types.
+            Those of a later app replace those of an earlier one.
+    """
+
+    default = False
+    services: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        """Have Django choose the subclass of the two classes that it finds in an ``apps.py``."""
+        cls.default = True
+
+    def factories(self, configuration: Any) -> Mapping[type | str, Factory]:  # noqa: ARG002 - of some
+        """Return the factories of the app's services in this configuration."""
+        if self.services is None:
+            return {}
+        return cast("Mapping[type | str, Factory]", import_module(self.services).FACTORIES)
+
+
+def mochi_apps() -> list[MochiApp]:
+    """Return the installed apps of the server, in the order of ``INSTALLED_APPS``."""
+    return [app for app in apps.get_app_configs() if isinstance(app, MochiApp)]
+
+
 def build_services(configuration: object) -> Services:
     """Return the services of a configuration. Opens nothing: clients connect on first use."""
-    factories = import_module("mochi_project.wiring.services").FACTORIES  # imports all the apps
-    return Services({**factories, type(configuration): lambda _: configuration})
+    factories: dict[type | str, Factory] = {type(configuration): lambda _: configuration}
+    for app in mochi_apps():
+        factories |= app.factories(configuration)
+    return Services(factories)
 
 
 def current_services() -> Services:

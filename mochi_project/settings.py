@@ -33,6 +33,20 @@ ALLOWED_HOSTS = ["*"]
 
 INSTALLED_APPS = [
     "mochi_project",  # before all others: its management commands replace theirs
+    # The core.
+    "sessions_app",
+    "prompts_app",
+    "models_app",
+    "tools_app",
+    "chat",
+    "agents_app",
+    # Wings: nothing of the core imports them.
+    "search_app",
+    "transfer_app",
+    "dialects_app",
+    "usage_app",
+    "cluster_app",
+    "scripted_app",
     "mochi_project.background.django_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.

@@ -1,0 +1,9 @@
+"""Plugs agents into the server."""
+
+from mochi_project.app import MochiApp
+
+
+class AgentsApp(MochiApp):
+    """Describes the app."""
+
+    name = "agents_app"

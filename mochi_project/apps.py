@@ -1,0 +1,10 @@
+"""Plugs the server itself together: configuration, serving, background work."""
+
+from mochi_project.app import MochiApp
+
+
+class ServerApp(MochiApp):
+    """Describes the app."""
+
+    name = "mochi_project"
+    services = "mochi_project.wiring.services"

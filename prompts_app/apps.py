@@ -1,0 +1,9 @@
+"""Plugs system prompts into the server."""
+
+from mochi_project.app import MochiApp
+
+
+class PromptsApp(MochiApp):
+    """Describes the app."""
+
+    name = "prompts_app"

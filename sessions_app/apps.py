@@ -1,0 +1,9 @@
+"""Plugs the sessions into the server: their files, their routes."""
+
+from mochi_project.app import MochiApp
+
+
+class SessionsApp(MochiApp):
+    """Describes the app."""
+
+    name = "sessions_app"

@@ -1,0 +1,9 @@
+"""Plugs tools and MCP servers into the server."""
+
+from mochi_project.app import MochiApp
+
+
+class ToolsApp(MochiApp):
+    """Describes the app."""
+
+    name = "tools_app"

@@ -1,0 +1,9 @@
+"""Plugs imports and exports into the server."""
+
+from mochi_project.app import MochiApp
+
+
+class TransferApp(MochiApp):
+    """Describes the app."""
+
+    name = "transfer_app"

@@ -1,0 +1,9 @@
+"""Plugs usage, budgets, metrics and traces into the server."""
+
+from mochi_project.app import MochiApp
+
+
+class UsageApp(MochiApp):
+    """Describes the app."""
+
+    name = "usage_app"
