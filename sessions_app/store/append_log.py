@@ -2,8 +2,8 @@
 
 ::
 
-    {path}      the lines; those of a bounded log follow a header with the names of this file and
-                the one before
+    {path}      the lines; those of a named log follow a header with the names of this file and the
+                one before
     {path}.1    the file before, of a bounded log
 
 Each line is one ``write``, so lines of several processes don't mix. A line that a crash or a full
@@ -93,6 +93,7 @@ class AppendLog:
         most_bytes: The size at which a new file is begun, and the one before the last deleted;
             None for a single file without a header.
         line_bytes: The maximum length of a line; readers skip longer ones.
+        named: Whether files have a header with their names, which ``start`` and ``read`` need.
         epoch: The first digits of the names of files; a file of another epoch is not continued.
     """
 
@@ -102,12 +103,14 @@ class AppendLog:
         *,
         most_bytes: int | None = None,
         line_bytes: int = LINE_BYTES,
+        named: bool = True,
         epoch: str = "",
     ) -> None:
         self._path = os.fspath(path)
         self._earlier = f"{self._path}.1"
         self._most_bytes = most_bytes
         self._line_bytes = line_bytes
+        self._named = named
         self._epoch = epoch
 
     def append(self, *lines: bytes, creates: bool = True) -> Extent:
@@ -250,7 +253,8 @@ class AppendLog:
                 size = os.fstat(log).st_size
         except FileNotFoundError:
             return True
-        return not name or not name.startswith(self._epoch) or size > (self._most_bytes or size)
+        is_ours = bool(name) and name.startswith(self._epoch) if self._named else True
+        return not is_ours or size > (self._most_bytes or size)
 
     def _begin_next(self) -> None:
         """Begin a new file, unless another process does so at this moment."""
@@ -259,7 +263,7 @@ class AppendLog:
                 return
             before = self._set_aside() if is_free else ""
             name = f"{self._epoch}{secrets.token_hex(8)}"[:16]
-            header = f"{name} {before or '-' * 16}\n".encode()
+            header = f"{name} {before or '-' * 16}\n".encode() if self._named else b""
             with suppress(FileExistsError):  # another process was faster
                 write_atomically(self._path, header, exclusive=not is_free, durable=False)
 

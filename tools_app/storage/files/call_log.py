@@ -21,7 +21,7 @@ class FileCallLog:
     """Keeps the newest records in a file, and those before in a second one."""
 
     def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        self._log = AppendLog(path, most_bytes=most_bytes)
+        self._log = AppendLog(path, most_bytes=most_bytes, named=False)
 
     def append(self, executions: Sequence[ToolExecution]) -> None:
         """Append records."""

@@ -74,7 +74,7 @@ def test_lines_that_make_no_sense_are_passed_over(path):
 
 def test_keys_of_a_later_version_do_no_harm(path):
     append(path, execution())
-    line = json.loads(path.read_bytes().splitlines()[-1])
+    line = json.loads(path.read_bytes())
     path.write_text(json.dumps({**line, "tokens": 3}) + "\n")
     assert newest(path) == [execution()]
 
@@ -94,6 +94,9 @@ def test_a_file_of_an_earlier_release_is_read_and_continued(path):
     path.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in old))
     log = FileCallLog(path, most_bytes=1_000)
     log.append([execution(number=3)])
+    assert [json.loads(line)["tool_call_id"] for line in path.read_bytes().splitlines()] == [
+        f"call_{number}" for number in range(4)
+    ]
     log.append([execution(number=number) for number in (4, 5)])
     assert [one.tool_call_id for one in newest(path)] == [f"call_{n}" for n in range(5, -1, -1)]
 
