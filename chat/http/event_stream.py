@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Self
 
-from django.http import StreamingHttpResponse
-
 from chat.http.projector import Projector, UnchangedEvents
+from chat.http.pushed_response import PushedResponse, Sink
 from chat.stream import heartbeat
 from chat.stream.numbered_event import Listener, NumberedEvent
 
@@ -33,6 +32,10 @@ class EventStreamBody:
         leave: Called when the client has left, or the stream is over.
         projector: Makes bytes of the events; without it they are sent as they are. Each event is
             fed to it once, and when it shows nothing, nothing is sent.
+
+    Attributes:
+        sink: Writes a chunk at once, instead of returning it; returns whether it did. Used after
+            the first chunk.
     """
 
     __slots__ = (
@@ -46,7 +49,7 @@ class EventStreamBody:
         "_projector",
         "_quiet_since",
         "_refused",
-        "_write",
+        "sink",
     )
 
     def __init__(
@@ -59,7 +62,7 @@ class EventStreamBody:
         self._has_begun = False
         self._has_left = False
         self._ahead: Sequence[NumberedEvent] = ()
-        self._write: Callable[[bytes], bool] | None = None
+        self.sink: Sink | None = None
         self._refused = b""
         self._fed = 0
         self._quiet_since = 0.0
@@ -68,23 +71,18 @@ class EventStreamBody:
         return self
 
     async def __anext__(self) -> bytes:
-        while True:
-            events = self._ahead or await self._listener.next()
+        push = self._push if self._has_begun and self.sink is not None else None
+        while self._refused or not self._projector.has_ended:
+            events = self._ahead or await self._listener.next(push)
             if events is None:
-                raise StopAsyncIteration
+                break
             self._ahead = ()
             chunk = self._project(events) if events else self._projector.heartbeat
             if events and not self._has_begun:
                 chunk = self._begin(chunk)
             if chunk:
                 return chunk
-
-    def push_to(self, sink: Callable[[bytes], bool]) -> None:
-        """Hand chunks to ``sink`` as they come, after the first; it returns whether it took them.
-
-        What it does not take is iterated over, as is everything before the iteration begins.
-        """
-        self._write = sink
+        raise StopAsyncIteration
 
     async def look_ahead(self) -> bool:
         """Wait for the first events and keep them; False when the turn ended without any."""
@@ -105,12 +103,9 @@ class EventStreamBody:
         self._leave()
 
     def _begin(self, chunk: bytes) -> bytes:
-        """Return the first chunk that is sent, if this is one; from then on chunks are pushed."""
+        """Return the first chunk that is sent, if this is one."""
         chunk = self._projector.opening + chunk
-        if chunk:
-            self._has_begun = True
-            if self._write is not None:
-                self._listener.push_to(self._push)
+        self._has_begun = bool(chunk)
         return chunk
 
     def _project(self, events: Sequence[NumberedEvent]) -> bytes:
@@ -125,19 +120,19 @@ class EventStreamBody:
 
     def _push(self, events: Sequence[NumberedEvent]) -> bool:
         """Project events and write them at once: the hot path."""
-        write = self._write
-        if write is None:
+        sink, projector = self.sink, self._projector
+        if sink is None:
             return False
-        chunk = self._projector.feed(events)
+        chunk = projector.feed(events)
         if chunk:
             self._quiet_since = 0.0
-            if write(chunk):
-                return True
+            if sink(chunk):
+                return not projector.has_ended  # the listener returns, and the stream ends
             # The listener returns these events again; a projector gets each of them once.
             self._refused, self._fed = chunk, events[-1].number
             return False
         if comment := self._heartbeat_if_due():
-            write(comment)  # whoever does not take it has other bytes to read
+            sink(comment)  # whoever does not take it has other bytes to read
         return True
 
     def _heartbeat_if_due(self) -> bytes:
@@ -151,7 +146,7 @@ class EventStreamBody:
         return b""
 
 
-class EventStream(StreamingHttpResponse):
+class EventStream(PushedResponse):
     """Streams a turn's events to a client.
 
     Args:
@@ -174,11 +169,8 @@ class EventStream(StreamingHttpResponse):
 
     def __aiter__(self) -> EventStreamBody:
         """Return the body itself: Django's generators around it would not close it."""
+        self._body.sink = self.sink
         return self._body
-
-    def push_to(self, sink: Callable[[bytes], bool]) -> None:
-        """Hand chunks to ``sink`` as they come, after the first."""
-        self._body.push_to(sink)
 
     async def ready(self) -> None:
         """Wait until the turn has begun; the middleware does that for views that did not.

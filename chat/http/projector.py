@@ -24,6 +24,10 @@ class Projector(Protocol):
         """Return what is sent right before the first events, after any heartbeat; may be empty."""
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether the stream is over, although the turn goes on; it shows no more then."""
+
+    @property
     def heartbeat(self) -> bytes:
         """Return what is sent after some silence, so that the connection is not taken for dead."""
 
@@ -39,6 +43,7 @@ class UnchangedEvents:
 
     opening = sse.RETRY
     heartbeat = sse.HEARTBEAT
+    has_ended = False
 
     __slots__ = ("_turn_id",)
 

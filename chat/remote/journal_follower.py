@@ -68,8 +68,11 @@ class JournalFollower:
                 return True
         return False
 
-    async def next(self) -> Sequence[NumberedEvent] | None:
-        """Wait for the next events; return none after 15 s of silence, None after the last one."""
+    async def next(self, _: Push | None = None, /) -> Sequence[NumberedEvent] | None:
+        """Wait for the next events; return none after 15 s of silence, None after the last one.
+
+        They are read in a thread, so that none is pushed.
+        """
         while (entries := await self.next_entries()) is not None:
             events = numbered_events(entries, after=self._after)
             if events:
@@ -89,9 +92,6 @@ class JournalFollower:
             entries, self._read_ahead = self._read_ahead, []
             return entries
         return await self._fetch()
-
-    def push_to(self, sink: Push) -> None:
-        """Ignore the sink: events are read from a journal, in a thread."""
 
     def close(self) -> None:
         """Stop listening."""

@@ -49,15 +49,15 @@ class Listener(Protocol):
 
     turn_id: str
 
-    async def next(self) -> Sequence[NumberedEvent] | None:
+    async def next(self, sink: Push | None = None, /) -> Sequence[NumberedEvent] | None:
         """Wait for the next events and return all; return none after 15 s without any.
+
+        Args:
+            sink: May get events while this waits; those that it does not take are returned.
 
         Returns:
             The events; None after the last one.
         """
-
-    def push_to(self, sink: Push) -> None:
-        """Allow passing events to ``sink`` while ``next`` waits; it may refuse them."""
 
     def close(self) -> None:
         """Stop listening."""

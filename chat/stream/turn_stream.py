@@ -8,11 +8,12 @@ from functools import partial
 from chat.errors import TurnLimitReached, TurnLost
 from chat.storage.journal import Fenced, JournalLost, JournalWriter, do_nothing, line
 from chat.stream.encoding import ascii_json, encode_event
+from chat.stream.event_queue import MAX_PENDING_BYTES
 from chat.stream.events import Event
 from chat.stream.journal_errors import error_of
 from chat.stream.notes import Note
 from chat.stream.numbered_event import NumberedEvent
-from chat.stream.subscription import MAX_PENDING_BYTES, ReadJournal, Subscription
+from chat.stream.subscription import ReadJournal, Subscription
 from sessions_app.errors import MochiError, StorageError
 
 logger = logging.getLogger(__name__)
@@ -331,4 +332,4 @@ class TurnStream:
         except OSError:  # the descriptor is gone all the same
             logger.exception("the journal could not be closed")
         for subscription in self._subscriptions:
-            subscription.wake()
+            subscription.end()

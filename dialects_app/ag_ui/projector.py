@@ -63,6 +63,7 @@ class RunProjector:
 
     opening = b""
     heartbeat = sse.HEARTBEAT
+    has_ended = False
 
     def __init__(
         self,

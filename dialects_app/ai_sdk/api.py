@@ -101,25 +101,20 @@ async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpRespons
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
     from dialects_app.ai_sdk.chats import Following  # noqa: PLC0415 - not for the start
-    from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd  # noqa: PLC0415
 
     asked = await read_body(request, UIChatIn)
     answer = await _chats().answer(asked, key=key, client=client_of(request))
     if isinstance(answer, Following):
         return EventStream(_sent(*answer), headers=STREAM_VERSION)
     turn = answer.turn
-    body = EventStreamBody(
-        ListenerUntilEnd(turn.listener, answer.projector), turn.leave, answer.projector
-    )
+    body = EventStreamBody(turn.listener, turn.leave, answer.projector)
     stream = EventStream(body, turn.committed, headers=STREAM_VERSION)
     await stream.ready()
     return stream
 
 
 def _sent(listener: Listener, projector: "UIMessageProjector") -> EventStreamBody:
-    from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd  # noqa: PLC0415
-
-    return EventStreamBody(ListenerUntilEnd(listener, projector), listener.close, projector)
+    return EventStreamBody(listener, listener.close, projector)
 
 
 async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:

@@ -51,6 +51,7 @@ class ChunkProjector:
 
     opening = b""
     heartbeat = sse.HEARTBEAT
+    has_ended = False
 
     def __init__(self, turn_id: str, model: str, *, includes_usage: bool = False) -> None:
         self._includes_usage = includes_usage

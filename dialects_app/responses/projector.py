@@ -80,6 +80,7 @@ class ResponseProjector:
 
     opening = b""
     heartbeat = HEARTBEAT
+    has_ended = False
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from chat.http.pushed_response import PushedResponse
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
@@ -81,9 +82,8 @@ class AsyncHandler(ASGIHandler):
                 if asks_head:
                     await self._send_head(response, send)
                     return
-                sink = exchange.sink(send) if exchange is not None else None
-                if exchange is not None and sink is not None and hasattr(response, "push_to"):
-                    response.push_to(sink)
+                if exchange is not None and isinstance(response, PushedResponse):
+                    response.sink = exchange.sink(send)
                 await self.send_response(response, send)
         finally:
             if response is None:

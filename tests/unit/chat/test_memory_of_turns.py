@@ -36,7 +36,7 @@ async def stream(service, house):
     turn = house.turns.get(opened.session_id)
     pushed: list[bytes] = []
     body = EventStreamBody(opened.listener, opened.leave)
-    body.push_to(lambda chunk: pushed.append(chunk) is None)
+    body.sink = lambda chunk: pushed.append(chunk) is None
     pushed += [chunk async for chunk in body]
     await body.aclose()
     await turn.finished()

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from chat.activity.listener import MAX_PENDING_BYTES, ActivityListener
+from chat.activity.listener import ActivityListener
 from chat.stream import heartbeat
+from chat.stream.event_queue import EVENT_BYTES, MAX_PENDING_BYTES
 from chat.stream.numbered_event import NumberedEvent
 
 
@@ -42,8 +43,7 @@ async def test_a_client_that_keeps_up_gets_events_without_a_task(
         taken.extend(one.number for one in events)
         return len(taken) < 3
 
-    listener.push_to(sink)
-    waiting = asyncio.create_task(listener.next())
+    waiting = asyncio.create_task(listener.next(sink))
     await asyncio.sleep(0)
     for number in (1, 2):
         listener.push([event(number)])
@@ -58,12 +58,12 @@ async def test_a_client_that_keeps_up_gets_events_without_a_task(
 async def test_a_slow_client_takes_bounded_memory_and_begins_anew(
     listener: ActivityListener,
 ) -> None:
-    size = MAX_PENDING_BYTES // 10
+    size = MAX_PENDING_BYTES // 10 - EVENT_BYTES
     for number in range(1, 13):
         listener.push([event(number, size)])
     fetched = await listener.next()
     assert fetched is not None
-    assert [(one.number, one.name) for one in fetched] == [(11, "reset"), (12, "session_changed")]
+    assert [(one.number, one.name) for one in fetched] == [(12, "reset")]
     for number in range(13, 1000):
         listener.push([event(number, size)])
     fetched = await listener.next()

@@ -15,6 +15,7 @@ class Shouting:
     def __init__(self, opening: bytes = b"") -> None:
         self.opening = opening
         self.heartbeat = b"(alive)"
+        self.has_ended = False
         self.fed: list[int] = []
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
@@ -31,14 +32,12 @@ class Scripted:
         self._events = list(events)
         self.sink: Push | None = None
 
-    async def next(self) -> Sequence[NumberedEvent] | None:
+    async def next(self, sink: Push | None = None, /) -> Sequence[NumberedEvent] | None:
+        self.sink = sink
         return self._events.pop(0) if self._events else None
 
     def put(self, events: Sequence[NumberedEvent]) -> None:
         self._events.append(events)
-
-    def push_to(self, sink: Push) -> None:
-        self.sink = sink
 
     def close(self) -> None: ...
 
@@ -68,10 +67,12 @@ def silent(number: int) -> NumberedEvent:
 async def pushed(
     listener: Scripted, projector: Shouting, connection: Connection
 ) -> tuple[EventStreamBody, Push]:
-    """Return a body whose first chunk was sent, and where its listener pushes events."""
+    """Return a body that waits after its first chunk, and where its listener pushes events."""
     body = EventStreamBody(listener, listener.close, projector)
-    body.push_to(connection.write)
+    body.sink = connection.write
     await anext(body)
+    listener.put(())
+    assert await anext(body) == projector.heartbeat
     assert listener.sink is not None
     return body, listener.sink
 
@@ -99,7 +100,7 @@ async def test_silence_is_filled_with_the_heartbeat_of_the_projector() -> None:
 async def test_nothing_is_pushed_before_the_first_chunk() -> None:
     listener = Scripted([silent(1)], None)
     body = EventStreamBody(listener, listener.close, Shouting())
-    body.push_to(Connection().write)
+    body.sink = Connection().write
     assert [chunk async for chunk in body] == []
     assert listener.sink is None
 
@@ -141,6 +142,32 @@ async def test_events_that_never_show_anything_do_not_keep_heartbeats_away() -> 
     with patch.object(heartbeat, "HEARTBEAT_SECONDS", 0.0):
         assert push([silent(3)])
     assert connection.written == [b"(alive)"]
+
+
+async def test_a_stream_that_its_projector_ended_ends_before_its_turn() -> None:
+    listener, projector = Scripted([text(1)], [text(2)]), Shouting()
+    body = EventStreamBody(listener, listener.close, projector)
+    assert await anext(body) == b"<1>"
+    projector.has_ended = True
+    assert [chunk async for chunk in body] == []
+
+
+async def test_the_listener_keeps_what_ended_a_stream_so_that_it_returns_at_once() -> None:
+    listener, connection, projector = Scripted([text(1)]), Connection(), Shouting()
+    _, push = await pushed(listener, projector, connection)
+    assert push([text(2)])
+    projector.has_ended = True
+    assert not push([text(3)])
+    assert connection.written == [b"<2>", b"<3>"]
+
+
+async def test_what_ended_a_stream_is_sent_though_the_connection_was_full() -> None:
+    listener, connection, projector = Scripted([text(1)]), Connection(), Shouting()
+    body, push = await pushed(listener, projector, connection)
+    connection.is_full = projector.has_ended = True
+    assert not push([text(2)])
+    listener.put([text(2)])
+    assert [chunk async for chunk in body] == [b"<2>"]
 
 
 async def test_without_a_projector_the_events_are_sent_as_they_are() -> None:

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat.storage.journal import Entry, JournalSlice
-from chat.stream import subscription as module
-from chat.stream.numbered_event import NumberedEvent
+from chat.stream import event_queue, subscription
+from chat.stream.numbered_event import NumberedEvent, Push
 from chat.stream.subscription import Subscription
 from sessions_app.errors import StorageUnavailable
 
-MAX_PENDING_BYTES = 4 * module.EVENT_BYTES
+MAX_PENDING_BYTES = 4 * event_queue.EVENT_BYTES
 ENTRIES_A_PASSAGE = 3
 
-sizes = st.lists(st.integers(0, 2 * module.EVENT_BYTES), min_size=1, max_size=4)
+sizes = st.lists(st.integers(0, 2 * event_queue.EVENT_BYTES), min_size=1, max_size=4)
 emitted = st.tuples(st.just("emit"), sizes)
 fetched = st.tuples(st.just("fetch"), st.none())
 refused = st.tuples(st.just("refuse"), st.integers(1, 2))
@@ -38,12 +38,12 @@ class Turn:
         self.failing_reads = self.refusals = 0
         self.received: list[int] = []
         self.subscription: Subscription | None = None
+        self.sink: Push | None = None
         self.fetching: asyncio.Task[Sequence[NumberedEvent] | None] | None = None
 
     def subscribe(self, after: int | None, *, has_sink: bool) -> None:
+        self.sink = self.take if has_sink else None
         self.subscription = Subscription(self, self.read, after)
-        if has_sink:
-            self.subscription.push_to(self.take)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         assert subscription is self.subscription
@@ -81,7 +81,7 @@ class Turn:
         """Have the listener ask for events, unless it does; False after the last one."""
         assert self.subscription is not None
         if self.fetching is None:
-            self.fetching = asyncio.create_task(self.subscription.next())
+            self.fetching = asyncio.create_task(self.subscription.next(self.sink))
         for _ in range(3):
             await asyncio.sleep(0)
         if not self.fetching.done():
@@ -105,7 +105,7 @@ class Turn:
     def end(self) -> None:
         self.ended = True
         assert self.subscription is not None
-        self.subscription.wake()
+        self.subscription.end()
 
 
 async def listen(
@@ -137,8 +137,8 @@ async def listen(
 def test_a_listener_gets_each_event_once_and_in_order(before, from_start, has_sink, taken, kept):
     after = 0 if from_start else None
     with (
-        patch.object(module, "MAX_PENDING_BYTES", MAX_PENDING_BYTES),
-        patch.object(module, "RETRY_SECONDS", 0),
+        patch.object(event_queue, "MAX_PENDING_BYTES", MAX_PENDING_BYTES),
+        patch.object(subscription, "RETRY_SECONDS", 0),
     ):
         turn = asyncio.run(listen(before, after, taken, has_sink=has_sink, kept=kept))
     first = 1 if from_start else len(before) + 1

@@ -182,10 +182,9 @@ async def test_while_the_listener_waits_events_go_straight_to_its_sink(turn_stre
         return False
 
     subscription = turn_stream.subscribe()
-    subscription.push_to(sink)
     turn_stream.emit([STARTED])  # nobody waits yet
-    assert names(await subscription.next()) == ["turn_started"]
-    waiting = asyncio.create_task(subscription.next())
+    assert names(await subscription.next(sink)) == ["turn_started"]
+    waiting = asyncio.create_task(subscription.next(sink))
     await asyncio.sleep(0)
     turn_stream.emit([delta("a")])
     turn_stream.emit([delta("b")])
@@ -203,8 +202,7 @@ async def test_while_the_listener_waits_events_go_straight_to_its_sink(turn_stre
 async def test_what_a_sink_took_is_not_read_again_from_the_journal(turn_stream):
     subscription = turn_stream.subscribe()
     taken = []
-    subscription.push_to(lambda events: not taken.extend(events))
-    waiting = asyncio.create_task(subscription.next())
+    waiting = asyncio.create_task(subscription.next(lambda events: not taken.extend(events)))
     await asyncio.sleep(0)
     turn_stream.emit([delta("taken")])
     waiting.cancel()
@@ -300,8 +298,7 @@ def slow_stream(slow):
 async def test_nothing_is_shown_before_it_is_kept(slow, slow_stream):
     subscription = slow_stream.subscribe()
     taken = []
-    subscription.push_to(lambda events: not taken.extend(events))
-    waiting = asyncio.create_task(subscription.next())
+    waiting = asyncio.create_task(subscription.next(lambda events: not taken.extend(events)))
     await asyncio.sleep(0)
 
     slow_stream.emit([STARTED])

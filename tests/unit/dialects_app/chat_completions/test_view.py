@@ -10,7 +10,7 @@ import pytest
 from chat.errors import TurnError
 from chat.service import ChatRequest, OpenTurn
 from chat.stream.events import Event
-from chat.stream.numbered_event import NumberedEvent
+from chat.stream.numbered_event import NumberedEvent, Push
 from chat.turn.outcome import Outcome
 from dialects_app.chat_completions.view import RequestContext, complete
 from models_app.language_model import ModelInfo
@@ -40,10 +40,8 @@ class Heard:
     def __init__(self, events: Sequence[Event]) -> None:
         self._left: list[list[NumberedEvent]] = [[each] for each in numbered(events)]
 
-    async def next(self) -> Sequence[NumberedEvent] | None:
+    async def next(self, _: Push | None = None, /) -> Sequence[NumberedEvent] | None:
         return self._left.pop(0) if self._left else None
-
-    def push_to(self, sink: Any) -> None: ...
 
     def close(self) -> None: ...
 

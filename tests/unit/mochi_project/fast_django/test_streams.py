@@ -36,11 +36,9 @@ class Turn:
         self.asked = asyncio.Event()
         self.left = 0
 
-    async def next(self) -> Sequence[NumberedEvent] | None:
+    async def next(self, _: Push | None = None, /) -> Sequence[NumberedEvent] | None:
         self.asked.set()
         return await self.events.get()
-
-    def push_to(self, sink: Push) -> None: ...
 
     def close(self) -> None:
         self.left += 1
