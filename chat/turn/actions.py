@@ -8,7 +8,7 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.approver import Approver, DecidedCall, NobodyToApprove, NumberedCall
+from chat.approvals.approver import Approver, NobodyToApprove
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
@@ -27,6 +27,7 @@ from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
 from chat.turn.outcome import Outcome, completed, failed, known_usage, window_used
+from chat.turn.round import CallState
 from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, TurnMachine
 from chat.turn.tool_calls import CallOutcome, ToolCallRunner, left_to_client, refusals
@@ -76,11 +77,9 @@ class TurnActions:
         self._answer: ModelAnswer | None = None
         self._answers: list[ModelAnswer] = []
         self._has_saved = False
-        self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
-        self._client_calls: Sequence[NumberedCall] = ()
+        tools.begin_round(job.continuation.open_calls)
         self._call_ids = set(job.call_ids)
         self._asking_id = job.continuation.asking_id
-        self._decided_calls: Sequence[DecidedCall] = ()
         self._caller = ModelCaller(
             job,
             stream=stream,
@@ -121,20 +120,14 @@ class TurnActions:
     async def save_round(self) -> None:
         """Save an answer after which the turn goes on."""
         answer = self._current_answer()
-        self._number(answer)
+        self._tools.begin_round(answer.calls)
         self._asking_id = answer.message_id
         saved = self._message(answer)
-        calls = [item.call for item in self._open_calls]
+        calls = self._tools.round.calls(CallState.OPEN)
         # Where nobody is asked they begin next; else the claim tells of them once all are decided.
         begun = () if self.approver.must_ask(calls) else self._named(calls)
         await self.session_writer.append(saved, begun=begun)
         self._answer, self.outcome.message, self._has_saved = None, saved, True
-
-    def _number(self, answer: ModelAnswer) -> None:
-        """Number the calls of an answer, and mark those of the client's tools."""
-        calls = self._tools.number(answer.calls)
-        self._open_calls = [item for item in calls if not item.call.client_side]
-        self._client_calls = [item for item in calls if item.call.client_side]
 
     async def ask_approval(self) -> Input:
         """Get decisions on the calls, from the session's policy or a person."""
@@ -144,7 +137,7 @@ class TurnActions:
             self.approver.follow(self.session_writer.session.metadata.tool_settings)
         try:
             decided = await self.approver.decide(
-                self._open_calls,
+                self._tools.round.items(CallState.OPEN),
                 message_id=self._asking_id,
                 emit=self._stream.emit,
                 resumed=not self._answers,
@@ -153,8 +146,9 @@ class TurnActions:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
         # Refusals are saved before a tool runs: a round that is stopped would leave them open.
-        self._decided_calls = [item for item in decided if item.refusal is None]
-        self._open_calls = self._decided_calls
+        for item in decided:
+            allowed = item.refusal is None
+            self._tools.round.set([item], CallState.ALLOWED if allowed else CallState.ENDED)
         if outcomes := refusals(decided):
             await self.session_writer.append(*(outcome.message for outcome in outcomes))
         for outcome in outcomes:
@@ -163,9 +157,8 @@ class TurnActions:
 
     async def run_tools(self) -> Input:
         """Run the calls that may run, and save every result."""
-        calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
         running = self._tools.run(
-            calls,
+            self._tools.round.allowed(),
             self._calling_turn(),
             message_id=self._asking_id,
             note=self._stream.note,
@@ -181,7 +174,8 @@ class TurnActions:
         except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
-        return Input.LEFT_TO_CLIENT if self._client_calls else Input.TOOLS_RETURNED
+        is_left = left_to_client(self._tools.round)
+        return Input.LEFT_TO_CLIENT if is_left else Input.TOOLS_RETURNED
 
     def _report(self, outcome: CallOutcome) -> None:
         if outcome.is_shown:
@@ -236,25 +230,29 @@ class TurnActions:
         """Save the final answer; one that left calls to the client may be saved already."""
         answer = self._answer
         if answer is not None:
-            self._number(answer)
+            self._tools.begin_round(answer.calls)
         await self.finish(self.outcome.message if answer is None else self._message(answer))
 
     async def save_cancelled(self) -> None:
         """Save the partial answer of a cancelled turn."""
         self.commit_point.commit()
-        if self._open_calls:  # their message was being saved, which a cancellation waits for
-            self._answer = None
+        if self._tools.round.calls(CallState.OPEN, CallState.ALLOWED):
+            self._answer = None  # its message was being saved, which a cancellation waits for
         answer = self._answer or ModelAnswer(self._next_id)
         await self.approver.withdraw()
-        calls = [item.call for item in (*self._open_calls, *self._client_calls)]
-        await self.session_writer.append(*self._tools.unanswered("The call was cancelled.", *calls))
+        unanswered = set(CallState) - {CallState.ENDED}
+        await self.session_writer.append(
+            *self._tools.failed("The call was cancelled.", *unanswered)
+        )
         await self.finish(self._message(answer, cancelled=True))
 
     async def save_interrupted(self) -> None:
         """Save the partial answer of an interrupted turn."""
         answer = self._answer
-        unreported = [item.call for item in self._client_calls] if answer is None else []
-        await self.session_writer.append(*self._tools.unanswered(INTERRUPTED_RESULT, *unreported))
+        unanswered = {CallState.RUNNING}
+        if answer is None:  # the client was not told of its calls
+            unanswered.add(CallState.LEFT_TO_CLIENT)
+        await self.session_writer.append(*self._tools.failed(INTERRUPTED_RESULT, *unanswered))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 
@@ -285,7 +283,7 @@ class TurnActions:
             raise TurnCrashed
         self.commit_point.commit()
         await self.close(
-            *map(left_to_client, self._client_calls),
+            *left_to_client(self._tools.round),
             completed(
                 message,
                 turn_id=self._job.turn_id,
@@ -346,7 +344,7 @@ class TurnActions:
         """Record the pending approvals, and end the stream."""
         self._stream.note(self.outcome.suspension())
         await self.session_writer.finish(None, self._caller.window)
-        await self.close(*map(left_to_client, self._client_calls))
+        await self.close(*left_to_client(self._tools.round))
 
     def count(self) -> TurnUsage | None:
         """Return the usage of the turn so far, and store it in the outcome."""

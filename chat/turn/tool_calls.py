@@ -27,6 +27,7 @@ from chat.turn.observer import (
     ToolStart,
     TurnObserver,
 )
+from chat.turn.round import CallState, Round
 from models_app.call_arguments import fault_of
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
@@ -38,6 +39,8 @@ from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
 QUIET_SECONDS = 2.0
 PROGRESS_SECONDS = 0.1
+
+RUNNING, ENDED = CallState.RUNNING, CallState.ENDED
 
 Note = Callable[[ToolCallStarted], None]
 
@@ -78,7 +81,7 @@ class ToolCallRunner:
         observer: Observes the calls.
 
     Attributes:
-        running: The calls that were announced and have no saved result yet; some may be queued.
+        round: The calls of the current round.
         next_index: The number of the next call.
     """
 
@@ -94,18 +97,18 @@ class ToolCallRunner:
     ) -> None:
         self.queues = queues or CallQueues()
         self._observer = observer
-        self.running: list[ToolCall] = []
+        self.round = Round()
         self._toolset = toolset
         self._available = available_tools
         self._session_id = session_id
         self._delegate = delegate
         self.next_index = 0
 
-    def number(self, calls: Sequence[ToolCall]) -> list[NumberedCall]:
-        """Number the calls of a round within the turn."""
+    def begin_round(self, calls: Sequence[ToolCall]) -> None:
+        """Begin a round, whose calls are numbered within the turn."""
         first = self.next_index
         self.next_index += len(calls)
-        return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
+        self.round = Round(NumberedCall(call=call, index=i) for i, call in enumerate(calls, first))
 
     async def run(
         self,
@@ -132,11 +135,10 @@ class ToolCallRunner:
         Raises:
             NobodyToApprove: At the end, if calls of agents wait for an approval.
         """
-        self.running = [item.call for item in calls]
+        self.round.set(calls, RUNNING)
         self._announce(calls, turn.emit, note)
-        is_destructive = self._available.is_destructive
-        durable = any(is_destructive(call.name) for call in self.running)
-        await secure(list(self.running), durable=durable)
+        durable = any(self._available.is_destructive(item.call.name) for item in calls)
+        await secure([item.call for item in calls], durable=durable)
         tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
@@ -147,10 +149,10 @@ class ToolCallRunner:
                     result, milliseconds, has_own_event = task.result()
                 except NobodyToApprove as nobody:
                     unasked += nobody.confirmations
-                    self.running.remove(item.call)
+                    self.round.set([item], CallState.OPEN)
                     continue
                 yield _outcome(item, result, milliseconds, is_shown=not has_own_event)
-                self.running.remove(item.call)  # not before it is saved, or it would run once more
+                self.round.set([item], ENDED)  # not before it is saved, or it would run once more
         finally:
             quiet.cancel()
             await _stop(tasks)
@@ -161,20 +163,20 @@ class ToolCallRunner:
         """Return the names of the running tools, and of the running agents."""
         tools: list[str] = []
         agents: list[str] = []
-        for call in self.running:
+        for call in self.round.calls(RUNNING):
             if self._delegate is not None and self._available.delegates(call.name):
                 agents.append(self._delegate.describe(call.arguments))
             else:
                 tools.append(call.name)
         return tools, agents
 
-    def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
-        """Return failed results with this text for the running calls and for others."""
-        return [_message(call, content, failed=True) for call in (*self.running, *others)]
+    def failed(self, content: str, *states: CallState) -> list[ToolMessage]:
+        """Return failed results with this text for the calls in these states."""
+        return [_message(call, content, failed=True) for call in self.round.calls(*states)]
 
     def _tell_wait(self, emit: Emit) -> None:
         """Send a status while tools run; agents send events of their own."""
-        if not all(self._available.delegates(call.name) for call in self.running):
+        if not all(self._available.delegates(call.name) for call in self.round.calls(RUNNING)):
             emit([StatusChanged(state="waiting_for_tool")])
 
     def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
@@ -250,14 +252,17 @@ def refusals(calls: Sequence[DecidedCall]) -> list[CallOutcome]:
     ]
 
 
-def left_to_client(item: NumberedCall) -> ClientToolCall:
-    """Return the event of a call that the client runs."""
-    return ClientToolCall(
-        tool_name=item.call.name,
-        arguments=item.call.arguments,
-        call_index=item.index,
-        tool_call_id=item.call.id,
-    )
+def left_to_client(calls: Round) -> list[ClientToolCall]:
+    """Return the events of the calls that the client runs."""
+    return [
+        ClientToolCall(
+            tool_name=item.call.name,
+            arguments=item.call.arguments,
+            call_index=item.index,
+            tool_call_id=item.call.id,
+        )
+        for item in calls.items(CallState.LEFT_TO_CLIENT)
+    ]
 
 
 async def _settled(task: "asyncio.Task[Any]") -> None:
