@@ -6,10 +6,10 @@ import threading
 import msgspec
 
 from cluster_app.objects.store import Tag
-from sessions_app.format.rewriting import SessionFile, WrittenFile
+from sessions_app.format.rewriting import SessionFile
 from sessions_app.session import Session
 from sessions_app.store.cache import MOST_BYTES, MOST_SESSIONS
-from sessions_app.store.envelope import Envelope, opened
+from sessions_app.store.envelope import Envelope
 
 
 class Document(msgspec.Struct, frozen=True, eq=False):
@@ -31,22 +31,6 @@ class Document(msgspec.Struct, frozen=True, eq=False):
         return self.file.session
 
 
-class WrittenDocument(msgspec.Struct, frozen=True, eq=False):
-    """An object that this process wrote, not yet read back."""
-
-    file: WrittenFile
-    envelope: Envelope
-    tag: Tag
-
-    def read(self, session_id: str) -> Document | None:
-        """Return the document without fetching the object; None if it must be fetched."""
-        file = self.file.read(session_id)
-        if file is None:
-            return None
-        session, _ = opened(file.session)
-        return Document(msgspec.structs.replace(file, session=session), self.envelope, self.tag)
-
-
 class DocumentCache:
     """Caches the documents that were read or written last. Thread-safe.
 
@@ -57,25 +41,15 @@ class DocumentCache:
         self._begin()
 
     def get(self, session_id: str) -> Document | None:
-        """Return a cached document, decoding one that was only written so far."""
-        known = self._known.get(session_id)
-        if not isinstance(known, WrittenDocument):
-            return known
-        document = known.read(session_id)
-        with self._locked():
-            if self._known.get(session_id) is known:
-                if document is None:
-                    self._drop(session_id)
-                else:
-                    self._known[session_id] = document
-        return document
+        """Return a cached document."""
+        return self._known.get(session_id)
 
     def recall(self, session_id: str) -> Session | None:
-        """Return a session if its document is cached and decoded."""
+        """Return a session if its document is cached."""
         known = self._known.get(session_id)
-        return known.session if isinstance(known, Document) else None
+        return None if known is None else known.session
 
-    def keep(self, session_id: str, document: Document | WrittenDocument) -> None:
+    def keep(self, session_id: str, document: Document) -> None:
         """Cache a document; evict the oldest ones beyond the limits."""
         size = len(document.file.data)
         with self._locked():
@@ -101,7 +75,7 @@ class DocumentCache:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._known: dict[str, Document | WrittenDocument] = {}
+        self._known: dict[str, Document] = {}
         self._size = 0
 
     def _drop(self, session_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cluster_app.objects.document_cache import Document, DocumentCache, WrittenDocument
+from cluster_app.objects.document_cache import Document, DocumentCache
 from cluster_app.objects.indexed import SUFFIX
 from cluster_app.objects.session_index import SessionIndex
 from cluster_app.objects.store import (
@@ -65,7 +65,7 @@ class SessionObjects:
         if is_tombstone(found.data):
             self.known.forget(session_id)
             raise SessionNotFound(session_id)
-        document = self._document(session_id, found)
+        document = _document(SessionFile.of(found.data, session_id), found.tag)
         self.known.keep(session_id, document)
         return document
 
@@ -146,7 +146,7 @@ class SessionObjects:
     def read_envelope(self, session_id: str, found: StoredObject) -> Envelope:
         """Return the envelope of an object; an empty one if it is not a valid session."""
         try:
-            return self._document(session_id, found).envelope
+            return _document(SessionFile.of(found.data, session_id), found.tag).envelope
         except SessionCorrupt:
             return Envelope()
 
@@ -173,11 +173,11 @@ class SessionObjects:
 
     def _wrote(self, session: Session, envelope: Envelope, done: "_Written") -> None:
         session_id = session.session_id
-        if (file := done.new.written(done.data)) is not None:
-            self.known.keep(session_id, WrittenDocument(file, envelope, done.tag))
+        if (file := done.new.written(done.data, session_id)) is not None:
+            self.known.keep(session_id, _document(file, done.tag))
         elif len(done.data) <= PIECE:
-            found = StoredObject(done.data, done.tag)
-            self.known.keep(session_id, self._document(session_id, found))
+            file = SessionFile.of(done.data, session_id)
+            self.known.keep(session_id, _document(file, done.tag))
         else:
             self.known.forget(session_id)
         self._index.wrote(
@@ -188,10 +188,10 @@ class SessionObjects:
             claim=envelope.claim,
         )
 
-    def _document(self, session_id: str, found: StoredObject) -> Document:
-        file = SessionFile.of(found.data, session_id)
-        session, envelope = opened(file.session)
-        return Document(msgspec.structs.replace(file, session=session), envelope, found.tag)
+
+def _document(file: SessionFile, tag: Tag) -> Document:
+    session, envelope = opened(file.session)
+    return Document(msgspec.structs.replace(file, session=session), envelope, tag)
 
 
 class _Written(NamedTuple):

@@ -69,44 +69,6 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         return None if stop is None else memoryview(self.data)[start:stop]
 
 
-class WrittenFile(msgspec.Struct, frozen=True, eq=False):
-    """The bytes of a file that this process wrote, not yet decoded.
-
-    Attributes:
-        data: The bytes of the file.
-        messages_at: The start and end offsets of the messages' text in ``data``.
-        known: The first messages, decoded from an earlier file.
-        new_at: The offset in ``data`` of the text of the other messages.
-        uncut: As in ``SessionFile``.
-    """
-
-    data: bytes
-    messages_at: tuple[int, int]
-    known: Sequence[Message]
-    new_at: int
-    uncut: int = 0
-
-    def read(self, session_id: str) -> SessionFile | None:
-        """Decode only the new messages; return None if the whole file has to be decoded."""
-        start, end = self.messages_at
-        try:
-            outline = read_outline(outline_of(self.data[:start], self.data[end:]), session_id)
-            if outline is None:
-                return None
-            metadata, extra = outline
-            new, _ = read_messages(
-                self.data[self.new_at : end],
-                first=len(self.known),
-                session_id=session_id,
-                created_at=metadata.created_at,
-            )
-        except (Malformed, *NO_JSON):
-            return None
-        messages = (*self.known, *new)
-        session = Session(metadata=metadata, messages=messages, extra=extra)
-        return SessionFile(counted(session), self.data, self.messages_at, self.uncut)
-
-
 class Rewrite(msgspec.Struct, frozen=True, eq=False):
     """A session's encoded file, in parts, before it is written.
 
@@ -148,22 +110,34 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
                 piece, size = [], 0
         yield b"".join(piece)
 
-    def written(self, data: bytes) -> WrittenFile | None:
-        """Return the file for the cache; None if the whole file has to be decoded.
+    def written(self, data: bytes, session_id: str) -> SessionFile | None:
+        """Return the file as it would be read, decoding only the new messages.
 
         Args:
             data: The whole file.
+            session_id: The session.
+
+        Returns:
+            None if the whole file has to be decoded.
         """
         if len(self.parts) == 1 or sum(map(len, self.new)) > PIECE:
             return None
-        end = len(data) - len(self.parts[-1])
-        return WrittenFile(
-            data=data,
-            messages_at=(len(self.parts[0]), end),
-            known=self.known,
-            new_at=end - len(_BETWEEN.join(self.new)),
-            uncut=self.uncut,
-        )
+        start, end = len(self.parts[0]), len(data) - len(self.parts[-1])
+        try:
+            outline = read_outline(outline_of(data[:start], data[end:]), session_id)
+            if outline is None:
+                return None
+            metadata, extra = outline
+            new, _ = read_messages(
+                data[end - len(_BETWEEN.join(self.new)) : end],
+                first=len(self.known),
+                session_id=session_id,
+                created_at=metadata.created_at,
+            )
+        except (Malformed, *NO_JSON):
+            return None
+        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
+        return SessionFile(counted(session), data, (start, end), self.uncut)
 
 
 def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:

@@ -3,7 +3,7 @@
 import os
 import threading
 
-from sessions_app.format.rewriting import SessionFile, WrittenFile
+from sessions_app.format.rewriting import SessionFile
 from sessions_app.session import Session
 
 MOST_SESSIONS = 64
@@ -17,8 +17,7 @@ class RecentSessions:
     bytes are equal. This detects changes by any process, even within the resolution of timestamps.
     Reading is cheap compared to decoding.
 
-    Entries are immutable and shared. One that was only written is decoded on demand. Any entry may
-    be evicted at any time.
+    Entries are immutable and shared, and may be evicted at any time.
     """
 
     def __init__(self) -> None:
@@ -27,22 +26,14 @@ class RecentSessions:
     def recognise(self, session_id: str, data: bytes) -> SessionFile | None:
         """Return the cached file if it has these bytes."""
         file = self._recent.get(session_id)
-        if file is None or file.data != data:
-            return None
-        return file if isinstance(file, SessionFile) else self._read(session_id, file)
+        return file if file is not None and file.data == data else None
 
     def recall(self, session_id: str) -> Session | None:
         """Return a cached session, which may be stale."""
         file = self._recent.get(session_id)
-        return file.session if isinstance(file, SessionFile) else None
+        return None if file is None else file.session
 
-    def read_ahead(self, session_id: str) -> None:
-        """Decode the entry of a session in advance, if it is not decoded yet."""
-        file = self._recent.get(session_id)
-        if isinstance(file, WrittenFile):
-            self._read(session_id, file)
-
-    def keep(self, session_id: str, file: SessionFile | WrittenFile) -> None:
+    def keep(self, session_id: str, file: SessionFile) -> None:
         """Cache a session's file; evict the oldest entries beyond the limits."""
         if self._process != os.getpid():
             self._begin()
@@ -67,17 +58,8 @@ class RecentSessions:
         """Start empty; again in a forked child, whose parent may have held the lock."""
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._recent: dict[str, SessionFile | WrittenFile] = {}
+        self._recent: dict[str, SessionFile] = {}
         self._sizes: dict[str, int] = {}
-
-    def _read(self, session_id: str, written: WrittenFile) -> SessionFile | None:
-        """Decode a file and cache it, unless another one was cached meanwhile."""
-        file = written.read(session_id)
-        if file is not None and self._process == os.getpid():
-            with self._lock:
-                if self._recent.get(session_id) is written:
-                    self._recent[session_id] = file
-        return file
 
     def _drop(self, session_id: str) -> None:
         if self._recent.pop(session_id, None) is not None:

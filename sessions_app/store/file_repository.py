@@ -110,7 +110,6 @@ class FileSessionRepository:
         """
         with self._locked_new(session):
             self._make(session)
-        self._files.recent.read_ahead(session.session_id)
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -155,9 +154,7 @@ class FileSessionRepository:
             session = self._files.change(file, change)
             if release:
                 self._claims.remove(session_id)
-        if release:  # decode it before the next turn
-            self._files.recent.read_ahead(session_id)
-        return session
+            return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -170,9 +167,7 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            session = self._files.change(self._recovered(session_id, recover), change)
-        self._files.recent.read_ahead(session_id)
-        return session
+            return self._files.change(self._recovered(session_id, recover), change)
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
         """Remove the session's file, valid or not; of a symbolic link, only the link.

@@ -106,7 +106,7 @@ class SessionFiles:
             )
         finally:  # the file may be replaced even if syncing the directory failed
             self._saved(session_id)
-        written = None if data is None else new.written(data)
+        written = None if data is None else new.written(data, session_id)
         if written is not None:
             self.recent.keep(session_id, written)
         else:

@@ -13,7 +13,7 @@ import pytest
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
-from sessions_app.format.rewriting import SessionFile, WrittenFile, rewrite
+from sessions_app.format.rewriting import SessionFile
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
 from sessions_app.store import cache, session_files
@@ -71,59 +71,13 @@ def test_a_process_decodes_nothing_that_it_wrote_or_read_itself(
     assert decoded == [SESSION_ID]
 
 
-def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
-    repository: FileSessionRepository, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[bytes] = []
-    read_file = WrittenFile.read
-
-    def count(file: WrittenFile, session_id: str) -> SessionFile | None:
-        read.append(file.data)
-        return read_file(file, session_id)
-
-    monkeypatch.setattr(WrittenFile, "read", count)
-    repository.load(SESSION_ID)
-    assert len(read) == 1
-    for number in range(3):
-        read.clear()
-        claim_session(repository, SESSION_ID, "t", change=say(f"question {number}"))
-        assert read == []
-        claimed = path.read_bytes()
-        repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
-        assert read == [claimed, path.read_bytes()]
-
-
-def test_a_file_that_was_not_read_yet_is_recognised_by_its_bytes_too(
+def test_a_file_that_was_only_written_is_recognised_by_its_bytes_too(
     repository: FileSessionRepository, path: Path
 ) -> None:
     given = claim_session(repository, SESSION_ID, "t", change=say("again"))
     edit_in_place(path)
     assert texts(repository.load(SESSION_ID)) == ["World", "again"]
     assert texts(given) == ["Hello", "again"]
-
-
-def test_reading_late_what_was_written_early_does_not_displace_what_is_newer(
-    make_session: MakeSession,
-) -> None:
-    sessions = RecentSessions()
-    newer = kept_file(make_session("new"), 10)
-    new = rewrite(make_session("old"))
-    data = b"".join(new.pieces())
-
-    class Overtaken(WrittenFile, frozen=True, eq=False):
-        def read(self, session_id: str) -> SessionFile | None:
-            sessions.keep(session_id, newer)
-            return super().read(session_id)
-
-    written = new.written(data)
-    assert written is not None
-    late = Overtaken(written.data, written.messages_at, written.known, written.new_at)
-    sessions.keep(SESSION_ID, late)
-    read = sessions.recognise(SESSION_ID, data)
-    assert read is not None
-    assert texts(read.session) == ["old"]
-    assert sessions.recognise(SESSION_ID, newer.data) is newer
-    assert sum(sessions._sizes.values()) == len(newer.data)
 
 
 def edit_in_place(path: Path) -> None:
