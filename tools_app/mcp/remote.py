@@ -48,12 +48,14 @@ class RemoteError(Exception):
     Attributes:
         message: The reason as a sentence, not redacted.
         lost: Whether the connection can't be used any more.
+        unavailable: Whether the server could not even be asked.
     """
 
-    def __init__(self, message: str, *, lost: bool = False) -> None:
+    def __init__(self, message: str, *, lost: bool = False, unavailable: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.lost = lost
+        self.unavailable = unavailable
 
 
 OnProgress = Callable[[ToolProgress], None]

@@ -47,14 +47,6 @@ _CUT = (
 logger = logging.getLogger(__name__)
 
 
-class ServerUnavailable(Exception):
-    """The server does not work now; ``reason`` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 class ManagedServer:
     """One server and its connection. Belongs to one event loop.
 
@@ -129,15 +121,14 @@ class ManagedServer:
         """Call a tool by our name for it, unless it has changed since ``digest``.
 
         Raises:
-            ServerUnavailable: The server does not work now, or no longer has the tool.
-            RemoteError: The call failed.
+            RemoteError: The call failed, or the server does not work now or no longer has the tool.
             TimeoutError: It took too long; the server was sent a cancellation.
         """
         if not await self.wait_ready(within=self._limits.start_wait) or self._connection is None:
-            raise ServerUnavailable(self._why_not())
+            raise RemoteError(self._why_not(), unavailable=True)
         remote_name = self.named.remote_names.get(tool_name)
         if remote_name is None:
-            raise ServerUnavailable("It has no such tool any more.")
+            raise RemoteError("It has no such tool any more.", unavailable=True)
         if digest not in (None, self.named.tools[tool_name].digest):
             raise RemoteError("It changed this tool after it was offered. The tool did not run.")
         connection, finished = self._connection, False

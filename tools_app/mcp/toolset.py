@@ -16,11 +16,11 @@ from tools_app.errors import (
     ToolServerUnavailable,
 )
 from tools_app.gate import Gate, always_open
-from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec, Transport
+from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.naming import server_of
-from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult
-from tools_app.mcp.server import ManagedServer, ServerUnavailable
+from tools_app.mcp.remote import CallHeaders, RemoteError
+from tools_app.mcp.server import ManagedServer
 from tools_app.toolset import (
     InvalidTool,
     Tool,
@@ -150,26 +150,26 @@ class McpTools:
                 invocation.report,
                 digest=invocation.digest,
             )
-        except ServerUnavailable as unavailable:
-            return _failure(
-                server, f"The MCP server {server.name!r} can't be used: {unavailable}", UNAVAILABLE
-            )
         except TimeoutError:
             seconds = f"{self._limits.call:g}"
             return _failure(
                 server, f"The tool told nothing for {seconds} seconds and was stopped.", TIMED_OUT
             )
         except RemoteError as error:
-            return _failure(
-                server, f"The MCP server {server.name!r}: {error.message}", EXECUTION_FAILED
-            )
-        return _returned(server, result)
+            said = f" can't be used: {error}" if error.unavailable else f": {error}"
+            code = UNAVAILABLE if error.unavailable else EXECUTION_FAILED
+            return _failure(server, f"The MCP server {server.name!r}{said}", code)
+        if result.is_error:
+            failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
+            return msgspec.structs.replace(failure, files=result.files)
+        return ToolResult(success=True, result=result.text, server=server.name, files=result.files)
 
     async def servers(self) -> Sequence[McpServer]:
         """Return the status of every server in the file; starts none."""
         await self._follow()
+        error = self._config.error
         return [
-            *([_broken_file(self._config.error)] if self._config.error else []),
+            *([McpServer(name=FILE, transport="", state="failed", error=error)] if error else []),
             *(self._status(name, spec) for name, spec in self._config.servers.items()),
         ]
 
@@ -228,16 +228,14 @@ class McpTools:
             task.add_done_callback(self._ending.discard)
 
     def _status(self, name: str, spec: Spec) -> McpServer:
-        if isinstance(spec, BrokenSpec):
-            return McpServer(name=name, transport=spec.transport, state="failed", error=spec.error)
-        transport: Transport = spec.transport
         server = self._servers.get(name)
+        status = McpServer(name=name, transport=spec.transport, state="stopped")
+        if isinstance(spec, BrokenSpec):
+            return msgspec.structs.replace(status, state="failed", error=spec.error)
         if server is None:
-            state = "disabled" if spec.disabled else "stopped"
-            return McpServer(name=name, transport=transport, state=state)
-        return McpServer(
-            name=name,
-            transport=transport,
+            return msgspec.structs.replace(status, state="disabled") if spec.disabled else status
+        return msgspec.structs.replace(
+            status,
             state=server.state,
             error=server.error,
             tools=list(server.named.tools),
@@ -262,17 +260,6 @@ def _concerned(selection: ToolSelection) -> frozenset[str]:
 
 def _usable(spec: Spec) -> bool:
     return not isinstance(spec, BrokenSpec) and not spec.disabled
-
-
-def _broken_file(error: str) -> McpServer:
-    return McpServer(name=FILE, transport="", state="failed", error=error)
-
-
-def _returned(server: ManagedServer, result: RemoteResult) -> ToolResult:
-    if not result.is_error:
-        return ToolResult(success=True, result=result.text, server=server.name, files=result.files)
-    failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
-    return msgspec.structs.replace(failure, files=result.files)
 
 
 def _failure(server: ManagedServer, message: str, code: str) -> ToolResult:
