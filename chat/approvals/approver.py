@@ -227,7 +227,7 @@ class Approver:
         or swept since.
         """
         known = self._confirmation_store.calls_asked(self._session_id, message_id)
-        if self._confirmation_store.expiry.may_be_swept(self._asked_at):
+        if not self._confirmation_store.is_recent(self._asked_at):
             known = known or None
         available = self._available
         return [

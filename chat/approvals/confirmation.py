@@ -69,6 +69,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the record is valid; False if its file was edited."""
         return _is_valid(self, self.tool_name, self.created_at, self.expires_at)
 
+    def is_open(self, now: datetime) -> bool:
+        """Return whether it can be answered at this time.
+
+        Processes share only the wall clock. To set it can close a question early. It can keep one
+        open for longer only if no turn waits, since a waiting turn uses its own monotonic clock.
+        """
+        return read_moment(self.created_at) <= now < read_moment(self.expires_at)
+
     def is_about(
         self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
     ) -> bool:
@@ -81,7 +89,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
 
     def answer(
-        self, reason: Reason, arguments: Mapping[str, Any] | None, *, decided_at: str
+        self, reason: Reason, now: datetime, arguments: Mapping[str, Any] | None = None
     ) -> "ApprovalDecision":
         """Return an answer; only an approval may have other arguments than the model's.
 
@@ -100,7 +108,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             reason=reason,
             arguments=arguments,
             arguments_hash=arguments_hash,
-            decided_at=decided_at,
+            decided_at=written(now),
             edited=edited,
             version=VERSION,
         )

@@ -17,7 +17,8 @@ run, and a ``used`` call never runs again.
 
 import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,8 +32,9 @@ from chat.approvals.confirmation import (
     Reason,
     hash_call,
     is_of_newer_server,
+    read_moment,
+    written,
 )
-from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
@@ -51,6 +53,7 @@ ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
 CONFIRMATION_RECORDS = rf"{SESSION_ID}/conf_[0-9a-f]{{32}}\.(?:{'|'.join(KINDS)})"
 """A regular expression for the names of records."""
 
+_utc_now = partial(datetime.now, UTC)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 Notice = Callable[[Confirmation, bool], object]
@@ -66,9 +69,6 @@ class ConfirmationStore:
             turn to be resumed.
         now: Returns the time, with time zone.
         notice: Called for each question that is asked, and for each that is answered.
-
-    Attributes:
-        expiry: Tells how long questions are open.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class ConfirmationStore:
         records: StampedRecords,
         *,
         timeout_seconds: float,
-        now: Callable[[], datetime] = utc_clock,
+        now: Callable[[], datetime] = _utc_now,
         notice: Notice | None = None,
     ) -> None:
         self._records = records
         self.timeout_seconds = timeout_seconds
-        self.expiry = Expiry(timeout_seconds, now)
+        self.now = now
         self._notice = notice or (lambda *_: None)
 
     def ask(
@@ -109,7 +109,7 @@ class ConfirmationStore:
         """
         if not is_session_id(session_id):
             raise SessionNotFound(session_id)
-        created_at, expires_at = self.expiry.period()
+        now = self.now()
         question = Confirmation(
             confirmation_id=f"conf_{secrets.token_hex(16)}",
             session_id=session_id,
@@ -120,8 +120,8 @@ class ConfirmationStore:
             arguments=call.arguments,
             arguments_hash=hash_call(call.name, call.arguments),
             turn_id=turn_id,
-            created_at=created_at,
-            expires_at=expires_at,
+            created_at=written(now),
+            expires_at=written(now + timedelta(seconds=self.timeout_seconds)),
             agent_name=agent_name,
             reason=reason,
             tool_digest=tool_digest,
@@ -170,11 +170,11 @@ class ConfirmationStore:
         if question is None:
             raise ConfirmationNotFound(confirmation_id)
         before = self.decision_of(question)
-        is_late = before.reason == "timeout" if before else not self.expiry.is_open(question)
+        is_late = before.reason == "timeout" if before else not question.is_open(self.now())
         reason: Reason = "denied"
         if approved is True:
             reason = "timeout" if is_late else "approved"
-        answer = self._answer(question, reason, None if arguments is UNSET else arguments)
+        answer = question.answer(reason, self.now(), None if arguments is UNSET else arguments)
         standing = self._record(question, answer, dry=dry)
         if standing.reason == "withdrawn":
             raise ConfirmationNotFound(confirmation_id)
@@ -187,7 +187,7 @@ class ConfirmationStore:
 
     def expire(self, question: Confirmation) -> ApprovalDecision:
         """Answer an expired question with no; return the valid answer, maybe an earlier one."""
-        return self._claim(question, self._answer(question, "timeout"))
+        return self._claim(question, question.answer("timeout", self.now()))
 
     def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
         """Return the answer to a question of a session; None if one of the two does not exist."""
@@ -205,8 +205,8 @@ class ConfirmationStore:
         try:
             found = decode_as(data, ApprovalDecision)
         except _UNREADABLE:
-            return self._answer(question, "timeout")
-        return found if found.is_answer_to(question) else self._answer(question, "timeout")
+            return question.answer("timeout", self.now())
+        return found if found.is_answer_to(question) else question.answer("timeout", self.now())
 
     def restore(self, question: Confirmation) -> None:
         """Write a question again if its record was lost, while its turn still waits.
@@ -234,7 +234,7 @@ class ConfirmationStore:
                 return decision
             if USED in kinds or question.tool_digest not in (None, tool_digest):
                 continue
-            if decision is not None and decision.approved and self.expiry.is_usable(decision):
+            if decision is not None and decision.approved and self.is_recent(decision.decided_at):
                 approvals.append(decision)
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
@@ -267,7 +267,7 @@ class ConfirmationStore:
         for question in questions:
             standing = self.decision_of(question)
             if standing is None:
-                standing = self._claim(question, self._answer(question, "withdrawn"))
+                standing = self._claim(question, question.answer("withdrawn", self.now()))
             if standing.approved:
                 self._use_up(question)
 
@@ -295,6 +295,14 @@ class ConfirmationStore:
         """
         return self._records.stamps()
 
+    def is_recent(self, moment: str) -> bool:
+        """Return whether an approval of that time counts; False also if it can't be read."""
+        try:
+            age = self.now() - read_moment(moment)
+        except ValueError:
+            return False
+        return timedelta(0) <= age <= timedelta(seconds=self.timeout_seconds)
+
     def discard_session(self, session_id: str) -> None:
         """Remove all records of a session."""
         self._records.discard(session_id)
@@ -304,7 +312,7 @@ class ConfirmationStore:
 
         Open questions and usable approvals are kept regardless of their age.
         """
-        newest = self.expiry.newest_to_sweep(older_than_seconds)
+        newest = self.now().timestamp() - max(older_than_seconds, self.timeout_seconds)
         return sweep_records(self._records, newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
@@ -329,7 +337,7 @@ class ConfirmationStore:
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
         for question, _ in self._questions(session_id, lambda kinds: kinds == {ASKED}):
-            if self.expiry.is_open(question):
+            if question.is_open(self.now()):
                 yield question
 
     def _questions(
@@ -351,14 +359,6 @@ class ConfirmationStore:
         named_so = (question.session_id, question.confirmation_id) == (session_id, confirmation_id)
         return question if named_so and question.is_sound else None
 
-    def _answer(
-        self,
-        question: Confirmation,
-        reason: Reason,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> ApprovalDecision:
-        return question.answer(reason, arguments, decided_at=self.expiry.stamp())
-
     def _record(
         self, question: Confirmation, answer: ApprovalDecision, *, dry: bool
     ) -> ApprovalDecision:
@@ -379,7 +379,7 @@ class ConfirmationStore:
         if self._put(question, DECIDED, answer, exclusive=True):
             self._notice(question, True)
             return answer
-        return self.decision_of(question) or self._answer(question, "timeout")
+        return self.decision_of(question) or question.answer("timeout", self.now())
 
     def _use_up(self, question: Confirmation) -> bool:
         return self._put(question, USED, {"version": VERSION}, exclusive=True)

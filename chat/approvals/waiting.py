@@ -33,7 +33,7 @@ class WaitingSessions:
     def all(self) -> Mapping[str, Questions]:
         """Return the questions that can be answered now, by session."""
         store, before = self._confirmation_store, self._known
-        stamps, now = store.stamps(), store.expiry.now()
+        stamps, now = store.stamps(), store.now()
         current: dict[str, tuple[Hashable, Questions]] = {}
         for session_id, stamp in stamps.items():
             known = before.get(session_id)
@@ -44,7 +44,7 @@ class WaitingSessions:
         found = {
             session_id: asked
             for session_id, (_, asked) in current.items()
-            if any(store.expiry.is_open(each, now) for each in asked)
+            if any(each.is_open(now) for each in asked)
         }
         with self._lock:
             for session_id in self._checked.keys() - found.keys():
