@@ -5,7 +5,6 @@ states the problem; such a call never runs (``fault_of``).
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.bounds import MOST_VALUES, has_too_many_values
+from sessions_app.finite_numbers import AS_TEXT, finite
 
 MAX_DEPTH = 64
 """Nested objects and lists at most, so that later readers can recurse."""
@@ -66,17 +66,6 @@ def fault_of(arguments: Mapping[str, Any]) -> str | None:
     return _FAULTS.get(next(iter(arguments))) if len(arguments) == 1 else None
 
 
-def finite(value: Any) -> Any:
-    """Return a JSON value whose ``NaN`` and infinite numbers, which JSON lacks, are text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _words_of(value)
-    if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value
-
-
 def _read(text: str) -> Any:
     """Return the object that a text holds, None if it holds nothing; else anything else."""
     text = _without_fence(text)
@@ -128,19 +117,9 @@ def _skip_space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _words_of(number: float) -> str:
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _float(text: str) -> float | str:
-    number = float(text)
-    return number if math.isfinite(number) else text
-
-
 _DECODER = json.JSONDecoder(
     strict=False,  # models write line breaks and tabs into strings as they are
-    parse_constant=str,
-    parse_float=_float,
+    **AS_TEXT,
 )
 
 

@@ -35,7 +35,7 @@ def _json(value: object) -> str:
     from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - only in hosts
 
     try:
-        return to_json(value, serialize_unknown=True).decode("utf-8")
+        return to_json(value, serialize_unknown=True, inf_nan_mode="strings").decode("utf-8")
     # Invalid UTF-8, a lone surrogate, a list that contains itself.
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
         return str(value)

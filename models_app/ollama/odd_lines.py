@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from models_app.odd_values import call_of, number_of, objects_of, text_of
+from sessions_app.finite_numbers import AS_TEXT
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COUNTS = ("prompt_eval_count", "eval_count")
@@ -18,7 +19,7 @@ def mend_line(line: bytes) -> dict[str, Any]:
         RecursionError: It is nested too deeply.
     """
     text = line.strip().removeprefix(_BYTE_ORDER_MARK).removeprefix(b"data:")
-    value = json.loads(text)
+    value = json.loads(text, **AS_TEXT)
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - of bytes
     mended: dict[str, Any] = {"done": value.get("done") in (True, 1, "true")}

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from models_app.error_words import readable
 from models_app.odd_values import compact_json
 from models_app.vendors.errors import MAX_WORDS, error_message
+from sessions_app.finite_numbers import AS_TEXT
 
 _FIELD = re.compile(r"(data|event|id|retry)\s*:[ ]?(.*)", re.DOTALL)
 DONE = "[DONE]"
@@ -43,7 +44,7 @@ class Translator:
             yield from self.done()
             return
         try:
-            value = json.loads(data)
+            value = json.loads(data, **AS_TEXT)
         except (ValueError, RecursionError):
             yield from (self.broken(data),) if data.lstrip()[:1] == "{" else self._fail(data)
             return

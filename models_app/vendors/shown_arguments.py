@@ -2,9 +2,15 @@
 
 import json
 import re
+import string
+
+from sessions_app.finite_numbers import finite_float
 
 _BEGINNING = re.compile(r"\s*(?:\{\s*([^\s])|[^\s{])")
-_MARK = re.compile(r'\\.|["{}\[\]\x00-\x1f]', re.DOTALL)
+_MARK = re.compile(r'\\.|["{}\[\]\x00-\x1f]|-?(?:NaN|Infinity|\d[-+.\deE]*)', re.DOTALL)
+_BRACKETS = frozenset("{}[]")
+_OF_WORDS = f"{string.ascii_letters}{string.digits}-+."
+_LONGEST_WORD = 512
 
 
 class ShownArguments:
@@ -12,7 +18,7 @@ class ShownArguments:
 
     Clients join the pieces. So what is repaired once it is whole (``call_arguments``) is not shown
     before: an empty object first, an object as a string, or anything after the object; raw line
-    breaks in strings are escaped.
+    breaks in strings are escaped, and numbers that JSON lacks are text.
     """
 
     def __init__(self) -> None:
@@ -49,9 +55,31 @@ class ShownArguments:
                 if self._is_shown:
                     shown += [text[at : mark.start()], json.dumps(found)[1:-1]]
                     at = mark.end()
-            elif not self._in_string and found in "{}[]":
+            elif self._in_string:
+                continue
+            elif found in _BRACKETS:
                 self._depth += 1 if found in "{[" else -1
                 if self._is_shown and not self._depth:
                     shown.append(text[at : mark.end()])
                     self._is_shown = False
-        return "".join([*shown, text[at:]] if self._is_shown else shown)
+            elif self._is_shown and mark.end() < len(text):
+                shown += [text[at : mark.start()], _number(found)]
+                at = mark.end()
+        return "".join([*shown, self._without_last_word(text[at:])] if self._is_shown else shown)
+
+    def _without_last_word(self, text: str) -> str:
+        """Hold back a number or name at the end, which the next piece may go on with."""
+        size = len(text) - len(text.rstrip(_OF_WORDS))
+        if self._in_string or not 0 < size <= _LONGEST_WORD:
+            return text
+        self._held = text[-size:] + self._held
+        return text[:-size]
+
+
+def _number(text: str) -> str:
+    """Return a number as JSON: one that JSON lacks as a string, as ``call_arguments`` reads it."""
+    try:
+        is_finite = text.lstrip("-").isdecimal() or isinstance(finite_float(text), float)
+    except ValueError:  # it is no number
+        return text
+    return text if is_finite else f'"{text}"'

@@ -21,6 +21,7 @@ from mcp_types import (
 )
 
 from sessions_app.bounds import has_too_many_values
+from sessions_app.finite_numbers import AS_TEXT
 from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.limits import MAX_BATCH, MAX_MESSAGE_BYTES, MAX_VALUES
 from tools_app.mcp.results import json_text
@@ -108,10 +109,10 @@ class MessageLines:
 
 
 def _items(text: bytes) -> list[Any]:
-    """Decode a message or a batch; bytes that are no UTF-8, and tabs in texts, are accepted."""
+    """Decode a message or a batch; bytes that are no UTF-8, tabs in texts, and NaN are accepted."""
     if has_too_many_values(text, MAX_VALUES):
         raise ValueError(f"it has more than {MAX_VALUES:,} values")
-    decoded = json.loads(mend_escapes(text).decode(errors="replace"), strict=False)
+    decoded = json.loads(mend_escapes(text).decode(errors="replace"), strict=False, **AS_TEXT)
     items = decoded if isinstance(decoded, list) else [decoded]
     if len(items) > MAX_BATCH:
         raise ValueError(f"it has more than {MAX_BATCH:,} messages")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.text import shortened, words_of
+from tools_app.text import shortened, text_of, words_of
 
 
 @given(st.text(), st.integers(3, 100))
@@ -31,3 +31,7 @@ class Mute(Exception):
 )
 def test_exceptions_are_told(error: Exception, said: str) -> None:
     assert words_of(error) == said
+
+
+def test_results_have_numbers_that_json_lacks_as_text() -> None:
+    assert text_of({"n": [float("nan"), float("-inf"), 1.5]}) == '{"n":["NaN","-Infinity",1.5]}'

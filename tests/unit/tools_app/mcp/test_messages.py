@@ -28,6 +28,11 @@ def read(value):
     return message
 
 
+def test_numbers_that_json_lacks_are_text():
+    data = b'{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"n":[NaN,-Infinity,1e999]}}}'
+    assert read(data).result == {"structuredContent": {"n": ["NaN", "-Infinity", "1e999"]}}
+
+
 @pytest.mark.parametrize(
     "data",
     [
