@@ -164,7 +164,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
         function_call: The old form of ``tool_choice``; refused.
     """
 
-    model: str = ""
+    model: str | None = None
     messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -192,3 +192,8 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     audio: Any = None
     functions: Any = None
     function_call: Any = None
+
+    @property
+    def model_name(self) -> str:
+        """Return the model, once the route has filled in the one of a request without."""
+        return self.model or ""

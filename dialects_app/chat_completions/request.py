@@ -114,7 +114,7 @@ def read_request(
         chat=_chat_request(body, said, turn, session_id, branch),
         paths=said.paths,
         files=said.files,
-        model=body.model,
+        model=body.model_name,
         streams=bool(body.stream),
         includes_usage=bool(body.stream_options and body.stream_options.include_usage),
         warnings=_warnings(body, tools),
@@ -195,7 +195,7 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
     metadata = read_labels(body.metadata) if saves else None
     return make_session(
         session_id,
-        body.model,
+        body.model_name,
         now=utc_now(),
         tool_settings=ToolSettings(
             tools=turn.selected_tools or (), execution_policy=_POLICY_OF_NAMED_TOOLS

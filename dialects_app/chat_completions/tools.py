@@ -70,7 +70,7 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> RequestedToo
         ValidationFailed: A tool or the choice is invalid; ``field`` is its path.
     """
     client = _client_tools(body.tools or ())
-    own = _own_tools(body.model, own_tools)
+    own = _own_tools(body.model_name, own_tools)
     choice = body.tool_choice
     if choice is None or choice == "auto":
         return RequestedTools(client=client, own=own, choice="auto")

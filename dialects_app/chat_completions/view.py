@@ -95,7 +95,7 @@ def _branch(sessions: SessionManager, body: CompletionIn, manner: RequestContext
     if manner.session_id is None:
         if not (manner.chat_id and body.stream):
             return None
-        return branch_of_chat(sessions, manner.chat_id, body.model, body.messages)
+        return branch_of_chat(sessions, manner.chat_id, body.model_name, body.messages)
     if all(message.role != "assistant" for message in body.messages):  # only what is new is sent
         return None
     session = sessions.get(manner.session_id)

@@ -15,6 +15,9 @@ from django.core.management import CommandError, call_command
 from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.attachments import build_attachments
+from mochi_project.wiring.models import build_models
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
@@ -35,9 +38,12 @@ def use(tmp_path: Path) -> Iterator[Use]:
 
     def use(name: str, **values: Any) -> SessionManager:
         settings = MochiSettings(data_dir=tmp_path / name, **values)
+        models = build_models(settings)
         services = services_of(
             {
                 MochiSettings: settings,
+                ModelCatalogue: models,
+                DefaultModel: DefaultModel(models, settings.default_model),
                 SessionManager: SessionManager(settings.resolved_sessions_dir),
                 AttachmentService: AttachmentService(
                     build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
