@@ -17,11 +17,12 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from mochi_project.background.lock import WORKER_LOCK_FILE, WorkerLock, WorkerState
+from mochi_project.background.worker_state import WORKER_LOCK_FILE, Phase, WorkerState, write_state
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.deadline import NEVER, Deadline
 from sessions_app.errors import MochiError
+from sessions_app.store.holder import Holder
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class WorkerSupervisor:
         self._deadline = deadline
         self._chores = chores
         self._chores_seconds = chores_seconds
-        self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)
+        self._path = settings.resolved_private_dir / WORKER_LOCK_FILE
         self._bell, self._ring = socket.socketpair()
         self._stopped = threading.Event()
         self._complaint = ""
@@ -90,12 +91,14 @@ class WorkerSupervisor:
             selector.register(self._bell, selectors.EVENT_READ)
             while not self._stopped.is_set():
                 try:
-                    if self._lock.acquire():
-                        self._keep(selector)
+                    holder = Holder.take(self._path)
+                    if holder is not None:
+                        try:
+                            self._keep(holder, selector)
+                        finally:
+                            holder.release()
                 except OSError as error:
                     self._complain(error)
-                finally:
-                    self._lock.release()
                 self._sleep(selector, TAKE_OVER_SECONDS)
 
     def _complain(self, error: OSError) -> None:
@@ -104,23 +107,23 @@ class WorkerSupervisor:
             self._complaint = str(error)
             logger.error("the background worker can't be supervised, retrying: %s", error)
 
-    def _keep(self, selector: selectors.BaseSelector) -> None:
+    def _keep(self, holder: Holder, selector: selectors.BaseSelector) -> None:
         """Run one worker after another while holding the lock."""
         pause = 0.5
-        while self._lock.is_held and not self._stopped.is_set():
-            self._note(WorkerState(keeper=os.getpid(), restarts=self._restarts))
+        while holder.is_in_place and not self._stopped.is_set():
+            self._note(holder, "starting")
             began = time.monotonic()
-            self._run_worker(selector)
-            if self._stopped.is_set() or not self._lock.is_held:
+            self._run_worker(holder, selector)
+            if self._stopped.is_set() or not holder.is_in_place:
                 return
             pause = 0.5 if time.monotonic() - began > HEALTHY_SECONDS else pause * 2
             pause = min(pause, LONGEST_PAUSE_SECONDS)
             self._restarts += 1
-            self._note(WorkerState(phase="broken", keeper=os.getpid(), restarts=self._restarts))
+            self._note(holder, "broken")
             logger.error("the background worker ended unexpectedly; restarting in %g s", pause)
             self._sleep(selector, pause)
 
-    def _run_worker(self, selector: selectors.BaseSelector) -> None:
+    def _run_worker(self, holder: Holder, selector: selectors.BaseSelector) -> None:
         """Run one worker until it ends, the supervisor is stopped, or the lock is removed."""
         worker = _Worker(self._settings)
         selector.register(worker.lifeline, selectors.EVENT_READ)
@@ -129,15 +132,13 @@ class WorkerSupervisor:
         next_chores = 0.0
         pause = min(TAKE_OVER_SECONDS, self._chores_seconds)
         try:
-            while not self._stopped.is_set() and self._lock.is_held:
+            while not self._stopped.is_set() and holder.is_in_place:
                 ready = {key.fileobj for key, _ in selector.select(pause)}
                 if worker.lifeline in ready:
                     if not worker.lifeline.recv(64):
                         return
                     running = True
-                    self._note(
-                        WorkerState(phase="running", keeper=os.getpid(), restarts=self._restarts)
-                    )
+                    self._note(holder, "running")
                 if running and time.monotonic() >= next_chores:
                     next_chores = time.monotonic() + self._chores_seconds
                     is_new = not self._do_chores(worker_is_new=is_new) and is_new
@@ -159,9 +160,10 @@ class WorkerSupervisor:
             return False
         return True
 
-    def _note(self, state: WorkerState) -> None:
+    def _note(self, holder: Holder, phase: Phase) -> None:
+        state = WorkerState(phase=phase, keeper=os.getpid(), restarts=self._restarts)
         try:
-            self._lock.note(state)
+            write_state(holder, state)
         except OSError as error:  # a full disk: other processes see a worker that is starting
             logger.warning("the worker's state can't be written: %s", error)
 

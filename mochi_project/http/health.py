@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from chat.errors import ShuttingDown
 from chat.registry import TurnRegistry
 from mochi_project.app import service
-from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
+from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
 from mochi_project.wiring.reachability import Reachability, Stores

@@ -10,7 +10,6 @@ Each line is one ``write``, so lines of several processes don't mix. A line that
 disk cut off is ended by the next writer. Lines are not synced.
 """
 
-import errno
 import os
 import re
 import secrets
@@ -26,6 +25,7 @@ from sessions_app.store.atomic import (
     PRIVATE_FILE,
     StrPath,
     make_private_directory,
+    open_regular,
     write_atomically,
 )
 from sessions_app.store.holder import held_if_free
@@ -33,7 +33,6 @@ from sessions_app.store.holder import held_if_free
 LINE_BYTES = 64 * 1024
 
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 _HEADER = re.compile(rb"([0-9a-f]{16}) ([0-9a-f]{16}|-{16})\n")
 _HEADER_BYTES = 34
 _PIECE = 1 << 18
@@ -282,16 +281,8 @@ class AppendLog:
 
 @contextmanager
 def _reading(path: str) -> Iterator[int]:
-    """Open a file; raise ``FileNotFoundError`` if there is none, or something else."""
+    descriptor, _ = open_regular(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | _SAFE)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise FileNotFoundError(errno.ENOENT, "no log", path) from error
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileNotFoundError(errno.ENOENT, "no log", path)
         yield descriptor
     finally:
         os.close(descriptor)

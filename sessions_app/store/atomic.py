@@ -27,6 +27,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
+_NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
 _UNUSABLE = frozenset({errno.ENOTDIR, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENOTCONN})
@@ -164,6 +165,28 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
     if len(data) > limit:
         raise UnreadableFileError(path, f"larger than {limit} bytes")
     return data.removeprefix(codecs.BOM_UTF8)
+
+
+def open_regular(path: StrPath) -> tuple[int, int]:
+    """Open a file for reading, without following links or blocking on a pipe.
+
+    Returns:
+        The descriptor, and the file's size in bytes.
+
+    Raises:
+        FileNotFoundError: There is no regular file at the path.
+    """
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise FileNotFoundError(errno.ENOENT, "no regular file", path) from error
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+    return descriptor, status.st_size
 
 
 def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:

@@ -1,9 +1,7 @@
 """Reads and writes the file of one journal and its header line."""
 
-import errno
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +11,7 @@ import msgspec
 
 from chat.storage.journal import do_nothing
 from sessions_app.decoding import decoder_of
-from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
+from sessions_app.store.atomic import PRIVATE_FILE, open_regular, sync_data, sync_directory
 from sessions_app.store.holder import held_if_free, hold
 
 VERSION = 1
@@ -49,7 +47,7 @@ _decode = decoder_of(Header).decode
 def header_of(path: str) -> Header | None:
     """Return the journal's header, or None if it has none."""
     try:
-        descriptor, _ = open_journal(path)
+        descriptor, _ = open_regular(path)
     except FileNotFoundError:
         return None
     try:
@@ -203,34 +201,8 @@ class TakenOverJournal:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open a journal for reading as a file object; raises as ``open_journal``."""
-    return os.fdopen(open_journal(path)[0], "rb")
-
-
-def open_journal(path: str) -> tuple[int, int]:
-    """Open a journal for reading, without following links or blocking on a pipe.
-
-    Returns:
-        The descriptor, and the file's size in bytes.
-
-    Raises:
-        FileNotFoundError: There is no regular file at the path.
-    """
-    descriptor = _open(path)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "no journal", path)
-    return descriptor, status.st_size
-
-
-def _open(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
-            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
-        raise
+    """Open a journal for reading as a file object; raises as ``open_regular``."""
+    return os.fdopen(open_regular(path)[0], "rb")
 
 
 def remove_unless_locked(path: str) -> bool:

@@ -33,7 +33,6 @@ from chat.storage.files.journal_file import (
     header_of,
     is_header,
     mark_of,
-    open_journal,
     opened,
     remove_unless_locked,
 )
@@ -42,7 +41,7 @@ from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import END_LINE, PASSAGE_BYTES, Entry, JournalSlice, JournalWriter
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.ids_and_clock import is_session_id
-from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
+from sessions_app.store.atomic import make_private_directory, open_regular, raise_if_unwritable
 from sessions_app.store.holder import is_held
 
 logger = logging.getLogger(__name__)
@@ -129,7 +128,7 @@ class FileTurnJournal:
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal's last entry is ``done``."""
         try:
-            descriptor, size = open_journal(self._path(session_id, turn_id))
+            descriptor, size = open_regular(self._path(session_id, turn_id))
         except FileNotFoundError:
             return False
         try:

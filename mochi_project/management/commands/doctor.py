@@ -13,7 +13,7 @@ from rich.text import Text
 from agents_app.folders import read_folders
 from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services
-from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
+from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import (

@@ -13,8 +13,8 @@ from django_q.models import Failure, OrmQ, Success
 from django_q.signing import SignedPackage
 from model_bakery import baker
 
-from mochi_project.background.lock import worker_state
 from mochi_project.background.task_queue import DatabaseTaskQueue
+from mochi_project.background.worker_state import worker_state
 from tests.functional.conftest import lives
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,7 @@
-"""Locks the background worker for its one supervising process, and records the worker's state.
+"""Tells how the background worker is, as the one process that supervises it has written.
 
-The file is ``.mochi/worker.lock``. It has the state written by its holder, which is meaningless
-unless a living process holds it.
+That process holds ``.mochi/worker.lock``. What is written there is meaningless unless a living
+process holds it.
 """
 
 from pathlib import Path
@@ -33,42 +33,13 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
 
 
-class WorkerLock:
-    """Holds the lock of one data directory. Calls block for microseconds."""
+def write_state(holder: Holder, state: WorkerState) -> None:
+    """Write the worker's state into the file that its supervisor holds.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._holder: Holder | None = None
-
-    def acquire(self) -> bool:
-        """Take the lock if it is free.
-
-        Raises:
-            OSError: The lock's file can't be opened or made.
-        """
-        self._holder = Holder.take(self._path)
-        return self._holder is not None
-
-    @property
-    def is_held(self) -> bool:
-        """Return whether this object has the lock, and its file still exists."""
-        return self._holder is not None and self._holder.is_in_place
-
-    def note(self, state: WorkerState) -> None:
-        """Write the worker's state; only for the holder of the lock.
-
-        Raises:
-            OSError: The file can't be written (a full disk).
-        """
-        if self._holder is None:
-            raise RuntimeError("only the holder of the lock knows the worker")
-        self._holder.write(msgspec.json.encode(state))
-
-    def release(self) -> None:
-        """Release the lock. Idempotent."""
-        holder, self._holder = self._holder, None
-        if holder is not None:
-            holder.release()
+    Raises:
+        OSError: The file can't be written (a full disk).
+    """
+    holder.write(msgspec.json.encode(state))
 
 
 def worker_state(path: Path) -> WorkerState | None:
