@@ -7,3 +7,4 @@ class AgentsApp(MochiApp):
     """Describes the app."""
 
     name = "agents_app"
+    routers = ("agents_app.api:router",)

@@ -7,3 +7,9 @@ class ChatApp(MochiApp):
     """Describes the app."""
 
     name = "chat"
+    routers = (
+        "chat.api:router",
+        "chat.approvals.api:router",
+        "chat.summaries.api:router",
+        "chat.activity.api:router",
+    )

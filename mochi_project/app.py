@@ -4,10 +4,11 @@ This module imports no app, so that all of them can import it (docs/decisions/01
 """
 
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from pkgutil import resolve_name
+from typing import Any, NamedTuple, TypeVar, cast
 
 from django.apps import AppConfig, apps
 from django.conf import settings
@@ -68,17 +69,40 @@ Factory = Callable[[Services], object]
 _current: Services | None = None
 
 
+class ForeignApi(NamedTuple):
+    """An API of an app beside the native one, with paths and a format of errors of its own.
+
+    Attributes:
+        prefix: The path above all its routes, such as ``/v1``.
+        namespace: The namespace of its URL names.
+        routers: Its routers, as ``module:name``.
+        module: The module with its ``urlpatterns`` and ``openapi_schema``, imported late.
+    """
+
+    prefix: str
+    namespace: str
+    routers: Sequence[str]
+    module: str
+
+
 class MochiApp(AppConfig):
     """Describes an app of the server: the base of the class in each ``apps.py``.
 
     What an app plugs in is named by its dotted path, and imported when it is used.
 
     Attributes:
+        routers: The routers of its routes below ``/api/v1``, as ``module:name``.
+        apis: Its APIs beside that one.
+        components: The functions that return components of the OpenAPI document to which its
+            routes refer, as ``module:name``.
         services: The module with ``FACTORIES``, the app's factories of services by their types.
             Those of a later app replace those of an earlier one.
     """
 
     default = False
+    routers: Sequence[str] = ()
+    apis: Sequence[ForeignApi] = ()
+    components: Sequence[str] = ()
     services: str | None = None
 
     def __init_subclass__(cls) -> None:
@@ -95,6 +119,16 @@ class MochiApp(AppConfig):
 def mochi_apps() -> list[MochiApp]:
     """Return the installed apps of the server, in the order of ``INSTALLED_APPS``."""
     return [app for app in apps.get_app_configs() if isinstance(app, MochiApp)]
+
+
+def routers_of(names: Sequence[str]) -> Iterator[Any]:
+    """Yield the routers with these names, and import their modules."""
+    return map(resolve_name, names)
+
+
+def foreign_apis() -> list[ForeignApi]:
+    """Return the APIs of the installed apps beside the native one."""
+    return [api for app in mochi_apps() for api in app.apis]
 
 
 def build_services(configuration: object) -> Services:

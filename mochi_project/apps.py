@@ -7,4 +7,5 @@ class ServerApp(MochiApp):
     """Describes the app."""
 
     name = "mochi_project"
+    routers = ("mochi_project.http.api:router",)
     services = "mochi_project.wiring.services"

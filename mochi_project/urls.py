@@ -15,6 +15,7 @@ if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
     raise ImproperlyConfigured(ANOTHER_PROJECT)
 
 from mochi_project.api import api
+from mochi_project.app import foreign_apis
 from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
 from mochi_project.http.metrics_page import metrics_view
@@ -32,9 +33,15 @@ urlpatterns = [
     *(path(f"api/v1/{route}", cast("View", _views[route])) for route in _FIRST),
     path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
     path("api/v1/", (_routes, _app_name, _namespace)),
-    # By its name: nothing of it is imported before it is asked for.
-    URLResolver(
-        RoutePattern("v1/"), "mochi_project.openai_api", app_name="ninja", namespace="openai"
+    # By their names: nothing of them is imported before it is asked for.
+    *(
+        URLResolver(
+            RoutePattern(f"{other.prefix[1:]}/"),
+            other.module,
+            app_name=_app_name,
+            namespace=other.namespace,
+        )
+        for other in foreign_apis()
     ),
     path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),

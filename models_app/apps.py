@@ -7,3 +7,4 @@ class ModelsApp(MochiApp):
     """Describes the app."""
 
     name = "models_app"
+    routers = ("models_app.api:router",)

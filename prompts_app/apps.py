@@ -7,3 +7,4 @@ class PromptsApp(MochiApp):
     """Describes the app."""
 
     name = "prompts_app"
+    routers = ("prompts_app.api:router",)

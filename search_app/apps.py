@@ -7,3 +7,4 @@ class SearchApp(MochiApp):
     """Describes the app."""
 
     name = "search_app"
+    routers = ("search_app.api:router",)

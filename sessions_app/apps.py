@@ -7,3 +7,8 @@ class SessionsApp(MochiApp):
     """Describes the app."""
 
     name = "sessions_app"
+    routers = (
+        "sessions_app.api:router",
+        "sessions_app.editing.api:router",
+        "sessions_app.uploads.api:router",
+    )

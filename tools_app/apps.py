@@ -7,3 +7,4 @@ class ToolsApp(MochiApp):
     """Describes the app."""
 
     name = "tools_app"
+    routers = ("tools_app.api:router",)

@@ -7,3 +7,4 @@ class TransferApp(MochiApp):
     """Describes the app."""
 
     name = "transfer_app"
+    routers = ("transfer_app.api:router",)

@@ -7,3 +7,8 @@ class UsageApp(MochiApp):
     """Describes the app."""
 
     name = "usage_app"
+    routers = (
+        "usage_app.api:router",
+        "usage_app.budgets.api:router",
+        "usage_app.metrics.api:router",
+    )

@@ -8,6 +8,7 @@ import msgspec
 from dialects_app.ai_sdk.body import UIChatIn
 from dialects_app.ai_sdk.chunks import DONE, chunk
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut
+from mochi_project.http.openapi import PLAIN_TEXT_ERRORS
 
 _COMPONENT = "#/components/schemas/{name}"
 _STREAM = {
@@ -37,6 +38,7 @@ _ANSWER = {
 }
 
 CHAT: dict[str, Any] = {
+    PLAIN_TEXT_ERRORS: True,  # where JSON is not asked for by name
     "requestBody": {
         "required": True,
         "content": {
@@ -103,10 +105,6 @@ MESSAGES: dict[str, Any] = {
         }
     }
 }
-
-
-SAYS_SENTENCES = frozenset({"ui_chat"})
-"""The operations whose errors are a sentence where JSON is not asked for by name."""
 
 
 def ui_schemas() -> dict[str, Any]:

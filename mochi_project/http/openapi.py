@@ -7,7 +7,6 @@ from chat.activity.openapi import activity_schemas
 from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
 from chat.storage.change_log import POSITION_PATTERN
-from dialects_app.ai_sdk.openapi import SAYS_SENTENCES, ui_schemas
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
@@ -34,6 +33,9 @@ TAGS = {
     "AG-UI": "AG-UI 1.0, for `HttpAgent` and CopilotKit.",
 }
 """The tags with their descriptions."""
+
+PLAIN_TEXT_ERRORS = "x-plain-text-errors"
+"""The mark, in ``openapi_extra``, of an operation whose errors may be plain text."""
 
 # component name: (code, description, example of a message)
 _COMMON: dict[str, tuple[str, str, str]] = {
@@ -116,7 +118,6 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     components["schemas"]["ErrorResponse"] = error_schema
     components["schemas"].update(event_schemas())
     components["schemas"].update(activity_schemas())
-    components["schemas"].update(ui_schemas())
     components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
     components.setdefault("securitySchemes", {})["bearer"] = {
         "type": "http",
@@ -130,6 +131,17 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
         for method, operation in methods.items():
             _describe_input(schema, path, method)
             _describe(path, method, operation)
+
+
+def by_tags(paths: dict[str, Any]) -> dict[str, Any]:
+    """Return the paths in the order of their tags, whichever apps they are of."""
+    order = list(TAGS)
+
+    def place(path: str) -> int:
+        operation = next(iter(paths[path].values()))
+        return order.index(operation["tags"][0])
+
+    return {path: paths[path] for path in sorted(paths, key=place)}
 
 
 def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
@@ -180,7 +192,7 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
             declared[status] = {"$ref": f"#/components/responses/{name}"}
     operation["responses"] = dict(sorted(declared.items(), key=lambda item: int(item[0])))
     describe_errors(path, method, operation, common=[_COMMON[name][0] for name in names])
-    if operation["operationId"] in SAYS_SENTENCES:
+    if operation.pop(PLAIN_TEXT_ERRORS, False):
         _describe_sentences(operation)
 
 

@@ -6,7 +6,7 @@ import importlib
 import ipaddress
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
 from typing import cast
@@ -15,7 +15,13 @@ from django.urls import get_resolver
 
 from chat.activity.feed import ActivityFeed
 from chat.service import ChatService
-from mochi_project.app import Services, build_services, current_services, install_services
+from mochi_project.app import (
+    Services,
+    build_services,
+    current_services,
+    foreign_apis,
+    install_services,
+)
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
@@ -181,13 +187,17 @@ class MochiApplication:
     async def _prepare_for_work(self) -> None:
         """Warm up for the first requests, then start the background worker."""
         services = current_services()
+        steps: list[Callable[[], Awaitable[object]]] = [
+            partial(asyncio.sleep, PAUSE_SECONDS),
+            partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
+            services.get(ModelCatalogue).warm_up,
+            *(
+                partial(asyncio.to_thread, importlib.import_module, o.module)
+                for o in foreign_apis()
+            ),
+        ]
         try:
-            for step in (
-                partial(asyncio.sleep, PAUSE_SECONDS),
-                partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
-                services.get(ModelCatalogue).warm_up,
-                partial(asyncio.to_thread, importlib.import_module, "mochi_project.openai_api"),
-            ):
+            for step in steps:
                 await step()
                 if self._stopping:
                     return

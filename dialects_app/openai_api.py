@@ -6,11 +6,10 @@ wait for it.
 
 from typing import Any
 
-from dialects_app.api import router as openai_router
-from dialects_app.chat_completions.api import router as completions_router
+from dialects_app.apps import OPENAI
 from dialects_app.openapi import describe_operations
-from dialects_app.responses.api import router as responses_router
 from dialects_app.shared.errors import error_answer, status_of
+from mochi_project.app import routers_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
 from mochi_project.http.error_codes import describe_errors
 from mochi_project.http.openapi import describe_parameters
@@ -23,10 +22,10 @@ openai_api = ForgetfulAPI(
     docs_url=None,
     openapi_url=None,
     parser=StrictJsonParser(),
-    urls_namespace="openai",
+    urls_namespace=OPENAI.namespace,
 )
 install_error_handlers(openai_api)
-for _router in (openai_router, completions_router, responses_router):
+for _router in routers_of(OPENAI.routers):
     openai_api.add_router("", _router)
 
 _REFUSALS = (
@@ -37,7 +36,7 @@ _REFUSALS = (
 urlpatterns, APP_NAME, NAMESPACE = openai_api.urls
 
 
-def openai_schema() -> dict[str, Any]:
+def openapi_schema() -> dict[str, Any]:
     """Return the OpenAPI schema of these routes."""
     schema: dict[str, Any] = openai_api.get_openapi_schema()
     describe_operations(schema)

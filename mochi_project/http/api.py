@@ -1,0 +1,40 @@
+"""Serves the ``/health`` routes."""
+
+from django.http import HttpRequest
+from ninja import Router
+
+from mochi_project.http.health import HealthOut, ReadyOut, health, ready
+from sessions_app.http.error_schemas import ErrorResponse
+
+router = Router(tags=["server"])
+
+
+@router.get(
+    "/health",
+    response=HealthOut,
+    operation_id="health",
+    summary="Health of the server",
+    description="Answers within two seconds and needs no token.",
+)
+async def health_route(request: HttpRequest) -> HealthOut:
+    """Report whether the server works, and whether Ollama answers."""
+    return await health()
+
+
+@router.get(
+    "/health/ready",
+    response={200: ReadyOut, 503: ErrorResponse, 507: ErrorResponse},
+    operation_id="ready",
+    summary="Readiness of the server",
+    description=(
+        "200 while this process takes requests; 503 `SHUTTING_DOWN` once it is about to stop, and "
+        "507 `STORAGE_READ_ONLY` when it can't write to its data directory; 503 "
+        "`STORAGE_UNAVAILABLE` or 507 `STORAGE_FULL` when it can't reach, or not write to, what it "
+        "shares with other machines; `not_ready` in the "
+        "error's `details` lists all that is not ready. Does not ask models. "
+        "Needs no token."
+    ),
+)
+async def ready_route(request: HttpRequest) -> ReadyOut:
+    """Report whether requests should be sent here."""
+    return await ready()
