@@ -113,8 +113,7 @@ class SdkConnection:
         """
         tools: list[RemoteTool] = []
         refused: list[tuple[str, str]] = []
-        size = 0
-        cursor: str | None = None
+        size, cursor = 0, None
         for _ in range(_MAX_PAGES):
             page = await self._page(cursor)
             refused += (page.meta or {}).get(REFUSED, ())[: MAX_TOOLS - len(refused)]
@@ -125,9 +124,9 @@ class SdkConnection:
                     return RemoteListing(tools=tools, refused=refused, cut=True)
                 tools.append(tool)
             if page.next_cursor in (None, cursor):
-                return RemoteListing(tools=tools, refused=refused, cut=page.next_cursor is not None)
+                break
             cursor = page.next_cursor
-        return RemoteListing(tools=tools, refused=refused, cut=True)
+        return RemoteListing(tools=tools, refused=refused, cut=page.next_cursor is not None)
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
