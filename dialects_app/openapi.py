@@ -31,6 +31,7 @@ from dialects_app.responses.resource import resource_of, usage_of
 from dialects_app.responses.response_creation import InputTokensOut
 from dialects_app.responses.stored_responses import ResponseDeletedOut
 from dialects_app.shared.errors import error_answer
+from sessions_app.messages import Usage
 
 _PREFIX = "OpenAI"
 """In front of the names of these components: the document has a ``ModelOut`` already."""
@@ -64,7 +65,7 @@ _RESPONSE: dict[str, Any] = resource_of(
     model="qwen3:14b",
     ending=COMPLETED,
     output=[text_item("msg_be560667fb5a1c3e7f90", "Hello! How can I help?")],
-    usage=usage_of(12, 8),
+    usage=usage_of(Usage(input_tokens=12, output_tokens=8)),
     completed_at=1760000001,
 )
 _RESPONSE_EVENTS = """event: response.output_text.delta

@@ -9,12 +9,9 @@ import msgspec
 from chat.stream.encoding import ascii_json
 from chat.stream.events import AgentToolResult, ToolResultReceived
 from dialects_app.ag_ui.frames import Frames
+from dialects_app.shared.shown_calls import shown_call
 from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import Attachment, ToolCall
-from tools_app.toolset import AGENT_TOOL
-
-FAILED = "Error: "
-"""The beginning of a failed call's result, as its session says it."""
 
 _NO_CALLS: Mapping[str, ToolCall] = {}
 
@@ -114,7 +111,8 @@ class ShownCalls:
         if resumed is not None:
             parent_id = self._resumed.asking_id
             if arguments is None:
-                name, arguments = shown_call(resumed)
+                shown = shown_call(resumed)
+                name, arguments = shown.name, shown.arguments
         who = self._subagent
         self._start(call_id, name, parent_id)
         if arguments is not None:
@@ -153,32 +151,12 @@ def result_id(call_id: str) -> str:
     return f"result-{call_id}"
 
 
-def shown_call(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-    """Return the displayed name and arguments of a call; for an agent, its own name."""
-    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
-    if call.name != AGENT_TOOL or not isinstance(agent, str):
-        return call.name, call.arguments
-    return agent, agent_arguments(instruction if isinstance(instruction, str) else "")
-
-
-def agent_arguments(instruction: str) -> Mapping[str, Any]:
-    """Return the displayed arguments of a call of an agent."""
-    return {"instruction": instruction}
-
-
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """Return arguments as JSON, or the model's text if that is not JSON."""
     if arguments.keys() == {INVALID_JSON}:
         return str(arguments[INVALID_JSON])
     # Through ASCII, which mends halves of characters; then as people read it.
     return json.dumps(json.loads(ascii_json(arguments)), ensure_ascii=False, separators=(",", ":"))
-
-
-def result_text(result: ToolResultReceived | AgentToolResult) -> str:
-    """Return the result of a call as text, as in the session."""
-    if result.result is None:
-        return f"{FAILED}{result.error_message or ''}"
-    return result.result
 
 
 def result_metadata(result: ToolResultReceived | AgentToolResult) -> dict[str, Any]:

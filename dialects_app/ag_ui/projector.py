@@ -1,11 +1,10 @@
 """Converts a turn's events to AG-UI events (a ``Projector``). Pure (docs/decisions/0082)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from chat.http import sse
 from chat.stream.encoding import text_literal
 from chat.stream.events import (
     AgentComplete,
@@ -29,18 +28,16 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.ag_ui.calls import (
-    FAILED,
     ResumedCalls,
     ShownCalls,
-    agent_arguments,
     result_metadata,
-    result_text,
-    shown_call,
 )
 from dialects_app.ag_ui.frames import Frames
 from dialects_app.ag_ui.interrupts import interrupt_of
 from dialects_app.ag_ui.subagents import Subagent
 from dialects_app.ag_ui.text_events import TextEvents
+from dialects_app.shared.shown_calls import FAILED, agent_arguments, result_text, shown_call
+from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.messages import ToolCall, Usage
 from tools_app.toolset import AGENT_TOOL
 
@@ -48,7 +45,7 @@ PROTOCOL_VERSION = "1.0"
 """The version of AG-UI that is spoken; in no release another one without a word in the changes."""
 
 
-class RunProjector:
+class RunProjector(TurnFold):
     """Converts the events of a turn to those of a run.
 
     The first event makes ``RUN_STARTED``, and ``done`` makes ``RUN_FINISHED`` or ``RUN_ERROR``,
@@ -61,10 +58,6 @@ class RunProjector:
         messages: The messages before the turn, for a client that does not have them.
     """
 
-    opening = b""
-    heartbeat = sse.HEARTBEAT
-    has_ended = False
-
     def __init__(
         self,
         thread_id: str,
@@ -73,40 +66,18 @@ class RunProjector:
         resumed: ResumedCalls | None = None,
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
+        super().__init__()
         self._thread_id = thread_id
         self._run_id = run_id
         self._messages = messages
         self._frames = Frames()
         self._texts = TextEvents(self._frames)
         self._calls = ShownCalls(self._frames, resumed)
-        self._turn_id = ""
-        self._model = ""
-        self._round = 0
-        self._ending: MessageComplete | Cancelled | Failed | None = None
         self._left_to_client: list[str] = []
         self._interrupts: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, str] = {}
         self._agents: dict[str, Subagent] = {}
         self._agent_runs: dict[str, int] = {}
-        self._show: Mapping[str, Callable[[Any], None]] = {
-            TurnStarted.event: self._begin,
-            ToolCallDelta.event: self._stream_arguments,
-            ToolCallStarted.event: self._call,
-            ClientToolCall.event: self._leave_to_client,
-            ToolConfirmationRequired.event: self._ask,
-            ToolResultReceived.event: self._result,
-            AgentStarted.event: self._begin_agent,
-            AgentPlanning.event: lambda said: self._of_agent(said).say("planning", said.content),
-            AgentExecution.event: lambda said: self._of_agent(said).say("execution", said.content),
-            AgentToolCall.event: lambda call: self._of_agent(call).call(call),
-            AgentToolResult.event: self._result_of_agent,
-            AgentComplete.event: self._end_agent,
-            ToolContinuationStarted.event: self._go_on,
-            MessageComplete.event: self._note_ending,
-            Cancelled.event: self._note_ending,
-            Failed.event: self._note_ending,
-            Done.event: self._end,
-        }
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the run's events for these events. The hot path."""
@@ -119,15 +90,12 @@ class RunProjector:
             elif name == StatusChanged.event:
                 self._frames.add_encoded(f"{_STATUS}{event.data}}}\n\n")
             else:
-                show = self._show.get(name)
-                if show is not None:
-                    show(event.decode())
+                self.follow(event)
         return self._frames.take()
 
     # The run
 
-    def _begin(self, started: TurnStarted) -> None:
-        self._turn_id, self._model = started.turn_id, started.model
+    def _on_turn_started(self, started: TurnStarted) -> None:
         self._run_id = self._run_id or started.turn_id
         about = {
             "sessionId": started.session_id,
@@ -143,23 +111,16 @@ class RunProjector:
         )
         if self._messages is not None:
             self._frames.add("MESSAGES_SNAPSHOT", messages=self._messages)
-        self._name_answer(started.message_id)
+        super()._on_turn_started(started)
+        self._texts.begin_answer(self.message_id)
 
-    def _go_on(self, going_on: ToolContinuationStarted) -> None:
-        self._round += 1
+    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
+        super()._on_tool_continuation_start(going_on)
         self._calls.begin_round()
-        self._name_answer(going_on.message_id)
+        self._texts.begin_answer(self.message_id)
 
-    def _name_answer(self, message_id: str | UnsetType) -> None:
-        """Remember the id of the next answer, which is missing in journals of older servers."""
-        made_up = f"{self._turn_id}{self._round}"
-        self._texts.begin_answer(made_up if message_id is UNSET else message_id)
-
-    def _note_ending(self, ending: MessageComplete | Cancelled | Failed) -> None:
-        self._ending = ending
-
-    def _end(self, done: Done) -> None:
-        ending = self._ending
+    def _on_done(self, done: Done) -> None:
+        ending = self.ending
         if isinstance(ending, MessageComplete | Cancelled):
             self._texts.require(ending.message_id)
         self._texts.end()
@@ -171,8 +132,8 @@ class RunProjector:
                 message, code = _why_stopped(ending)
                 agent.fail(message, code)
         self._agents.clear()
-        used = (done if ending is None else ending).turn_usage
-        usage, about = usage_of(used, self._model), _about(ending, used)
+        used = self.usage_at(done)
+        usage, about = usage_of(used, self.model), _about(ending, used)
         if isinstance(ending, Failed):
             self._frames.add(
                 "RUN_ERROR", message=ending.message, code=ending.code, usage=usage, metadata=about
@@ -188,9 +149,9 @@ class RunProjector:
         )
 
     def _outcome(self) -> Mapping[str, Any]:
-        if isinstance(self._ending, Cancelled):
+        if isinstance(self.ending, Cancelled):
             return {"type": "cancelled"}
-        if self._ending is None and self._interrupts:
+        if self.ending is None and self._interrupts:
             return {"type": "interrupt", "interrupts": list(self._interrupts.values())}
         if self._left_to_client:
             return {"type": "success", "pendingToolCallIds": self._left_to_client}
@@ -205,7 +166,7 @@ class RunProjector:
         self._texts.note(parent)
         return parent
 
-    def _stream_arguments(self, delta: ToolCallDelta) -> None:
+    def _on_tool_call_delta(self, delta: ToolCallDelta) -> None:
         """Send a piece of a call's arguments; calls of agents are renamed and sent whole.
 
         An open text stays open, because the model may continue it after the call.
@@ -216,14 +177,14 @@ class RunProjector:
             self._texts.note(parent)
         self._calls.add_arguments(call_id, delta.arguments)
 
-    def _call(self, call: ToolCallStarted) -> None:
+    def _on_tool_call(self, call: ToolCallStarted) -> None:
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)
 
-    def _leave_to_client(self, call: ClientToolCall) -> None:
+    def _on_client_tool_call(self, call: ClientToolCall) -> None:
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)
         self._left_to_client.append(call.tool_call_id)
 
-    def _ask(self, asked: ToolConfirmationRequired) -> None:
+    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
         agent = None if asked.agent_name is UNSET else self._agents.get(asked.tool_call_id)
         if agent is not None:
             interrupt = agent.ask(asked)
@@ -235,19 +196,20 @@ class RunProjector:
         self._interrupts[asked.confirmation_id] = interrupt
         self._frames.add("CUSTOM", name="interrupt", value=interrupt)
 
-    def _result(self, result: ToolResultReceived) -> None:
+    def _on_tool_result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
         if result.arguments is UNSET:
             self._show_call(call_id, result.tool_name, None)
         else:
             call = ToolCall(id=call_id, name=result.tool_name, arguments=result.arguments)
-            self._show_call(call_id, *shown_call(call))
+            shown = shown_call(call)
+            self._show_call(call_id, shown.name, shown.arguments)
         self._calls.show_result(call_id, result_text(result), result_metadata(result))
         self._interrupts.pop(self._asked.pop(call_id, ""), None)
 
     # Agents
 
-    def _begin_agent(self, started: AgentStarted) -> None:
+    def _on_agent_start(self, started: AgentStarted) -> None:
         call_id = started.tool_call_id
         arguments = agent_arguments(started.instruction)
         parent = self._show_call(call_id, started.agent_name, arguments)
@@ -263,7 +225,7 @@ class RunProjector:
     def _of_agent(self, event: AgentPlanning | AgentExecution | AgentToolCall) -> Subagent:
         """Return the agent of an event."""
         if event.tool_call_id not in self._agents:  # the beginning is not in the journal
-            self._begin_agent(
+            self._on_agent_start(
                 AgentStarted(
                     agent_name=event.agent_name,
                     call_index=event.call_index,
@@ -273,12 +235,21 @@ class RunProjector:
             )
         return self._agents[event.tool_call_id]
 
-    def _result_of_agent(self, result: AgentToolResult) -> None:
+    def _on_agent_planning(self, planning: AgentPlanning) -> None:
+        self._of_agent(planning).say("planning", planning.content)
+
+    def _on_agent_execution(self, execution: AgentExecution) -> None:
+        self._of_agent(execution).say("execution", execution.content)
+
+    def _on_agent_tool_call(self, call: AgentToolCall) -> None:
+        self._of_agent(call).call(call)
+
+    def _on_agent_tool_result(self, result: AgentToolResult) -> None:
         agent = self._agents.get(result.tool_call_id)
         if agent is not None:
             self._interrupts.pop(agent.result(result) or "", None)
 
-    def _end_agent(self, complete: AgentComplete) -> None:
+    def _on_agent_complete(self, complete: AgentComplete) -> None:
         call_id = complete.tool_call_id
         agent = self._agents.pop(call_id, None)
         failed = complete.output.startswith(FAILED)

@@ -10,9 +10,9 @@ from dialects_app.ag_ui.calls import (
     arguments_text,
     attachments_of,
     result_id,
-    shown_call,
 )
 from dialects_app.ag_ui.text_events import reasoning_id
+from dialects_app.shared.shown_calls import shown_call
 from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,
@@ -138,8 +138,8 @@ def _answer(message: AssistantMessage, calls: Sequence[ToolCall]) -> Iterator[di
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    name, arguments = shown_call(call)
-    function = {"name": name, "arguments": arguments_text(arguments)}
+    shown = shown_call(call)
+    function = {"name": shown.name, "arguments": arguments_text(shown.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
 

@@ -6,9 +6,10 @@ from msgspec import UNSET
 
 from chat.stream.encoding import ascii_json
 from chat.stream.events import AgentToolCall, AgentToolResult, ToolConfirmationRequired
-from dialects_app.ag_ui.calls import ShownCalls, result_metadata, result_text
+from dialects_app.ag_ui.calls import ShownCalls, result_metadata
 from dialects_app.ag_ui.frames import TAIL, Frames, delta_head
 from dialects_app.ag_ui.interrupts import interrupt_of
+from dialects_app.shared.shown_calls import result_text
 
 Step = Literal["planning", "execution"]
 

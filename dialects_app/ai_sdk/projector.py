@@ -1,13 +1,12 @@
 """Converts a turn's events to a UI message stream of the AI SDK (a ``Projector``). Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from chat.http.sse import HEARTBEAT
 from chat.stream.encoding import text_literal
 from chat.stream.events import (
     AgentComplete,
@@ -39,6 +38,7 @@ from dialects_app.ai_sdk.chunks import (
     message_id_of,
     tool_chunk,
 )
+from dialects_app.shared.turn_fold import TurnFold
 from tools_app.errors import EXECUTION_DENIED
 from tools_app.toolset import AGENT_TOOL
 
@@ -48,7 +48,7 @@ _WAITS = "The call waits for the answers about those beside it."
 """Shown of a call until it runs: a client with an open input does not send its answers."""
 
 
-class UIMessageProjector:
+class UIMessageProjector(TurnFold):
     """Converts events to chunks; a turn is one message of the client.
 
     A request for approval ends the stream, while the turn waits: the client sends the decision with
@@ -68,9 +68,6 @@ class UIMessageProjector:
         has_ended: Whether the end of the stream was returned.
     """
 
-    opening = b""
-    heartbeat = HEARTBEAT
-
     def __init__(
         self,
         session_id: str,
@@ -81,6 +78,7 @@ class UIMessageProjector:
         answered: AbstractSet[str] = _NOBODY,
         known: AbstractSet[str] = _NOBODY,
     ) -> None:
+        super().__init__(turn_id)
         self._session_id = session_id
         self._message_id = message_id or message_id_of(turn_id)
         self._decided = decided | answered
@@ -95,28 +93,7 @@ class UIMessageProjector:
         self._open = ""
         self._part = 0
         self._is_in_step = False
-        self.has_ended = False
         self._delta = ""
-        self._show: Mapping[str, Callable[[Any], None]] = {
-            TurnStarted.event: self._begin,
-            ToolCallDelta.event: self._stream_input,
-            ToolCallStarted.event: self._call,
-            ClientToolCall.event: self._call,
-            ToolConfirmationRequired.event: self._ask,
-            ToolResultReceived.event: self._end_call,
-            AgentStarted.event: self._start_agent,
-            AgentPlanning.event: self._plan,
-            AgentExecution.event: self._execute,
-            AgentToolCall.event: self._call_of_agent,
-            AgentToolResult.event: self._result_of_agent,
-            AgentComplete.event: self._end_agent,
-            ToolContinuationStarted.event: self._go_on,
-            StatusChanged.event: self._tell,
-            MessageComplete.event: self._complete,
-            Cancelled.event: self._cancel,
-            Failed.event: self._fail,
-            Done.event: self._end,
-        }
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the chunks for the next events. The hot path."""
@@ -129,9 +106,7 @@ class UIMessageProjector:
                         self._open_part(name)
                     chunks.append(f"{self._delta}{text_literal(event.data)}}}\n\n")
             elif not self.has_ended:
-                show = self._show.get(name)
-                if show is not None:
-                    show(event.decode())
+                self.follow(event)
         if not chunks:
             return b""
         said = "".join(chunks)
@@ -178,18 +153,18 @@ class UIMessageProjector:
 
     # The turn
 
-    def _begin(self, started: TurnStarted) -> None:
+    def _on_turn_started(self, started: TurnStarted) -> None:
         metadata = {"session_id": self._session_id, "model": started.model}
         self._chunks.append(chunk("start", messageId=self._message_id, messageMetadata=metadata))
         if not self._skips:
             self._begin_step()
 
-    def _go_on(self, _: ToolContinuationStarted) -> None:
+    def _on_tool_continuation_start(self, _: ToolContinuationStarted) -> None:
         if not self._skips:
             self._end_step()
             self._begin_step()
 
-    def _tell(self, status: StatusChanged) -> None:
+    def _on_status(self, status: StatusChanged) -> None:
         if status.state == "waiting_for_confirmation" and self._asked:
             self._all_are_asked()
         elif not self._skips:
@@ -206,22 +181,22 @@ class UIMessageProjector:
             self._finish("tool-calls", without_call=_WAITS)
             self._stop()
 
-    def _complete(self, complete: MessageComplete) -> None:
+    def _on_message_complete(self, complete: MessageComplete) -> None:
         reason = FINISH_REASONS.get(complete.done_reason, "other")
         metadata: dict[str, Any] = {"message_id": complete.message_id}
         if complete.turn_usage is not UNSET:
             metadata["usage"] = msgspec.to_builtins(complete.turn_usage)
         self._finish(reason, metadata)
 
-    def _cancel(self, _: Cancelled) -> None:
+    def _on_cancelled(self, _: Cancelled) -> None:
         self._end_step()
         self._chunks.append(chunk("abort", reason="cancelled"))
 
-    def _fail(self, failed: Failed) -> None:
+    def _on_error(self, failed: Failed) -> None:
         self._end_step()
         self._chunks.append(chunk("error", errorText=failed.message))
 
-    def _end(self, _: Done) -> None:
+    def _on_done(self, _: Done) -> None:
         if self._asked or self._is_in_step or self._open:  # the turn was suspended
             self._finish("tool-calls", without_call=_WAITS)
         self._stop()
@@ -242,7 +217,7 @@ class UIMessageProjector:
 
     # Calls
 
-    def _stream_input(self, delta: ToolCallDelta) -> None:
+    def _on_tool_call_delta(self, delta: ToolCallDelta) -> None:
         """Send a piece of a call's input; calls of agents are renamed and sent whole."""
         call_id, name = delta.tool_call_id, delta.tool_name
         if self._skips:
@@ -254,15 +229,17 @@ class UIMessageProjector:
             piece = delta.arguments
             self._add(chunk("tool-input-delta", toolCallId=call_id, inputTextDelta=piece))
 
-    def _call(self, call: ToolCallStarted | ClientToolCall) -> None:
+    def _on_tool_call(self, call: ToolCallStarted | ClientToolCall) -> None:
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)
+
+    _on_client_tool_call = _on_tool_call
 
     def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
         self._known.add(call_id)
         self._streamed.pop(call_id, None)
         self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))
 
-    def _ask(self, asked: ToolConfirmationRequired) -> None:
+    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
         inner = asked.inner_tool_call_id
         call_id = asked.tool_call_id if inner is UNSET else inner
         self._asked.add(asked.confirmation_id)
@@ -272,7 +249,7 @@ class UIMessageProjector:
             chunk("tool-approval-request", approvalId=asked.confirmation_id, toolCallId=call_id)
         )
 
-    def _end_call(self, result: ToolResultReceived) -> None:
+    def _on_tool_result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
         if call_id not in self._known:  # it was refused before it began
             ran_with = {} if result.arguments is UNSET else result.arguments
@@ -299,25 +276,25 @@ class UIMessageProjector:
 
     # Agents
 
-    def _start_agent(self, started: AgentStarted) -> None:
+    def _on_agent_start(self, started: AgentStarted) -> None:
         call_id = started.tool_call_id
         self._show_call(call_id, started.agent_name, {"instruction": started.instruction})
         self._agent(started)
         self._show_agent(call_id)
 
-    def _plan(self, planning: AgentPlanning) -> None:
+    def _on_agent_planning(self, planning: AgentPlanning) -> None:
         if self._agent(planning).plan(planning.content):
             self._show_agent(planning.tool_call_id)
 
-    def _execute(self, execution: AgentExecution) -> None:
+    def _on_agent_execution(self, execution: AgentExecution) -> None:
         if self._agent(execution).say(execution.content):
             self._show_agent(execution.tool_call_id)
 
-    def _call_of_agent(self, call: AgentToolCall) -> None:
+    def _on_agent_tool_call(self, call: AgentToolCall) -> None:
         self._agent(call).call(call.inner_tool_call_id, call.tool_name, call.arguments)
         self._show_agent(call.tool_call_id)
 
-    def _result_of_agent(self, result: AgentToolResult) -> None:
+    def _on_agent_tool_result(self, result: AgentToolResult) -> None:
         inner = result.inner_tool_call_id
         self._agent(result).end_call(
             inner, result.tool_name, result.summary, succeeded=result.success
@@ -327,7 +304,7 @@ class UIMessageProjector:
             self._show_result(inner, result)
         self._show_agent(result.tool_call_id)
 
-    def _end_agent(self, complete: AgentComplete) -> None:
+    def _on_agent_complete(self, complete: AgentComplete) -> None:
         self._agent(complete).end()
         self._show_agent(complete.tool_call_id)
         self._add(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from dialects_app.ai_sdk.chunks import file_part, message_id_of
+from dialects_app.shared.shown_calls import FAILED, shown_call
 from sessions_app.calls import distinct_calls
 from sessions_app.messages import (
     AssistantMessage,
@@ -22,7 +23,6 @@ from sessions_app.messages import (
     unmark_cancelled,
 )
 from tools_app.errors import EXECUTION_DENIED
-from tools_app.toolset import AGENT_TOOL
 
 CLIENT_ID = "client_id"
 """The key of a message with the id that the client made for it."""
@@ -82,13 +82,13 @@ class _Answer:
         return UIMessage(id=self.id, role="assistant", parts=self.parts, metadata=self.metadata)
 
     def _call(self, call: ToolCall, confirmation_id: str | None) -> None:
-        name, given = _shown(call)
+        shown = shown_call(call)
         part: dict[str, Any] = {
             "type": "dynamic-tool",
-            "toolName": name,
+            "toolName": shown.name,
             "toolCallId": call.id,
             "state": "input-available",
-            "input": given,
+            "input": shown.arguments,
             "providerExecuted": True,
         }
         if confirmation_id is not None:
@@ -102,7 +102,8 @@ class _Answer:
         if part is None:
             return
         if result.arguments is not None:
-            _, part["input"] = _shown(as_it_ran(self.asked[part["toolCallId"]], result))
+            ran = as_it_ran(self.asked[part["toolCallId"]], result)
+            part["input"] = shown_call(ran).arguments
         if result.error_code == EXECUTION_DENIED:
             # Older servers forgot who was asked, and the client wants an id.
             asked = result.confirmation_id or result.tool_call_id
@@ -110,7 +111,7 @@ class _Answer:
             part |= {"state": "output-denied", "approval": approval}
         elif result.failed:
             # The model is told so; the page has the state.
-            error = result_content(result).removeprefix("Error: ")
+            error = result_content(result).removeprefix(FAILED)
             part |= {"state": "output-error", "errorText": error}
         else:
             part |= {"state": "output-available", "output": result_content(result)}
@@ -148,14 +149,6 @@ def client_id_of(message: Message) -> str:
     """Return the client's id of a user message or a greeting."""
     given = message.extra.get(CLIENT_ID)
     return given if isinstance(given, str) else message.message_id
-
-
-def _shown(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-    """Return name and input of a call; an agent appears as a tool with the agent's name."""
-    arguments = dict(call.arguments)
-    if call.name == AGENT_TOOL and isinstance(arguments.get("agent"), str):
-        return arguments["agent"], {"instruction": arguments.get("instruction")}
-    return call.name, arguments
 
 
 def _said(message: UserMessage) -> UIMessage:

@@ -18,7 +18,6 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.ending import (
-    SUSPENDED,
     Ending,
     FinishReason,
     UsageOut,
@@ -27,6 +26,7 @@ from dialects_app.chat_completions.ending import (
 )
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.errors import MochiError
 
 
@@ -84,33 +84,38 @@ class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageOut
 
 
-class AnswerReader:
+class AnswerReader(TurnFold):
     """Builds the answer from a turn's events."""
 
     def __init__(self) -> None:
-        self._ending: Ending | None = None
+        super().__init__()
+        self._end: Ending | None = None
         self._text: list[list[str]] = [[]]
         self._thoughts: list[list[str]] = [[]]
         self._calls: list[ToolCallOut] = []
 
     def feed(self, events: Sequence[NumberedEvent]) -> None:
         """Add the next events."""
-        for numbered in events:
-            event = numbered.decode()
-            if isinstance(event, ContentDelta):
-                self._text[-1].append(event.content)
-            elif isinstance(event, ThinkingContentDelta):
-                self._thoughts[-1].append(event.content)
-            elif isinstance(event, ToolContinuationStarted):
-                self._text.append([])
-                self._thoughts.append([])
-            elif isinstance(event, ClientToolCall):
-                self._calls.append(_call(event))
-            elif isinstance(event, Done):
-                self._ending = self._ending or SUSPENDED
-            elif self._ending is None:
-                said = bool(self._said(self._text) or self._said(self._thoughts))
-                self._ending = ending_of(event, calls=len(self._calls), said_something=said)
+        for event in events:
+            self.follow(event)
+
+    def _on_content_delta(self, delta: ContentDelta) -> None:
+        self._text[-1].append(delta.content)
+
+    def _on_thinking_delta(self, delta: ThinkingContentDelta) -> None:
+        self._thoughts[-1].append(delta.content)
+
+    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
+        super()._on_tool_continuation_start(going_on)
+        self._text.append([])
+        self._thoughts.append([])
+
+    def _on_client_tool_call(self, call: ClientToolCall) -> None:
+        self._calls.append(_call(call))
+
+    def _on_done(self, _: Done) -> None:
+        said = bool(self._said(self._text) or self._said(self._thoughts))
+        self._end = ending_of(self.ending, calls=len(self._calls), said_something=said)
 
     def completion(self, turn_id: str, model: str) -> CompletionOut | None:
         """Return the answer; None if the turn has not ended.
@@ -118,7 +123,7 @@ class AnswerReader:
         Raises:
             MochiError: The error that ended the turn.
         """
-        ending = self._ending
+        ending = self._end
         if ending is None:
             return None
         if ending.finish_reason is None:

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chat.stream.events import Cancelled, ClientToolCall, Event, Failed, MessageComplete
+from chat.stream.events import Cancelled, ClientToolCall, Failed, MessageComplete
 from chat.turn.usage import cost_of
 from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import Usage
@@ -68,15 +68,16 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     error: Failed | None = None
 
 
-SUSPENDED = Ending(finish_reason=None, error=_WAITS)
-"""The end of a turn without a last event: calls wait for approvals."""
+_SUSPENDED = Ending(finish_reason=None, error=_WAITS)
 
 
-def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Ending | None:
-    """Return the end of a turn from an event; None for other events.
+def ending_of(
+    event: MessageComplete | Cancelled | Failed | None, *, calls: int, said_something: bool
+) -> Ending:
+    """Return the end of a turn.
 
     Args:
-        event: The event.
+        event: The event that ended it; None if it waits for approvals.
         calls: The number of open calls of the client's tools.
         said_something: Whether there was any output before.
     """
@@ -85,8 +86,8 @@ def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Endin
         return Ending(finish_reason=reason, usage=_usage_of(event.turn_usage))
     if isinstance(event, Cancelled):
         return Ending(finish_reason="stop", usage=_usage_of(event.turn_usage))
-    if not isinstance(event, Failed):
-        return None
+    if event is None:
+        return _SUSPENDED
     usage = _usage_of(event.turn_usage)
     if event.code == _REFUSED:
         return Ending(finish_reason="content_filter", usage=usage, refusal=event.message)

@@ -1,15 +1,21 @@
 """Converts a turn's events to chunks of a streamed chat completion (a ``Projector``). Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chat.http import sse
 from chat.stream.encoding import ascii_json, text_literal
-from chat.stream.events import ClientToolCall, Failed
+from chat.stream.events import (
+    ClientToolCall,
+    Done,
+    Failed,
+    ToolContinuationStarted,
+    TurnStarted,
+)
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.chat_completions.ending import SUSPENDED, Ending, arguments_text, ending_of
+from dialects_app.chat_completions.ending import Ending, arguments_text, ending_of
 from dialects_app.shared.errors import error_object
 from dialects_app.shared.ids import completion_id, created_at
+from dialects_app.shared.turn_fold import TurnFold
 
 DONE = "data: [DONE]\n\n"
 ROUND_BREAK = "\\n\\n"
@@ -40,7 +46,7 @@ class _Spoken:
         return broken
 
 
-class ChunkProjector:
+class ChunkProjector(TurnFold):
     """Converts events to chunks, without those of the server's own tools.
 
     Args:
@@ -49,12 +55,10 @@ class ChunkProjector:
         includes_usage: Whether the last chunk has the usage.
     """
 
-    opening = b""
-    heartbeat = sse.HEARTBEAT
-    has_ended = False
-
     def __init__(self, turn_id: str, model: str, *, includes_usage: bool = False) -> None:
+        super().__init__(turn_id)
         self._includes_usage = includes_usage
+        self._chunks: list[str] = []
         self._head = (
             f'data: {{"id":"{completion_id(turn_id)}","object":"chat.completion.chunk",'
             f'"created":{created_at(turn_id)},"model":{ascii_json(model)},"choices":['
@@ -67,11 +71,10 @@ class ChunkProjector:
         self._text = _Spoken()
         self._thoughts = _Spoken()
         self._calls = 0
-        self._has_ended = False
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the chunks for the next events. The hot path."""
-        chunks: list[str] = []
+        chunks = self._chunks = []
         for event in events:
             name = event.name
             if name == "content_delta":
@@ -85,49 +88,40 @@ class ChunkProjector:
                     literal = self._thoughts.take(literal)
                 chunks.append(f'{self._reasoning}{literal},"reasoning":{literal}{self._close}')
             else:
-                self._take(event, chunks)
+                self.follow(event)
         return "".join(chunks).encode("ascii")
 
-    def _take(self, event: NumberedEvent, chunks: list[str]) -> None:
-        """Add the chunks for an event other than a delta."""
-        if event.name == "turn_started":
-            chunks.append(f'{self._delta}"role":"assistant","content":""{self._close}')
-        elif event.name == "tool_continuation_start":
-            self._text.begin_round()
-            self._thoughts.begin_round()
-        elif event.name == "client_tool_call":
-            self._call(event, chunks)
-        elif event.name in {"message_complete", "cancelled", "error"}:
-            said = self._text.is_there or self._thoughts.is_there
-            ending = ending_of(event.decode(), calls=self._calls, said_something=said)
-            if ending is not None:
-                self._end(ending, chunks)
-        elif event.name == "done":
-            if not self._has_ended:
-                self._end(SUSPENDED, chunks)
-            chunks.append(DONE)
+    def _on_turn_started(self, started: TurnStarted) -> None:
+        super()._on_turn_started(started)
+        self._chunks.append(f'{self._delta}"role":"assistant","content":""{self._close}')
 
-    def _call(self, event: NumberedEvent, chunks: list[str]) -> None:
-        call = event.decode()
-        if not isinstance(call, ClientToolCall):
-            return
+    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
+        super()._on_tool_continuation_start(going_on)
+        self._text.begin_round()
+        self._thoughts.begin_round()
+
+    def _on_client_tool_call(self, call: ClientToolCall) -> None:
         index, self._calls = self._calls, self._calls + 1
         named = {"name": call.tool_name, "arguments": ""}
         begun = {"index": index, "id": call.tool_call_id, "type": "function", "function": named}
-        chunks.append(self._chunk({"tool_calls": [begun]}))
+        self._chunks.append(self._chunk({"tool_calls": [begun]}))
         told = {"index": index, "function": {"arguments": arguments_text(call)}}
-        chunks.append(self._chunk({"tool_calls": [told]}))
+        self._chunks.append(self._chunk({"tool_calls": [told]}))
 
-    def _end(self, ending: Ending, chunks: list[str]) -> None:
-        self._has_ended = True
+    def _on_done(self, _: Done) -> None:
+        said = self._text.is_there or self._thoughts.is_there
+        ending = ending_of(self.ending, calls=self._calls, said_something=said)
+        self._chunks += [*self._last_chunks(ending), DONE]
+
+    def _last_chunks(self, ending: Ending) -> Iterator[str]:
         if ending.error is not None:
-            chunks.append(f'data: {{"error":{ascii_json(_error(ending.error))}}}\n\n')
+            yield f'data: {{"error":{ascii_json(_error(ending.error))}}}\n\n'
             return
         if ending.refusal is not None:
-            chunks.append(self._chunk({"refusal": ending.refusal}))
-        chunks.append(f'{self._delta}}},"finish_reason":"{ending.finish_reason}"}}]{self._tail}')
+            yield self._chunk({"refusal": ending.refusal})
+        yield f'{self._delta}}},"finish_reason":"{ending.finish_reason}"}}]{self._tail}'
         if self._includes_usage:
-            chunks.append(f'{self._head}],"usage":{ascii_json(ending.usage)}}}\n\n')
+            yield f'{self._head}],"usage":{ascii_json(ending.usage)}}}\n\n'
 
     def _chunk(self, delta: Mapping[str, Any]) -> str:
         return f"{self._delta}{ascii_json(delta)[1:-1]}{self._close}"

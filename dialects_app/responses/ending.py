@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from chat.stream.events import Cancelled, Failed, MessageComplete
+
 ResponseStatus = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 LOST = "The response broke off."
@@ -51,20 +53,19 @@ IN_PROGRESS = Ending(status="in_progress")
 QUEUED = Ending(status="queued")
 
 
-def ending_of_answer(done_reason: str | None) -> Ending:
-    """Return the ending for the stop reason of the last answer."""
-    cut_by = _CUT.get(done_reason or "")
+def ending_of(event: MessageComplete | Cancelled | Failed | None) -> Ending:
+    """Return the ending for the event that ended a turn; None if it waits for approvals."""
+    if isinstance(event, Cancelled):
+        return CANCELLED
+    if isinstance(event, Failed):
+        return _ending_of_error(event.code, event.message)
+    cut_by = None if event is None else _CUT.get(event.done_reason or "")
     return Ending(status="incomplete", cut_by=cut_by) if cut_by else COMPLETED
 
 
-def ending_of_error(code: str | None, message: str) -> Ending:
-    """Return the ending of an interrupted turn.
-
-    Args:
-        code: Our error code; None if unknown.
-        message: The error message.
-    """
+def _ending_of_error(code: str, message: str) -> Ending:
+    """Return the ending of an interrupted turn; the code is empty if it is unknown."""
     if code == _REFUSED:
         return Ending(status="incomplete", cut_by="content_filter")
-    error = {"code": _ERROR_CODES.get(code or "", "server_error"), "message": message or LOST}
-    return Ending(status="failed", error=error if code is None else {**error, "mochi_code": code})
+    error = {"code": _ERROR_CODES.get(code, "server_error"), "message": message or LOST}
+    return Ending(status="failed", error={**error, "mochi_code": code} if code else error)

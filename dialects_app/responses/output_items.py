@@ -6,15 +6,13 @@ from typing import Any, Literal
 import msgspec
 
 from dialects_app.shared.ids import item_id
+from dialects_app.shared.shown_calls import FAILED
 from sessions_app.messages import ToolCall
-from tools_app.toolset import AGENT_TOOL
 
 Item = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
 
 SERVER_LABEL = "mochi"
-FAILED = "Error: "
-"""Begins the result of a call that failed, as the model gets it."""
 
 
 def reasoning_item(name: str, text: str, *, status: Status = "completed") -> Item:
@@ -69,19 +67,6 @@ def server_call_item(call: ToolCall, session_id: str, *, confirmation_id: str | 
         "status": "in_progress",
         "approval_request_id": confirmation_id and item_id("mcpr", session_id, confirmation_id),
     }
-
-
-def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
-    """Return the displayed call of an agent: a tool call with the agent's name."""
-    return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
-
-
-def shown_call(call: ToolCall) -> ToolCall:
-    """Return the displayed call; a call of an agent has its name."""
-    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
-    if call.name != AGENT_TOOL or not isinstance(agent, str):
-        return call
-    return agent_call(call.id, agent, instruction if isinstance(instruction, str) else "")
 
 
 def request_item(call: ToolCall, confirmation_id: str, session_id: str) -> Item:

@@ -1,11 +1,10 @@
 """Converts a turn's events to the events of a response. Pure (docs/decisions/0061)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from chat.http.sse import HEARTBEAT
 from chat.stream.encoding import text_literal
 from chat.stream.events import (
     AgentComplete,
@@ -19,7 +18,6 @@ from chat.stream.events import (
     ContentDelta,
     Done,
     Event,
-    Failed,
     MessageComplete,
     ThinkingContentDelta,
     ToolCallStarted,
@@ -29,21 +27,14 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
-from chat.turn.usage import cost_of
-from dialects_app.responses.ending import (
-    CANCELLED,
-    COMPLETED,
-    IN_PROGRESS,
-    QUEUED,
-    Ending,
-    ending_of_answer,
-    ending_of_error,
-)
+from dialects_app.responses.ending import IN_PROGRESS, QUEUED, ending_of
 from dialects_app.responses.frames import Frames, encoded
 from dialects_app.responses.output import Output
-from dialects_app.responses.output_items import FAILED, Item, agent_call, shown_call
+from dialects_app.responses.output_items import Item
 from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
+from dialects_app.shared.shown_calls import FAILED, agent_arguments, shown_call
+from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.decoding import decode_as
 from sessions_app.messages import ToolCall
 
@@ -58,7 +49,7 @@ _OF_AGENTS = frozenset(
 )
 
 
-class ResponseProjector:
+class ResponseProjector(TurnFold):
     """Converts the events of a turn to those of a response; implements ``Projector``.
 
     The first event makes ``response.created``, the last one the final lifecycle event. The output
@@ -72,15 +63,9 @@ class ResponseProjector:
         names_agents: Whether a call of an agent has the agent's name, not that of the tool.
 
     Attributes:
-        opening: Sent before the first events: empty.
-        heartbeat: Sent during silence.
-        ending: The end of the response, or that it is running.
+        state: The end of the response, or that it is running.
         has_begun: Whether any event was converted.
     """
-
-    opening = b""
-    heartbeat = HEARTBEAT
-    has_ended = False
 
     def __init__(
         self,
@@ -91,20 +76,16 @@ class ResponseProjector:
         after: int = -1,
         names_agents: bool = True,
     ) -> None:
-        self.ending: Ending = QUEUED if record.background else IN_PROGRESS
+        super().__init__(turn_id)
+        self.state = QUEUED if record.background else IN_PROGRESS
         self.has_begun = False
         self._session_id = session_id
-        self._turn_id = turn_id
         self._record = record
         self._frames = Frames(after)
         self._output = Output(self._frames, session_id)
-        self._model = ""
-        self._message_id = ""
-        self._round = 0
         self._resumed = dict(record.resumed)
         self._usage: dict[str, Any] | None = None
         self._saved_at: str | None = None
-        self._last: Ending = COMPLETED
         self._shows_agents = record.shows_agents
         self._names_agents = names_agents
 
@@ -113,9 +94,9 @@ class ResponseProjector:
         for event in events:
             name = event.name
             if name == "content_delta":
-                self._output.say(self._message_id, text_literal(event.data))
+                self._output.say(self.message_id, text_literal(event.data))
             elif name == "thinking_delta":
-                self._output.think(self._message_id, text_literal(event.data))
+                self._output.think(self.message_id, text_literal(event.data))
             else:
                 self._feed_other(event)
         return self._frames.take()
@@ -125,13 +106,13 @@ class ResponseProjector:
         for event in events:
             if isinstance(event, ContentDelta | ThinkingContentDelta):
                 is_reasoning = isinstance(event, ThinkingContentDelta)
-                self._output.add_saved(self._message_id, event.content, is_reasoning=is_reasoning)
+                self._output.add_saved(self.message_id, event.content, is_reasoning=is_reasoning)
             else:
-                self._SHOW[event.event](self, event)
+                self.take(event)
 
     def end_output(self) -> Sequence[Item]:
         """End the items that are open, and return all."""
-        self._output.end("completed" if self._last.is_whole else "incomplete")
+        self._output.end("completed" if ending_of(self.ending).is_whole else "incomplete")
         return self._output.items
 
     def resource(self) -> Resource:
@@ -139,9 +120,9 @@ class ResponseProjector:
         return resource_of(
             self._record,
             session_id=self._session_id,
-            turn_id=self._turn_id,
-            model=self._model,
-            ending=self.ending,
+            turn_id=self.turn_id,
+            model=self.model,
+            ending=self.state,
             output=self._output.items,
             usage=self._usage,
             completed_at=seconds_of(self._saved_at),
@@ -151,78 +132,53 @@ class ResponseProjector:
         name = event.name
         if name == AgentComplete.event:
             self._tell_of_agent(event)
-        show = self._SHOW.get(name)
-        if show is not None:
-            show(self, event.decode())
+        self.follow(event)
         if name in _OF_AGENTS:
             self._tell_of_agent(event)
 
     # The turn
 
-    def _begin(self, started: TurnStarted) -> None:
-        self._model = started.model
-        self._name_answer(started.message_id)
+    def _on_turn_started(self, started: TurnStarted) -> None:
+        super()._on_turn_started(started)
         self.has_begun = True
         response = encoded(self.resource())
         self._frames.add("response.created", response=response)
         if self._record.background:
             self._frames.add("response.queued", response=response)
-            self.ending = IN_PROGRESS
+            self.state = IN_PROGRESS
             response = encoded(self.resource())
         self._frames.add("response.in_progress", response=response)
 
-    def _go_on(self, going_on: ToolContinuationStarted) -> None:
+    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
         self._output.end_texts()
-        self._round += 1
-        self._name_answer(going_on.message_id)
+        super()._on_tool_continuation_start(going_on)
 
-    def _name_answer(self, message_id: str | UnsetType) -> None:
-        """Remember the id of the next answer, which is missing in journals of older servers."""
-        made_up = f"{self._turn_id}{self._round}"
-        self._message_id = made_up if message_id is UNSET else message_id
-
-    def _complete(self, complete: MessageComplete) -> None:
-        self._last = ending_of_answer(complete.done_reason)
+    def _on_message_complete(self, complete: MessageComplete) -> None:
+        super()._on_message_complete(complete)
         self._output.complete_text(complete.message_id, complete.content)
-        self._count(complete)
 
-    def _cancel(self, cancelled: Cancelled) -> None:
-        self._last = CANCELLED
+    def _on_cancelled(self, cancelled: Cancelled) -> None:
+        super()._on_cancelled(cancelled)
         self._output.complete_text(cancelled.message_id, cancelled.content)
-        self._count(cancelled)
 
-    def _fail(self, failed: Failed) -> None:
-        self._last = ending_of_error(failed.code or None, failed.message)
-        self._count(failed)
-
-    def _end(self, done: Done) -> None:
+    def _on_done(self, done: Done) -> None:
         self.end_output()
-        self.ending = self._last
+        self.state = ending_of(self.ending)
         self._saved_at = None if done.saved_at is UNSET else done.saved_at
-        self._count(done)
-        self._frames.add(self.ending.event, response=self.resource())
-
-    def _count(self, event: MessageComplete | Cancelled | Failed | Done) -> None:
-        usage = event.turn_usage
-        if usage is not UNSET:
-            self._usage = usage_of(
-                usage.input_tokens,
-                usage.output_tokens,
-                cached_tokens=usage.cached_tokens,
-                reasoning_tokens=usage.reasoning_tokens,
-                cost=cost_of(usage),
-            )
+        usage = self.usage_at(done)
+        self._usage = None if usage is UNSET else usage_of(usage)
+        self._frames.add(self.state.event, response=self.resource())
 
     # Calls
 
-    def _start_call(self, started: ToolCallStarted) -> None:
+    def _on_tool_call(self, started: ToolCallStarted) -> None:
         self._resumed.pop(started.tool_call_id, None)
         self._output.begin_call(self._call(started))
 
-    def _hand_over(self, asked: ClientToolCall) -> None:
+    def _on_client_tool_call(self, asked: ClientToolCall) -> None:
         self._output.hand_over(self._call(asked))
 
-    def _ask(self, asked: ToolConfirmationRequired) -> None:
+    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
         call = self._call(asked)
         if asked.agent_name is UNSET:
             self._resumed[call.id] = ResumedCall(
@@ -230,7 +186,7 @@ class ResponseProjector:
             )
         self._output.ask(call, asked.confirmation_id)
 
-    def _end_call(self, result: ToolResultReceived) -> None:
+    def _on_tool_result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
         if not self._output.runs(call_id):
             self._begin_silent_call(result)
@@ -263,14 +219,18 @@ class ResponseProjector:
 
     # Agents
 
-    def _start_agent(self, started: AgentStarted) -> None:
+    def _on_agent_start(self, started: AgentStarted) -> None:
         known = self._resumed.pop(started.tool_call_id, None)
         self._output.begin_call(
-            agent_call(started.tool_call_id, started.agent_name, started.instruction),
+            ToolCall(
+                id=started.tool_call_id,
+                name=started.agent_name,
+                arguments=agent_arguments(started.instruction),
+            ),
             None if known is None else known.confirmation_id,
         )
 
-    def _end_agent(self, complete: AgentComplete) -> None:
+    def _on_agent_complete(self, complete: AgentComplete) -> None:
         if self._output.runs(complete.tool_call_id):
             self._output.end_call(
                 complete.tool_call_id,
@@ -286,18 +246,3 @@ class ResponseProjector:
         place = self._output.place_of(fields["tool_call_id"]) or {}
         kind = event.name.removeprefix("agent_")
         self._frames.add(f"mochi.agent.{kind}", **place, **fields)
-
-    _SHOW: ClassVar[Mapping[str, Callable[..., None]]] = {
-        TurnStarted.event: _begin,
-        ToolCallStarted.event: _start_call,
-        ClientToolCall.event: _hand_over,
-        ToolConfirmationRequired.event: _ask,
-        ToolResultReceived.event: _end_call,
-        AgentStarted.event: _start_agent,
-        AgentComplete.event: _end_agent,
-        ToolContinuationStarted.event: _go_on,
-        MessageComplete.event: _complete,
-        Cancelled.event: _cancel,
-        Failed.event: _fail,
-        Done.event: _end,
-    }

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
+from chat.turn.usage import cost_of
 from dialects_app.responses.ending import Ending
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.shared.ids import created_at, response_id
+from sessions_app.messages import Usage
 
 Resource = dict[str, Any]
 
@@ -80,29 +81,24 @@ def resource_of(
     }
 
 
-def usage_of(
-    input_tokens: int | None,
-    output_tokens: int | None,
-    *,
-    cached_tokens: int | None = None,
-    reasoning_tokens: int | None = None,
-    cost: Decimal | None = None,
-) -> dict[str, Any]:
+def usage_of(usage: Usage) -> dict[str, Any]:
     """Return the usage of a response; unknown numbers are 0.
 
     ``cost`` is in US dollars, as in OpenRouter's API; left out if unknown.
     """
-    asked, answered = input_tokens or 0, output_tokens or 0
-    usage: dict[str, Any] = {
+    asked, answered = usage.input_tokens or 0, usage.output_tokens or 0
+    shown: dict[str, Any] = {
         "input_tokens": asked,
-        "input_tokens_details": {"cached_tokens": cached_tokens or 0, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": 0,
+        },
         "output_tokens": answered,
-        "output_tokens_details": {"reasoning_tokens": reasoning_tokens or 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
         "total_tokens": asked + answered,
     }
-    if cost is not None:
-        usage["cost"] = float(cost)
-    return usage
+    cost = cost_of(usage)
+    return shown if cost is None else {**shown, "cost": float(cost)}
 
 
 def seconds_of(timestamp: str | None) -> int | None:

@@ -57,7 +57,7 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
         if error is not None and not projector.has_begun:
             projector.feed(events_of_refused(self.turn, self.model, error))
         # An answer that the provider cut off is one, though the turn ended with an error.
-        if error is not None and projector.ending.status != "incomplete":
+        if error is not None and projector.state.status != "incomplete":
             raise error
         return projector.resource()
 

@@ -1,0 +1,34 @@
+"""Shows calls and their results as all protocols do. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from chat.stream.events import AgentToolResult, ToolResultReceived
+from sessions_app.messages import ToolCall
+from tools_app.toolset import AGENT_TOOL
+
+FAILED = "Error: "
+"""Begins the result of a call that failed, as the model gets it."""
+
+
+def shown_call(call: ToolCall) -> ToolCall:
+    """Return the displayed call; a call of an agent has its name."""
+    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
+    if call.name != AGENT_TOOL or not isinstance(agent, str):
+        return call
+    arguments = agent_arguments(instruction if isinstance(instruction, str) else "")
+    return msgspec.structs.replace(call, name=agent, arguments=arguments)
+
+
+def agent_arguments(instruction: str) -> Mapping[str, Any]:
+    """Return the displayed arguments of a call of an agent."""
+    return {"instruction": instruction}
+
+
+def result_text(result: ToolResultReceived | AgentToolResult) -> str:
+    """Return the result of a call as text, as in the session."""
+    if result.result is None:
+        return f"{FAILED}{result.error_message or ''}"
+    return result.result
