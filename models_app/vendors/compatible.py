@@ -10,8 +10,6 @@ from models_app.vendors.vendor import ALL_CAPABILITIES, ModelFactory, ModelFacts
 if TYPE_CHECKING:
     import httpx2
 
-    from models_app.vendors.event_streams import Translator
-
 # Samplers that llama.cpp, vLLM and their like take beside OpenAI's own parameters.
 _SAMPLERS = ("top_k", "min_p", "repeat_penalty")
 
@@ -42,12 +40,6 @@ class CompatibleServer(Vendor, frozen=True, kw_only=True):
         if not think:
             return {}
         return {"openai_reasoning_effort": "medium" if think is True else str(think)}
-
-    def translator(self) -> "Translator":
-        """Return what gives its chunks OpenAI's form."""
-        from models_app.vendors.chat_chunks import ChatChunks  # noqa: PLC0415 - cheap start
-
-        return ChatChunks()
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import OpenAI's SDK and return a factory of the server's models."""

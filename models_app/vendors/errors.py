@@ -52,33 +52,13 @@ _ABOUT_FORM = re.compile(
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|pk-|AIza|Bearer )[-_\w.*]{8,}")
 
 Fault = Literal[
-    "key",
-    "model",
-    "context",
-    "content",
-    "files",
-    "tools",
-    "form",
-    "quota",
-    "rate",
-    "request",
-    "time",
-    "provider",
-]
+    "key", "model", "context", "content", "files", "tools", "form", "quota", "rate", "request",
+    "time", "provider",
+]  # fmt: skip
 _FAULT_OF_STATUS: dict[int, Fault] = {
-    400: "request",
-    401: "key",
-    402: "quota",
-    403: "key",
-    404: "model",
-    405: "request",
-    408: "time",
-    413: "request",
-    415: "request",
-    422: "request",
-    429: "rate",
-    501: "request",
-}
+    400: "request", 401: "key", 402: "quota", 403: "key", 404: "model", 405: "request",
+    408: "time", 413: "request", 415: "request", 422: "request", 429: "rate", 501: "request",
+}  # fmt: skip
 _ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
     "key": Unauthorized,
     "model": ModelNotFound,
@@ -89,9 +69,6 @@ _ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
     "form": SchemaNotSupported,
     "quota": RateLimited,
     "rate": RateLimited,
-    "request": ServiceUnavailable,
-    "time": ServiceUnavailable,
-    "provider": ServiceUnavailable,
 }
 
 
@@ -140,7 +117,7 @@ def error_from_refusal(
     elif fault == "content":
         text = f"'{name}' refused the content: {text}"
     retryable = False if fault in ("quota", "request") else None
-    return _ERROR_OF_FAULT[fault](text, retryable=retryable, **facts)
+    return _ERROR_OF_FAULT.get(fault, ServiceUnavailable)(text, retryable=retryable, **facts)
 
 
 def _told_by_words(fault: Fault, text: str) -> Fault:

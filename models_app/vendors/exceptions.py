@@ -19,31 +19,17 @@ from models_app.vendors.errors import (
     redact_keys,
     unreachable,
 )
-from models_app.vendors.http_client import Redirected, redirected
 from models_app.vendors.vendor import Vendor
 
-_CONTENT_CODES = frozenset(
-    {
-        "content_filter",
-        "content_policy_violation",
-        "image_content_policy_violation",
-        "moderation_blocked",
-    }
-)
-_FILE_CODES = frozenset(
-    {
-        "empty_image_file",
-        "image_file_too_large",
-        "image_parse_error",
-        "image_too_large",
-        "image_too_small",
-        "invalid_base64_image",
-        "invalid_image",
-        "invalid_image_format",
-        "invalid_image_mode",
-        "unsupported_image_media_type",
-    }
-)
+_CONTENT_CODES = frozenset([
+    "content_filter", "content_policy_violation", "image_content_policy_violation",
+    "moderation_blocked",
+])  # fmt: skip
+_FILE_CODES = frozenset([
+    "empty_image_file", "image_file_too_large", "image_parse_error", "image_too_large",
+    "image_too_small", "invalid_base64_image", "invalid_image", "invalid_image_format",
+    "invalid_image_mode", "unsupported_image_media_type",
+])  # fmt: skip
 _FAULTS: tuple[tuple[type[raised.ModelAPIError], Fault], ...] = (
     (raised.ModelContextWindowExceededError, "context"),
     (raised.ModelAuthenticationError, "key"),
@@ -73,7 +59,6 @@ def typed_errors(vendor: Vendor, model: str, key: str | None) -> Iterator[None]:
         raised.UserError,
         httpx2.HTTPError,
         httpx2.StreamError,
-        Redirected,
         OSError,
         *_UNREADABLE,
     ) as error:
@@ -82,9 +67,8 @@ def typed_errors(vendor: Vendor, model: str, key: str | None) -> Iterator[None]:
 
 
 def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -> ModelError:
-    redirect = _redirect_behind(error)
-    if redirect is not None:
-        return redirected(vendor, redirect)
+    if (ours := _ours_behind(error)) is not None:
+        return ours
     words = redact_keys(
         error_message(getattr(error, "body", None)) or str(error) or type(error).__name__, key
     )
@@ -133,9 +117,8 @@ def _was_moderated(error: raised.ModelAPIError) -> bool:
     return isinstance(metadata, Mapping) and ("flagged_input" in metadata or "reasons" in metadata)
 
 
-def _redirect_behind(error: BaseException | None) -> Redirected | None:
-    while error is not None:
-        if isinstance(error, Redirected):
-            return error
+def _ours_behind(error: BaseException | None) -> ModelError | None:
+    """Return the error that the HTTP client raised, if an SDK has wrapped it."""
+    while error is not None and not isinstance(error, ModelError):
         error = error.__cause__
-    return None
+    return error

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from models_app.call_arguments import NO_NAME, arguments_of
-from models_app.odd_values import compact_json, number_of, text_of
+from models_app.odd_values import compact_json, number_of, objects_of, text_of
 from models_app.vendors.event_streams import Translator, event
 
 _PARTS = frozenset([
@@ -23,17 +23,14 @@ class GeminiEvents(Translator):
     def translate(self, value: Mapping[str, Any]) -> Iterable[str]:
         """Return the event with parts that the SDK knows, and numbers for its counts."""
         rewritten = dict(value)
-        candidates = value.get("candidates")
-        if isinstance(candidates, list):
-            rewritten["candidates"] = [_candidate(it) for it in candidates if isinstance(it, dict)]
-            self.has_ended |= any(it.get("finishReason") for it in rewritten["candidates"])
-        if isinstance(usage := value.get("usageMetadata"), dict):
-            counts = {name: number_of(it) for name, it in usage.items()}
-            rewritten["usageMetadata"] = {
-                name: it if isinstance(it, list) else counts[name]
-                for name, it in usage.items()
-                if isinstance(it, list) or counts[name] is not None
+        if candidates := objects_of(value.get("candidates")):
+            rewritten["candidates"] = [_candidate(it) for it in candidates]
+            self.has_ended |= any(it.get("finishReason") for it in candidates)
+        for told in objects_of(value.get("usageMetadata")):
+            counts = {
+                name: it if isinstance(it, list) else number_of(it) for name, it in told.items()
             }
+            rewritten["usageMetadata"] = counts
         yield event(compact_json(rewritten))
 
     def error(self, error: Mapping[str, Any]) -> str:

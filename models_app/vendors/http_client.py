@@ -51,14 +51,6 @@ class _LargeStream(httpx2.AsyncByteStream):
             await asyncio.sleep(0)
 
 
-class Redirected(Exception):
-    """The address answered with a redirect; following it could carry a key elsewhere."""
-
-    def __init__(self, status: int, host: str | None) -> None:
-        super().__init__(f"redirect (HTTP {status}) to {host or 'another address'}")
-        self.status = status
-
-
 def open_client(
     vendor: Vendor,
     *,
@@ -118,16 +110,24 @@ async def _insert_files(request: httpx2.Request) -> None:
 
 async def _watch(vendor: Vendor, response: httpx2.Response) -> None:
     read = partial(_bounded, response.aiter_bytes)
-    translator = vendor.translator() if response.request.method == "POST" else None
-    if translator is not None and response.is_success:
-        read = partial(_translated, read, translator)
+    if response.request.method == "POST" and response.is_success:
+        read = partial(_translated, read, vendor.translator())
     response.aiter_bytes = read  # type: ignore[method-assign]
     response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
     opened = opened_responses.get()
     if opened is not None:
         opened.append(response)
     if response.is_redirect:
-        raise Redirected(response.status_code, response.headers.get("location", "")[:200])
+        # Following it could carry a key elsewhere.
+        status, location = response.status_code, response.headers.get("location", "")[:200]
+        raise ServiceUnavailable(
+            f"The address of '{vendor.name}' answered with a redirect (HTTP {status}) to "
+            f"{location or 'another address'}, which is not followed. Configure the provider's "
+            "own URL.",
+            provider=vendor.name,
+            retryable=False,
+            status=status,
+        )
 
 
 async def _add_headers(call_headers: CallHeaders, request: httpx2.Request) -> None:
@@ -182,14 +182,3 @@ async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:
 
 def _decoded(pieces: list[bytes]) -> str:
     return b"".join(pieces).removesuffix(b"\r").decode(errors="replace")
-
-
-def redirected(vendor: Vendor, redirect: Redirected) -> ServiceUnavailable:
-    """Return the error for a redirect."""
-    return ServiceUnavailable(
-        f"The address of '{vendor.name}' answered with a {redirect}, which is not followed. "
-        "Configure the provider's own URL.",
-        provider=vendor.name,
-        retryable=False,
-        status=redirect.status,
-    )

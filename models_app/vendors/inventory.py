@@ -127,13 +127,9 @@ class VendorInventory:
     async def _get(self, path: str, model: str | None = None) -> Any:
         import httpx2  # noqa: PLC0415 - loaded by now, for the client
 
-        from models_app.vendors.http_client import Redirected, redirected  # noqa: PLC0415
-
         vendor = self._vendor
         try:
             response = await self._client.get(vendor.base_url + path, headers=self._headers)
-        except Redirected as redirect:
-            raise redirected(vendor, redirect) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             reason = self._words(str(error)) or type(error).__name__
             raise unreachable(vendor, reason, model=model) from None

@@ -13,17 +13,22 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from models_app.errors import ModelError
+import msgspec
+
+from models_app.errors import ModelError, ServiceUnavailable
+from models_app.expiring_cache import ExpiringCache
 from models_app.inserted_files import InsertedFiles
-from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, SchemaLeftOut
+from models_app.language_model import (
+    ANY_OBJECT,
+    Delta,
+    ModelInfo,
+    ModelRequest,
+    Retrying,
+    SchemaLeftOut,
+    Warned,
+)
 from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
-from models_app.vendors.answer_schemas import (
-    AnswerSchemas,
-    may_be_about_schema,
-    sends_schema,
-    without_schema,
-)
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 
@@ -34,6 +39,15 @@ if TYPE_CHECKING:
 
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
+REFUSING_SECONDS = 600.0
+"""Seconds for which a model counts as one that refuses schemas; then it is tried again."""
+
+# By what vendors and servers answer: bad request, unprocessable content, not implemented.
+_REFUSALS = frozenset({400, 422, 501})
+_NO_SCHEMA = (
+    "'{}' takes no JSON schema for answers of {}. It was asked for JSON in words, and its answer "
+    "may not fit the schema."
+)
 
 
 @dataclass(slots=True)
@@ -72,7 +86,7 @@ class VendorLanguageModel:
         self._silence_timeout = silence_timeout
         self._connect_timeout = connect_timeout
         self._key_of = key_of
-        self._schemas = AnswerSchemas(vendor.name)
+        self._refusing: ExpiringCache[bool] = ExpiringCache(REFUSING_SECONDS)
         self._clients: _Clients | None = None
 
     @property
@@ -90,24 +104,27 @@ class VendorLanguageModel:
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
-        name, schemas = request.model, self._schemas
-        in_words = sends_schema(request) and schemas.refuses(name)
+        name = request.model
+        in_words = _sends_schema(request) and self._refusing.get(name) is not None
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
             try:
-                asked = without_schema(request) if in_words else request
+                asked = (
+                    msgspec.structs.replace(request, answer_schema=None) if in_words else request
+                )
                 async with aclosing(self._ask(asked)) as batches:
                     async for batch in batches:
                         if in_words and not streaming:
-                            schemas.note_refusal(name)
-                            yield [SchemaLeftOut() if request.tools else schemas.warning(name)]
+                            self._refusing.set(name, True)
+                            warning = Warned(_NO_SCHEMA.format(self.vendor.name, name))
+                            yield [SchemaLeftOut() if request.tools else warning]
                         streaming = True
                         yield batch
             except ModelError as error:
                 if streaming:
                     raise
-                if not in_words and self._was_sent_schema(asked) and may_be_about_schema(error):
+                if not in_words and self._was_sent_schema(asked) and _may_be_about_schema(error):
                     in_words = True
                     continue
                 pause = retries.pause_after(error)
@@ -207,7 +224,7 @@ class VendorLanguageModel:
             "google_supports_tool_combination", True
         )
         supported = profile.get("supports_json_schema_output", False)
-        return bool(sends_schema(request) and supported and (takes_both or not request.tools))
+        return bool(_sends_schema(request) and supported and (takes_both or not request.tools))
 
     def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
         from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
@@ -216,6 +233,7 @@ class VendorLanguageModel:
 
     def _load(self, clients: _Clients) -> ModelFactory:
         """Import the modules that a request needs; runs in a thread."""
+        self.vendor.translator()
         for name in ("deltas", "exceptions", "history"):
             importlib.import_module(f"models_app.vendors.{name}")
         importlib.import_module("pydantic_ai.direct")
@@ -250,3 +268,14 @@ class VendorLanguageModel:
             call_headers=self._call_headers,
         )
         return client
+
+
+def _sends_schema(request: ModelRequest) -> bool:
+    """Return whether a request may be sent with a schema; vendors close that of any object."""
+    return request.answer_schema is not None and request.answer_schema != ANY_OBJECT
+
+
+def _may_be_about_schema(error: ModelError) -> bool:
+    """Return whether a refusal can be one of the schema; each server has words of its own."""
+    is_refusal = isinstance(error, ServiceUnavailable) and not error.retryable
+    return is_refusal and error.details.get("status") in _REFUSALS

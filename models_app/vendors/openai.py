@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers import Provider
 
-    from models_app.vendors.event_streams import Translator
-
 _OWN_MODELS = re.compile(r"(?:gpt|chatgpt|o\d|ft:|codex|davinci|babbage|computer-use)")
 # Models in the list that can't chat; it has no field that says so.
 _NOT_FOR_CHAT = (
@@ -33,12 +31,6 @@ class OpenAI(Vendor, frozen=True, kw_only=True):
         """Return whether the model chats: the list has names alone."""
         name = str(item.get("id") or item.get("name"))
         return ModelFacts(()) if name.startswith(_NOT_FOR_CHAT) else ModelFacts()
-
-    def translator(self) -> "Translator":
-        """Return what gives its chunks OpenAI's form."""
-        from models_app.vendors.chat_chunks import ChatChunks  # noqa: PLC0415 - cheap start
-
-        return ChatChunks()
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import OpenAI's SDK and return a factory of its models."""

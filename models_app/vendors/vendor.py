@@ -129,9 +129,11 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the provider accepts a request for thinking after this history."""
         return True
 
-    def translator(self) -> "Translator | None":
-        """Return what rewrites the events of one answer before the SDK reads them, if anything."""
-        return None
+    def translator(self) -> "Translator":
+        """Return what rewrites the events of one answer before the SDK reads them."""
+        from models_app.vendors.chat_chunks import ChatChunks  # noqa: PLC0415 - cheap start
+
+        return ChatChunks()
 
     def call_id(self, call_id: str, model: str) -> str:
         """Return the id to send for a call: the id itself, or a digest that the model accepts."""
@@ -174,22 +176,14 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             Unauthorized: No key is set, or it has characters that no header can hold; the message
                 names the variable.
         """
-        key = self.key(look_up)
-        if key is not None and not (key.isascii() and key.isprintable()):
-            # Refused here, without quoting it: an HTTP client's error would quote the header.
-            names = " or ".join(self.key_variables)
-            raise Unauthorized(
-                f"The API key for '{self.name}' in {names} holds characters that no key has, such "
-                "as a line break: set it again and restart the server.",
-                provider=self.name,
-                variables=list(self.key_variables),
-            )
+        key, names = self.key(look_up), " or ".join(self.key_variables)
         if key is None and self.key_variables:
-            names = " or ".join(self.key_variables)
-            raise Unauthorized(
-                f"There is no API key for '{self.name}': set {names} in the environment of the "
-                "server, or in its .env, and start it again.",
-                provider=self.name,
-                variables=list(self.key_variables),
-            )
-        return key
+            problem = f"There is no API key for '{self.name}': set {names} in the environment of "
+            problem += "the server, or in its .env, and start it again."
+        elif key is not None and not (key.isascii() and key.isprintable()):
+            # Refused here, without quoting it: an HTTP client's error would quote the header.
+            problem = f"The API key for '{self.name}' in {names} holds characters that no key has, "
+            problem += "such as a line break: set it again and restart the server."
+        else:
+            return key
+        raise Unauthorized(problem, provider=self.name, variables=list(self.key_variables))
