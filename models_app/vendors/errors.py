@@ -6,10 +6,9 @@ redacted from messages.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from models_app.error_words import readable
+from models_app.error_words import MAX_WORDS, readable
 from models_app.errors import (
     ContentRefused,
     ContextOverflow,
@@ -24,7 +23,6 @@ from models_app.errors import (
 )
 from models_app.vendors.vendor import Vendor
 
-MAX_WORDS = 2000
 _SHORTEST_KEY = 8
 """A shorter one, such as ``none`` for a server that needs none, is in ordinary words too."""
 _TOO_LONG = re.compile(
@@ -152,20 +150,6 @@ def invalid_answer(vendor: Vendor, reason: str, *, model: str | None) -> Service
     return ServiceUnavailable(
         f"The answer of '{vendor.name}' can't be read: {reason}", provider=vendor.name, model=model
     )
-
-
-def error_message(body: object) -> str:
-    """Find the message in an error body; each vendor wraps it differently."""
-    for _ in range(5):
-        if isinstance(body, list) and body:
-            body = body[0]
-        if not isinstance(body, Mapping):
-            break
-        inner = body.get("error", body.get("message", body.get("detail")))
-        if inner is None:
-            return ""
-        body = inner
-    return body.strip() if isinstance(body, str) else ""
 
 
 def redact_keys(text: str, key: str | None) -> str:

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from models_app.error_words import readable
+from models_app.error_words import MAX_WORDS, error_message, readable
 from models_app.odd_values import compact_json
-from models_app.vendors.errors import MAX_WORDS, error_message
 from sessions_app.finite_numbers import AS_TEXT
 
 _FIELD = re.compile(r"(data|event|id|retry)\s*:[ ]?(.*)", re.DOTALL)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import httpx2
 from pydantic_ai import exceptions as raised
 
+from models_app.error_words import error_message
 from models_app.errors import ModelError
 from models_app.vendors.errors import (
     Fault,
     error_from_refusal,
-    error_message,
     interrupted,
     invalid_answer,
     redact_keys,

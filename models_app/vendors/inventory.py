@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import msgspec
 
+from models_app.error_words import error_message
 from models_app.errors import ModelError, ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
 from models_app.vendors.errors import (
     error_from_refusal,
-    error_message,
     interrupted,
     invalid_answer,
     redact_keys,
