@@ -1,26 +1,43 @@
-"""Declares the port of idempotency keys, which map ``Idempotency-Key`` to a turn.
+"""Stores idempotency keys, which map ``Idempotency-Key`` to a turn, as records.
 
-Of several equal requests exactly one starts a turn; the others get that turn. A dead start is
-recognized by its process, never by its age (docs/decisions/0037).
+Of several equal requests exactly one starts a turn; the others get that turn. A key is held while
+the process lives that starts its turn, and for a minute at most. A start that takes longer begins
+its turn all the same, unless another request has taken the key (docs/decisions/0131).
 """
 
 import hashlib
+import logging
+import secrets
+import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from contextlib import suppress
 
 import msgspec
 
-from chat.errors import KeyOfOtherVersion
+from chat.errors import KeyOfOtherVersion, KeyReused
 from sessions_app.decoding import decode_as
+from sessions_app.errors import StorageError, StorageUnavailable
+from sessions_app.store.atomic import UnreadableFileError
+from sessions_app.store.owners import Owners
+from sessions_app.store.records import SwappableRecords, unchanged_since
+
+logger = logging.getLogger(__name__)
 
 VERSION = 2
+KEY_RECORDS = r"[0-9a-f]{40}\.json"
+"""A regular expression for the names of records."""
+KEY_LIMIT = 4096
+HOLD_SECONDS = 60.0
+"""The time for which a key is held whose holder lives and does not release it."""
+UNLOCKED_START_SECONDS = 10.0
+"""The time limit of a start by a server of version 1, which did not record who holds a key."""
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Maps a key to its turn.
 
     Attributes:
-        version: The format version: 2, or 1 if written before keys were locked.
+        version: The format version: 2, or 1 if written before keys were held.
         fingerprint: A hash of the request; the same key with another request is refused.
         turn_id: The turn; None while it is being started.
         session_id: The turn's session; None while it is being started.
@@ -37,56 +54,110 @@ def fingerprint_of(*parts: object) -> str:
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
-def key_digest(key: str) -> str:
-    """Return the name of a key in a store."""
-    return hashlib.sha256(key.encode()).hexdigest()[:40]
+class _StoredKey(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
+    """A record as it is stored.
+
+    Attributes:
+        holder: The owner id of the process that starts the turn; None once it has begun.
+        held_until: When the key is not held any more (Unix time), whether its holder lives or not.
+        start: A random id for each time the key is taken.
+    """
+
+    holder: str | None = None
+    held_until: float = 0.0
+    start: str = ""
+
+    def record(self) -> KeyRecord:
+        """Return the record without the fields about its holder."""
+        return KeyRecord(
+            version=self.version,
+            fingerprint=self.fingerprint,
+            turn_id=self.turn_id,
+            session_id=self.session_id,
+        )
 
 
 class _Version(msgspec.Struct):
     version: int = 1
 
 
-Record = TypeVar("Record", bound=KeyRecord)
-
-
-def decode_record(data: bytes, kind: type[Record]) -> Record:
-    """Decode a record, after its version.
-
-    Raises:
-        KeyOfOtherVersion: The record was written by a newer server.
-        MsgspecError: The record is invalid.
-    """
-    if decode_as(data, _Version).version > VERSION:
-        raise KeyOfOtherVersion
-    return decode_as(data, kind)
-
-
-class HeldKey(Protocol):
+class HeldKey:
     """Holds a key while this process starts its turn. All calls block.
 
     Call exactly one of ``release`` and ``drop`` at the end.
     """
 
+    def __init__(self, keys: "IdempotencyKeys", name: str, stored: _StoredKey) -> None:
+        self._keys = keys
+        self._name = name
+        self._stored = stored
+
     @property
     def record(self) -> KeyRecord:
         """Return the key's current record."""
+        return self._stored.record()
 
     def keep(self, session_id: str, turn_id: str) -> None:
-        """Store the turn of the key, which stays held."""
+        """Store the turn of the key, which stays held.
+
+        Raises:
+            StorageUnavailable: It can't be stored, or another request took the key meanwhile. The
+                turn must not begin.
+            StorageFull: No space is left.
+        """
+        known = msgspec.structs.replace(self._stored, session_id=session_id, turn_id=turn_id)
+        if not self._keys.replace(self._name, self._stored, known):
+            raise StorageUnavailable("Another process took the Idempotency-Key. Send it again.")
+        self._stored = known
 
     def release(self) -> None:
-        """Stop holding the key; from now on its turn's own state counts."""
+        """Stop holding the key; from now on its turn's own state counts.
+
+        If that can't be stored, other processes take it as held for up to a minute.
+        """
+        released = msgspec.structs.replace(self._stored, holder=None)
+        try:
+            self._keys.replace(self._name, self._stored, released)
+        except (OSError, StorageError) as error:
+            logger.warning("an idempotency key was not released", extra={"reason": str(error)})
+            self._keys.end(self._stored.start)
 
     def drop(self) -> None:
         """Free the key, because no turn was started.
 
         Raises:
-            StorageReadOnly: The key can't be removed; it is released all the same.
+            StorageError: It can't be removed; other processes take it as held for up to a minute.
         """
+        try:
+            self._keys.remove(self._name, self._stored.start)
+        except (OSError, StorageError):
+            self._keys.end(self._stored.start)
+            raise
 
 
-class IdempotencyKeys(Protocol):
-    """Stores the keys in use, shared by all web processes. All calls block."""
+class IdempotencyKeys:
+    """Stores the keys in use, shared by all web processes. All calls block.
+
+    Args:
+        records: The records, with names like ``KEY_RECORDS``.
+        owners: Tells which processes are alive.
+        clock: Returns the Unix time, the same for all processes.
+        hold_seconds: The time for which a key is held at most.
+    """
+
+    def __init__(
+        self,
+        records: SwappableRecords,
+        *,
+        owners: Owners,
+        clock: Callable[[], float] = time.time,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
+        self._records = records
+        self._owners = owners
+        self._clock = clock
+        self._hold_seconds = hold_seconds
+        self._ended: set[str] = set()
 
     def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
         """Take a free key for a new turn, or return the record of one that is in use.
@@ -95,27 +166,105 @@ class IdempotencyKeys(Protocol):
             KeyReused: The key was used with another request.
             KeyOfOtherVersion: The record was written by a newer server.
             StorageFull: No space is left.
+            StorageUnavailable: The storage can't be reached.
         """
+        name = _name(key)
+        while True:
+            mine = _StoredKey(
+                version=VERSION,
+                fingerprint=fingerprint,
+                holder=self._owners.mine(),
+                held_until=self._clock() + self._hold_seconds,
+                start=secrets.token_hex(8),
+            )
+            if self._records.put(name, msgspec.json.encode(mine), exists=False):
+                return HeldKey(self, name, mine)
+            _, found = self._read(name)
+            if found is not None:  # else it is free now
+                if found.fingerprint != fingerprint:
+                    raise KeyReused
+                return found.record()
 
     def find(self, key: str) -> KeyRecord | None:
         """Return the key's record, or None if it is free.
 
         Raises:
             KeyOfOtherVersion: The record was written by a newer server.
+            StorageUnavailable: The storage can't be reached.
         """
+        _, found = self._read(_name(key))
+        return None if found is None else found.record()
 
     def is_held(self, key: str, record: KeyRecord) -> bool:
         """Return whether a living process is starting the turn of this key."""
+        name = _name(key)
+        if record.version < VERSION:
+            changed_at = self._records.changed_at().get(name, 0.0)
+            return self._clock() - changed_at < UNLOCKED_START_SECONDS
+        _, found = self._read(name)
+        return found is not None and self._is_held(found)
 
     def drop(self, key: str, record: KeyRecord) -> None:
         """Free the key if it still has exactly this record and is not held.
 
         Raises:
-            StorageReadOnly: The key can't be removed.
+            StorageError: The key can't be removed.
         """
+        data, found = self._read(_name(key))
+        if found is not None and found.record() == record and not self._is_held(found):
+            self._records.swap(_name(key), data, None)
 
     def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
         """Free keys older than that whose turn is not among the known ones; return how many.
 
-        Held keys and those written by newer servers stay.
+        Held keys, those written by newer servers and those that expire by themselves stay.
         """
+        old = unchanged_since(self._records, self._clock() - older_than_seconds, lambda name: name)
+        known, swept = known_turns() if old else set(), 0
+        for name in old:
+            with suppress(KeyOfOtherVersion):
+                data, found = self._read(name)
+                if found is not None and found.turn_id not in known and not self._is_held(found):
+                    swept += self._records.swap(name, data, None)
+        return swept
+
+    def replace(self, name: str, seen: _StoredKey, new: _StoredKey) -> bool:
+        """Replace a record if it is unchanged; return whether it was."""
+        return self._records.swap(name, msgspec.json.encode(seen), msgspec.json.encode(new))
+
+    def remove(self, name: str, start: str) -> None:
+        """Free the key if it is still that start's, whether its turn was stored or not."""
+        while True:
+            data, found = self._read(name)
+            if found is None or found.start != start or self._records.swap(name, data, None):
+                return
+
+    def end(self, start: str) -> None:
+        """Take a start of this process as ended, as its record can't say so."""
+        self._ended.add(start)
+
+    def _is_held(self, stored: _StoredKey) -> bool:
+        if stored.holder is None or stored.start in self._ended:
+            return False
+        return stored.held_until > self._clock() and self._owners.lives(stored.holder)
+
+    def _read(self, name: str) -> tuple[bytes, _StoredKey | None]:
+        """Return a record, also as it is stored; free the key of one that is invalid."""
+        try:
+            data = self._records.read(name)
+        except UnreadableFileError:
+            self._records.delete(name)
+            return b"", None
+        if data is None:
+            return b"", None
+        try:
+            if decode_as(data, _Version).version > VERSION:
+                raise KeyOfOtherVersion
+            return data, decode_as(data, _StoredKey)
+        except msgspec.MsgspecError:  # incomplete after a crash of the machine
+            self._records.swap(name, data, None)
+            return b"", None
+
+
+def _name(key: str) -> str:
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.json"

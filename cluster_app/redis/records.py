@@ -1,5 +1,7 @@
 """Stores the records of a group as one Redis hash, whose fields are their names in the group.
 
+A record without a group is a hash of its own, with the field "".
+
 Every put renews the TTL of the hash. A sorted set indexes the groups by the time of their last put,
 in microseconds.
 """
@@ -18,7 +20,7 @@ TAG_BYTES = 16
 """The length of the random prefix of each value, by which a writer recognizes its own."""
 
 _STAMP = """
-if ARGV[3] ~= '' then
+if ARGV[3] ~= '' and ARGV[4] ~= '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   redis.call('ZADD', KEYS[2], now, ARGV[4])
@@ -41,6 +43,13 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then
 end
 {_PUT}
 """
+_SWAP = f"""
+local found = redis.call('HGET', KEYS[1], ARGV[1])
+if found == ARGV[2] then return 1 end
+if not found or string.sub(found, {TAG_BYTES + 1}) ~= ARGV[5] then return 0 end
+if #ARGV[2] == 0 then return redis.call('HDEL', KEYS[1], ARGV[1]) end
+{_PUT}
+"""
 _UNDO_PUT = f"""
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
 {_STAMP}
@@ -48,13 +57,14 @@ if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[
 
 
 class RedisRecords:
-    """Stores records in Redis; implements ``StampedRecords``.
+    """Stores records in Redis; implements ``StampedRecords`` and ``SwappableRecords``.
 
     Args:
         connection: The Redis connection.
         folder: The first part of their keys.
         names: A regular expression for names, with their group; other fields are ignored.
-        seconds: The TTL of a group's records, renewed by each put; None keeps them, without stamps.
+        seconds: The TTL of a group, or of a record without one, renewed by each put; None keeps
+            them, without stamps.
     """
 
     def __init__(
@@ -75,14 +85,17 @@ class RedisRecords:
             True: connection.script(_PUT_OLD),
             False: connection.script(_PUT_NEW),
         }
+        self._swap = connection.script(_SWAP)
         self._undo_put = connection.script(_UNDO_PUT)
 
     def names(self, group: str = "") -> list[str]:
-        """Return the names in a group in order, or those without a group."""
+        """Return the names in a group in order, or those without a group, by a scan of Redis."""
+        before = self._connection.key(self._folder, "")
         with self._connection.translated():
-            fields: Any = self._connection.client.hkeys(self._key(group))
-        prefix = f"{group}/" if group else ""
-        names = (prefix + field.decode("utf-8", "replace") for field in fields)
+            client = self._connection.client
+            found: Any = client.hkeys(before + group) if group else client.scan_iter(f"{before}*")
+            texts = [each.decode("utf-8", "replace") for each in found]
+        names = [f"{group}/{text}" if group else text.removeprefix(before) for text in texts]
         return sorted(filter(self._is_ours, names))
 
     def changed_at(self) -> dict[str, float]:
@@ -94,15 +107,14 @@ class RedisRecords:
         with self._connection.translated():
             client = self._connection.client
             found: Any = client.zrange(self._stamps, 0, -1, withscores=True)
-        return {group.decode("utf-8", "replace"): score for group, score in found if group}
+        return {group.decode("utf-8", "replace"): score for group, score in found}
 
     def read(self, name: str) -> bytes | None:
         """Return a record, or None if it does not exist."""
         if not self._is_ours(name):
             return None
-        group, _, field = name.rpartition("/")
         with self._connection.translated():
-            value: Any = self._connection.client.hget(self._key(group), field)
+            value: Any = self._connection.client.hget(*self._place(name))
         return None if value is None else bytes(value[TAG_BYTES:])
 
     def read_all(self, matches: Callable[[str], bool]) -> Mapping[str, bytes | UnreadableFileError]:
@@ -118,7 +130,7 @@ class RedisRecords:
                 reached for that.
             StorageFull: Redis is out of memory.
         """
-        value = secrets.token_hex(TAG_BYTES // 2).encode() + data
+        value = _tagged(data)
         try:
             return bool(self._call(self._puts[exists], name, value))
         except StorageError:
@@ -131,24 +143,39 @@ class RedisRecords:
         """Delete a record; return whether it existed."""
         if not self._is_ours(name):
             return False
-        group, _, field = name.rpartition("/")
         with self._connection.translated():
-            return bool(self._connection.client.hdel(self._key(group), field))
+            return bool(self._connection.client.hdel(*self._place(name)))
+
+    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
+        """Replace or delete a record that still is ``seen``; return whether it was.
+
+        Raises:
+            StorageUnavailable: Redis is unreachable; whether it was is unknown.
+            StorageFull: Redis is out of memory.
+        """
+        return bool(self._call(self._swap, name, b"" if data is None else _tagged(data), seen))
 
     def discard(self, group: str) -> None:
         """Delete all records of a group."""
         with self._connection.translated():
             client = self._connection.client
-            client.delete(self._key(group))
+            client.delete(self._connection.key(self._folder, group))
             client.zrem(self._stamps, group)
 
-    def _call(self, script: Callable[..., Any], name: str, value: bytes) -> Any:
-        group, _, field = name.rpartition("/")
+    def _call(self, script: Callable[..., Any], name: str, *values: bytes) -> Any:
+        key, field = self._place(name)
+        group = name.rpartition("/")[0]
+        value, *seen = values
         with self._connection.translated():
             return script(
-                keys=[self._key(group), self._stamps],
-                args=[field, value, self._milliseconds, group],
+                keys=[key, self._stamps], args=[field, value, self._milliseconds, group, *seen]
             )
 
-    def _key(self, group: str) -> str:
-        return self._connection.key(self._folder, group)
+    def _place(self, name: str) -> tuple[str, str]:
+        """Return the key and the field of a record."""
+        first, _, field = name.partition("/")
+        return self._connection.key(self._folder, first), field
+
+
+def _tagged(data: bytes) -> bytes:
+    return secrets.token_hex(TAG_BYTES // 2).encode() + data

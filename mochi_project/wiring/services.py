@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -51,6 +51,7 @@ from mochi_project.wiring.storage import (
     build_keys,
     build_storages,
     locations_of,
+    sweep_keys,
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
@@ -143,6 +144,11 @@ def _models(services: Services) -> ModelCatalogue:
 
 def _storages(services: Services) -> Storages:
     return build_storages(services.get(MochiSettings), _cluster(services), services.get(ChangeLog))
+
+
+def _keys(services: Services) -> IdempotencyKeys:
+    owners = services.get(Storages)[SessionKind.CHAT].repository.owners
+    return build_keys(services.get(MochiSettings), _cluster(services), owners)
 
 
 def _summaries(services: Services) -> SummaryService:
@@ -277,7 +283,7 @@ def _housekeeper(services: Services) -> Housekeeper:
             **{f"sweep {kind} sessions": partial(each.sweep, age) for kind, each in each_kind},
             "remove ephemeral sessions": services.get(EphemeralSessions).sweep,
             "sweep keys": partial(
-                _sweep_keys, services.get(IdempotencyKeys), storages.values(), age
+                sweep_keys, services.get(IdempotencyKeys), storages.values(), age
             ),
             "sweep signals": partial(services.get(TurnSupport).signals.sweep, age),
             "sweep changes": services.get(ChangeLog).sweep,
@@ -322,13 +328,6 @@ def build_sealing(
     }
 
 
-def _sweep_keys(
-    keys: IdempotencyKeys, storages: Collection[ConversationStorage], age_seconds: float
-) -> None:
-    """Free old keys whose turns have no journal in any storage."""
-    keys.sweep(age_seconds, lambda: set().union(*(each.journal.all_turns() for each in storages)))
-
-
 def _sweep_temporary_files(settings: MochiSettings) -> None:
     """Remove files of interrupted writes in directories that nothing else sweeps."""
     for top in (
@@ -362,7 +361,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     ),
     ChangeLog: lambda services: build_changes(services.get(MochiSettings), _cluster(services)),
     Storages: _storages,
-    IdempotencyKeys: lambda services: build_keys(services.get(MochiSettings), _cluster(services)),
+    IdempotencyKeys: _keys,
     SummaryService: _summaries,
     AgentServices: _agents,
     AgentCatalogue: lambda services: services.get(AgentFolders).catalogue,

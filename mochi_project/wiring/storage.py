@@ -1,7 +1,7 @@
 """Builds the storage of each kind of session: the adapters of its ports."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,11 +15,10 @@ from chat.approvals.store import (
 )
 from chat.remote.recovery import TurnRecovery
 from chat.storage.change_log import ChangeLog
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
-from chat.storage.idempotency_keys import IdempotencyKeys
+from chat.storage.idempotency_keys import KEY_LIMIT, KEY_RECORDS, IdempotencyKeys
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
 from chat.storage.signals import Signals
@@ -30,6 +29,7 @@ from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
 from sessions_app.store.observed import ObservedRepository
+from sessions_app.store.owners import Owners
 from sessions_app.store.records import Records, unchanged_since
 from sessions_app.store.repository import SessionRepository
 
@@ -329,14 +329,26 @@ def _confirmation_store(
     return ConfirmationStore(shared, timeout_seconds=timeout, now=clock, notice=notice)
 
 
-def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:
+def build_keys(settings: MochiSettings, cluster: Cluster | None, owners: Owners) -> IdempotencyKeys:
     """Build the idempotency keys of people's turns, including ephemeral ones; opens nothing."""
     if cluster is None:
-        return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
-    from cluster_app.redis.idempotency_keys import RedisIdempotencyKeys  # noqa: PLC0415 - an extra
+        directory = settings.resolved_state_dir / "keys"
+        records = FileRecords(directory, names=KEY_RECORDS, limit=KEY_LIMIT, durable=False)
+        return IdempotencyKeys(records, owners=owners)
+    from cluster_app.redis.records import RedisRecords  # noqa: PLC0415 - an extra
 
-    return RedisIdempotencyKeys(
+    shared = RedisRecords(
         cluster.connection,
-        owners=cluster.owners,
+        "key",
+        names=KEY_RECORDS,
+        # The longest turn plus the retention of its journal.
         seconds=settings.turn_timeout_seconds + settings.turn_retention_seconds,
     )
+    return IdempotencyKeys(shared, owners=owners, clock=build_clock(cluster))
+
+
+def sweep_keys(
+    keys: IdempotencyKeys, storages: Collection[ConversationStorage], age_seconds: float
+) -> None:
+    """Free old keys whose turns have no journal in any storage."""
+    keys.sweep(age_seconds, lambda: set().union(*(each.journal.all_turns() for each in storages)))

@@ -20,16 +20,18 @@ from sessions_app.store.atomic import (
     typed_errors,
     write_atomically,
 )
+from sessions_app.store.locks import FileLocks
 from sessions_app.store.records import RECORD_LIMIT, Records
 
 _SESSION = re.compile(SESSION_ID, re.ASCII)
+LOCK_SECONDS = 10.0
 CLOCK_TICK_NS = 2_000_000_000
 """The resolution of the coarsest file system clock: two changes of a directory within it may have
 the same timestamp."""
 
 
 class FileRecords:
-    """Stores records in a directory; implements ``StampedRecords``.
+    """Stores records in a directory; implements ``StampedRecords`` and ``SwappableRecords``.
 
     Args:
         root: The directory; created when needed, with mode 0700.
@@ -53,6 +55,7 @@ class FileRecords:
         self._limit = limit
         self._root = os.fspath(root)
         self._prefix = f"{self._root}{os.sep}"  # a string, as Path is slower
+        self._locks = FileLocks(root)
         self._is_ours = re.compile(names, re.ASCII).fullmatch
 
     def names(self, group: str = "") -> list[str]:
@@ -133,6 +136,13 @@ class FileRecords:
         except FileExistsError:
             return False
         return True
+
+    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
+        """Replace or delete a record that still is ``seen``; return whether it was."""
+        with typed_errors(), self._locks.held("swap", timeout_seconds=LOCK_SECONDS):
+            if self.read(name) != seen:
+                return False
+            return self.delete(name) if data is None else self.put(name, data)
 
     def delete(self, name: str) -> bool:
         """Delete a record, and its group if it was the last; return whether it existed."""

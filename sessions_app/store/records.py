@@ -84,6 +84,20 @@ class StampedRecords(Records, Protocol):
         """
 
 
+class SwappableRecords(Records, Protocol):
+    """Stores records, and replaces or deletes them only if they are unchanged."""
+
+    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
+        """Replace a record that still is ``seen``, or delete it if ``data`` is None.
+
+        Returns:
+            Whether it was replaced or deleted.
+
+        Raises:
+            StorageError: The record can't be stored; in Redis, it may have been.
+        """
+
+
 def record_name(group: str, subject: str, kind: str) -> str:
     """Return the name of one of several records about a subject."""
     return f"{group}/{subject}.{kind}"

@@ -58,7 +58,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "quick_listings",
         "turns_of_long_sessions",
     },
-    "cluster_app/redis": {"journals_in_trouble", "sentinels", "whole_index"},
+    "cluster_app/redis": {"idempotency_keys", "journals_in_trouble", "sentinels", "whole_index"},
     "tools_app/functions": {"compiled_code", "destructive"},
     "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},
     "tools_app/library": {"library"},

@@ -1,13 +1,8 @@
-"""Signals, idempotency keys and records in memory."""
+"""Signals and records in memory."""
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-
-import msgspec
-
-from chat.errors import KeyReused
-from chat.storage.idempotency_keys import KeyRecord
 
 
 class MemorySignals:
@@ -42,61 +37,6 @@ class MemorySignals:
         self._waiting = {key: at for key, at in self._waiting.items() if at > newest}
 
 
-class MemoryHeldKey:
-    def __init__(self, keys: "MemoryKeys", key: str, record: KeyRecord) -> None:
-        self._keys, self._key, self.record = keys, key, record
-
-    def keep(self, session_id: str, turn_id: str) -> None:
-        self.record = msgspec.structs.replace(self.record, session_id=session_id, turn_id=turn_id)
-        self._keys.records[self._key] = self.record
-
-    def release(self) -> None:
-        self._keys.held.discard(self._key)
-
-    def drop(self) -> None:
-        self._keys.records.pop(self._key, None)
-        self.release()
-
-
-class MemoryKeys:
-    def __init__(self) -> None:
-        self.records: dict[str, KeyRecord] = {}
-        self.held: set[str] = set()
-        self._lock = threading.Lock()
-
-    def take(self, key: str, fingerprint: str) -> MemoryHeldKey | KeyRecord:
-        with self._lock:
-            found = self.records.get(key)
-            if found is None:
-                record = self.records[key] = KeyRecord(version=2, fingerprint=fingerprint)
-                self.held.add(key)
-                return MemoryHeldKey(self, key, record)
-        if found.fingerprint != fingerprint:
-            raise KeyReused
-        return found
-
-    def find(self, key: str) -> KeyRecord | None:
-        return self.records.get(key)
-
-    def is_held(self, key: str, record: KeyRecord) -> bool:
-        return key in self.held
-
-    def drop(self, key: str, record: KeyRecord) -> None:
-        if key not in self.held and self.records.get(key) == record:
-            del self.records[key]
-
-    def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
-        known = known_turns()
-        old = [
-            key
-            for key, record in self.records.items()
-            if key not in self.held and record.turn_id not in known
-        ]
-        for key in old:
-            del self.records[key]
-        return len(old)
-
-
 class MemoryRecords:
     def __init__(self, records: Mapping[str, bytes] = {}) -> None:
         self._records = {name: (data, time.time()) for name, data in records.items()}
@@ -122,6 +62,15 @@ class MemoryRecords:
         with self._lock:
             if exists is not None and exists != (name in self._records):
                 return False
+            self._records[name] = data, time.time()
+        return True
+
+    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
+        with self._lock:
+            if self.read(name) != seen:
+                return False
+            if data is None:
+                return self.delete(name)
             self._records[name] = data, time.time()
         return True
 

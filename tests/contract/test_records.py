@@ -21,6 +21,7 @@ from sessions_app.store.file_records import FileRecords
 from sessions_app.store.records import (
     Records,
     StampedRecords,
+    SwappableRecords,
     read_or_empty,
     sweep_records,
     unchanged_since,
@@ -113,6 +114,32 @@ def test_what_is_there_is_replaced_and_deleted(records: Records) -> None:
         assert records.read(name) == b"two"
         assert records.delete(name)
         assert records.read(name) is None
+
+
+@pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
+@pytest.mark.parametrize("name", [USED, "a.md"])
+def test_a_record_is_swapped_only_as_what_it_was_seen_as(
+    records: SwappableRecords, name: str
+) -> None:
+    assert not records.swap(name, b"one", b"two")
+    assert not records.swap(name, b"one", None)
+    assert records.read(name) is None
+    records.put(name, b"one")
+    assert not records.swap(name, b"another", b"two")
+    assert records.swap(name, b"one", b"two")
+    assert records.read(name) == b"two"
+    assert not records.swap(name, b"one", None)
+    assert records.swap(name, b"two", None)
+    assert records.read(name) is None
+
+
+@pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
+def test_of_many_who_swap_a_record_exactly_one_succeeds(records: SwappableRecords) -> None:
+    records.put(USED, b"one")
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = list(pool.map(lambda n: records.swap(USED, b"one", b"%d" % n), range(30)))
+    assert sum(outcomes) == 1
+    assert records.read(USED) == b"%d" % outcomes.index(True)
 
 
 def test_a_session_takes_its_records_with_it(records: Records) -> None:

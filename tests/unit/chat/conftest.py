@@ -22,12 +22,12 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import TurnJournal
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from models_app.default_model import DefaultModel
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.attachments.file_store import FileAttachmentStore
@@ -36,6 +36,7 @@ from sessions_app.session import ToolSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from tests.contract.memory_storage import MemoryRecords
+from tests.unit.chat.keys import keys_in
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolListing, Toolset
 
@@ -175,6 +176,7 @@ class House:
             read_attachment=read_attachment,
             renew_attachments=None if attachments is None else attachments.renew,
         )
+        self.default_model = DefaultModel(self.preparer.models, None)
         self.turns = TurnRegistry(
             repository=self.repository,
             journal=self.journal,
@@ -198,7 +200,7 @@ class House:
             self.sessions_dir, is_over=self.journal.was_closed, **how
         )
         kept = self.data_dir / ".mochi"
-        self.keys = FileIdempotencyKeys(kept / "keys")
+        self.keys = keys_in(kept / "keys")
         recovery = self.recovery = TurnRecovery(repository=repository, journal=self.journal)
         self.records = MemoryRecords()
         self.sessions = SessionManager(

@@ -205,7 +205,9 @@ async def test_settings_of_a_turn_that_is_refused_are_not_kept(house):
 
 @pytest.fixture
 def service(house):
-    return ChatService(saved=house.space, ephemeral=house.space, keys=house.keys)
+    return ChatService(
+        saved=house.space, ephemeral=house.space, keys=house.keys, default_model=house.default_model
+    )
 
 
 async def opened(service, request):

@@ -8,12 +8,11 @@ import pytest
 
 from chat.creation import PLANNED, SessionCreation
 from chat.errors import KeyReused
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from sessions_app.errors import SessionExists, SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from tests.contract.memory_storage import MemoryKeys
+from tests.unit.chat.keys import keys_in
 
 ASKED = {"model": "m"}
 ID = "a1b2c3d4e5"
@@ -24,9 +23,9 @@ def sessions(tmp_path: Path) -> SessionManager:
     return SessionManager(tmp_path / "chat_sessions")
 
 
-@pytest.fixture(params=["files", "memory"])
-def keys(request: pytest.FixtureRequest, tmp_path: Path) -> IdempotencyKeys:
-    return MemoryKeys() if request.param == "memory" else FileIdempotencyKeys(tmp_path / "keys")
+@pytest.fixture
+def keys(tmp_path: Path) -> IdempotencyKeys:
+    return keys_in(tmp_path / "keys")
 
 
 class Client:

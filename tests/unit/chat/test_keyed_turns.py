@@ -8,11 +8,11 @@ import pytest
 from chat.errors import KeyReused
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn import turn_ids
 from models_app.errors import OllamaError
 from sessions_app.errors import SessionNotFound, StorageReadOnly, StorageUnavailable
 from tests.unit.chat.disk import FailingDisk
+from tests.unit.chat.keys import keys_in
 
 
 @pytest.fixture
@@ -20,7 +20,8 @@ def service(house, data_dir):
     return ChatService(
         saved=house.space,
         ephemeral=house.space,
-        keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
+        keys=keys_in(data_dir / ".mochi" / "keys"),
+        default_model=house.default_model,
     )
 
 
@@ -118,7 +119,7 @@ async def test_a_start_that_died_before_its_turn_began_is_made_again(house, serv
     with (
         patch.object(service._keys, "drop"),
         patch.object(house.turns, "start", side_effect=SessionNotFound(session_id)),
-        patch("chat.storage.files.idempotency_keys.FileHeldKey.drop", lambda held: held.release()),
+        patch("chat.storage.idempotency_keys.HeldKey.drop", lambda held: held.release()),
         pytest.raises(SessionNotFound),
     ):
         await service.open(request(session_id), "k")

@@ -18,7 +18,7 @@ from models_app.language_model import TextDelta
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.contract.memory_journal import MemoryWriter
-from tests.contract.memory_storage import MemoryKeys
+from tests.unit.chat.keys import keys_in
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.nodes import Node
 from tests.unit.chat.test_lost_turns import STEPS, Freeze, Marker, say_answer, say_call
@@ -31,7 +31,9 @@ class Machine(Node):
 
     def __init__(self, data_dir, name, *, keys, **how):
         super().__init__(data_dir, name, **how)
-        self.service = ChatService(saved=self.space, ephemeral=self.space, keys=keys)
+        self.service = ChatService(
+            saved=self.space, ephemeral=self.space, keys=keys, default_model=self.default_model
+        )
 
     async def ask(self, session_id):
         """Send the request; return what it heard, or the error that it was refused with."""
@@ -55,7 +57,7 @@ async def make_machines(data_dir, way):
     made = []
 
     def make(toolset=None):
-        keys = MemoryKeys()
+        keys = keys_in(data_dir / "keys")
         first = Machine(data_dir, "first", keys=keys, toolset=toolset)
         second = Machine(data_dir, "second", keys=keys, beside=first, toolset=toolset)
         made.extend([first, second])

@@ -9,15 +9,17 @@ import pytest
 from chat.http.event_stream import EventStreamBody
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
+from tests.unit.chat.keys import keys_in
 
 HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 
 
 @pytest.fixture
 def service(house, data_dir):
-    keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
-    return ChatService(saved=house.space, ephemeral=house.space, keys=keys)
+    keys = keys_in(data_dir / ".mochi" / "keys")
+    return ChatService(
+        saved=house.space, ephemeral=house.space, keys=keys, default_model=house.default_model
+    )
 
 
 def garbage_of(package: str) -> list[str]:

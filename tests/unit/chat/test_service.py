@@ -8,11 +8,11 @@ import pytest
 from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable, ThinkingNotSupported
 from models_app.language_model import ModelInfo, TextDelta
 from sessions_app.errors import StorageFull
+from tests.unit.chat.keys import keys_in
 from tests.unit.chat.listening import read_all
 
 HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
@@ -24,7 +24,7 @@ def make_service(house, data_dir):
         return ChatService(
             saved=house.space,
             ephemeral=house.space,
-            keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
+            keys=keys_in(data_dir / ".mochi" / "keys"),
             default_model=DefaultModel(models, None if models else "qwen3:14b"),
         )
 

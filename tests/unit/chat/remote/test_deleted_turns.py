@@ -9,10 +9,10 @@ from chat.errors import MessageDeleted
 from chat.remote.deleted_turns import DeletedTurns
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from models_app.errors import ModelError
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionBusy, StorageUnavailable
+from tests.unit.chat.keys import keys_in
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.nodes import ClusterNode
 from tests.unit.chat.turns import HELLO, WAIT
@@ -42,8 +42,10 @@ async def home(shared, data_dir, make_house):
 
 @pytest.fixture
 def service(home, data_dir):
-    keys = FileIdempotencyKeys(data_dir / ".mochi" / "asked")
-    return ChatService(saved=home.space, ephemeral=home.space, keys=keys)
+    keys = keys_in(data_dir / ".mochi" / "asked")
+    return ChatService(
+        saved=home.space, ephemeral=home.space, keys=keys, default_model=home.default_model
+    )
 
 
 async def ask(service, session_id, message="Hello!"):
@@ -134,7 +136,9 @@ async def test_a_running_turn_is_left_alone(home, service):
 
 
 async def test_what_can_not_be_forgotten_is_told_to_the_log(house, caplog, monkeypatch):
-    service = ChatService(saved=house.space, ephemeral=house.space, keys=house.keys)
+    service = ChatService(
+        saved=house.space, ephemeral=house.space, keys=house.keys, default_model=house.default_model
+    )
     session_id = await house.new_session()
     house.model.say_text("one")
     turn_id = await ask(service, session_id)

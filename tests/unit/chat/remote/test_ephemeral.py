@@ -11,13 +11,13 @@ from chat.live_turn import LiveTurn
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn.state_machine import State
 from models_app.errors import OllamaError, ThinkingNotSupported
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import AssistantMessage
 from tests.unit.chat.conftest import House, NoTools
+from tests.unit.chat.keys import keys_in
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.turns import Calculator, call
 
@@ -39,7 +39,8 @@ class TwoHouses:
         self.chat = ChatService(
             saved=self.saved.space,
             ephemeral=self.ephemeral.space,
-            keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
+            keys=keys_in(data_dir / ".mochi" / "keys"),
+            default_model=self.saved.default_model,
         )
 
     async def is_known(self, session_id):
@@ -251,7 +252,7 @@ async def test_a_key_of_a_turn_that_is_not_saved_is_swept_with_it(houses, data_d
     keys = data_dir / ".mochi" / "keys"
 
     def sweep() -> None:
-        FileIdempotencyKeys(keys).sweep(0.0, houses.ephemeral.journal.all_turns)
+        keys_in(keys).sweep(0.0, houses.ephemeral.journal.all_turns)
 
     await asyncio.to_thread(sweep)
     assert len(await asyncio.to_thread(lambda: list(keys.glob("*.json")))) == 1

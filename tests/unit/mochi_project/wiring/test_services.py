@@ -11,7 +11,6 @@ import pytest
 
 from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.start.turn_request import TurnRequest
-from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.idempotency_keys import KeyRecord
 from chat.storage.journal import line
 from chat.summaries.service import SummaryService
@@ -28,6 +27,7 @@ from search_app.service import SessionSearch
 from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
 from sessions_app.store.records import record_name
+from tests.unit.chat.keys import keys_in
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 
@@ -84,7 +84,7 @@ async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
     tmp_path: Path,
 ) -> None:
     services = build_services(load_settings(data_dir=tmp_path, turn_retention_seconds=60))
-    keys = FileIdempotencyKeys(tmp_path / ".mochi" / "keys")
+    keys = keys_in(tmp_path / ".mochi" / "keys")
     turns = {kind: f"{number:020x}" for number, kind in enumerate(SessionKind)}
     for kind, storage in build_storages(services.get(MochiSettings), None).items():
         held = keys.take(kind, "f")

@@ -35,7 +35,7 @@ def test_machines_share_keys_and_see_who_holds_one(tmp_path: Path, redis_server:
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         cluster = build_cluster(settings)
         assert cluster is not None
-        shared.append((build_keys(settings, cluster), cluster))
+        shared.append((build_keys(settings, cluster, cluster.owners), cluster))
     (keys, cluster), (others, other) = shared
     key = new_session_id()
     held = keys.take(key, "f")

@@ -20,6 +20,7 @@ from chat.approvals.waiting import WaitingSessions
 from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
 from chat.service import ChatService
+from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.summaries.service import SummaryService
 from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
@@ -34,7 +35,8 @@ from sessions_app.http.places import ListPlaces
 from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from tests.contract.memory_storage import MemoryKeys, MemoryRecords
+from tests.contract.memory_repository import MemoryOwners
+from tests.contract.memory_storage import MemoryRecords
 from tests.services import services_of
 from tools_app.catalogue import ToolCatalogue
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
@@ -155,6 +157,7 @@ def client(
         enabled=True,
         interval_seconds=3,
     )
+    keys = IdempotencyKeys(MemoryRecords(), owners=MemoryOwners())
     services = services_of(
         {
             SessionManager: manager,
@@ -170,9 +173,7 @@ def client(
                     ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
                 ),
             ),
-            ChatService: SimpleNamespace(
-                creation=SessionCreation(MemoryKeys(), manager.repository)
-            ),
+            ChatService: SimpleNamespace(creation=SessionCreation(keys, manager.repository)),
             SessionDeletion: SessionDeletion(manager, chats, Turns(manager).cancel),
             ListPlaces: ListPlaces(),
             MochiSettings: MochiSettings(),
