@@ -9,7 +9,7 @@ from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.background.stopping import is_stopping
 from mochi_project.background.task_loop import TaskLoop
-from mochi_project.wiring.observers import Observers
+from mochi_project.telemetry import Telemetry
 
 _loop = TaskLoop()
 
@@ -26,4 +26,4 @@ async def _summarize(session_id: str) -> str:
     try:
         return await service(SummaryService).run_due(session_id)
     finally:
-        await service(Observers).flush()  # the process may end with its next task
+        await service(Telemetry).flush()  # the process may end with its next task

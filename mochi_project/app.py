@@ -95,25 +95,25 @@ class MochiApp(AppConfig):
         apis: Its APIs beside that one.
         components: The functions that return components of the OpenAPI document to which its
             routes refer, as ``module:name``.
-        services: The module with ``FACTORIES``, the app's factories of services by their types.
-            Those of a later app replace those of an earlier one.
     """
 
     default = False
     routers: Sequence[str] = ()
     apis: Sequence[ForeignApi] = ()
     components: Sequence[str] = ()
-    services: str | None = None
 
     def __init_subclass__(cls) -> None:
         """Have Django choose the subclass of the two classes that it finds in an ``apps.py``."""
         cls.default = True
 
     def factories(self, configuration: Any) -> Mapping[type | str, Factory]:  # noqa: ARG002 - of some
-        """Return the factories of the app's services in this configuration."""
-        if self.services is None:
-            return {}
-        return cast("Mapping[type | str, Factory]", import_module(self.services).FACTORIES)
+        """Return the factories of the app's services: ``FACTORIES`` of its ``services.py``."""
+        factories: Mapping[type | str, Factory] = import_module(f"{self.name}.services").FACTORIES
+        return factories
+
+    def chores(self) -> Mapping[str, Callable[[Services], object]]:
+        """Return what the housekeeper does each minute in a thread, each by its name."""
+        return {}
 
 
 def mochi_apps() -> list[MochiApp]:

@@ -8,4 +8,3 @@ class ServerApp(MochiApp):
 
     name = "mochi_project"
     routers = ("mochi_project.http.api:router",)
-    services = "mochi_project.wiring.services"

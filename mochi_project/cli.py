@@ -9,7 +9,8 @@ import gc
 import logging.config
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from mochi_project.flags import check_flags, flags_of
@@ -111,7 +112,6 @@ def _run(command: Sequence[str]) -> int:
 def _serve() -> int:
     from mochi_project.configuration.logs import logging_config  # noqa: PLC0415
     from mochi_project.configuration.test_mode import with_fresh_data_dir  # noqa: PLC0415
-    from mochi_project.process.dead_processes import condemning_dead  # noqa: PLC0415
     from mochi_project.process.server import (  # noqa: PLC0415
         WebServer,
         allow_many_connections,
@@ -138,7 +138,7 @@ def _serve() -> int:
 
         if settings.workers > 1:
             gc.enable()
-            with condemning_dead(settings) as on_death:
+            with _noticing_deaths(settings) as on_death:
                 return WebProcessPool(
                     settings.workers,
                     sockets,
@@ -150,6 +150,17 @@ def _serve() -> int:
         server = WebServer(server_config(settings), on_listening=on_listening)
         server.run(sockets=sockets)
         return 0 if server.started else 1
+
+
+def _noticing_deaths(
+    settings: "MochiSettings",
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Return what tells other machines of dead web processes; the system tells this one."""
+    if settings.journal_url is None:
+        return nullcontext(lambda _: None)
+    from cluster_app.dead_processes import condemning_dead  # noqa: PLC0415 - an extra
+
+    return condemning_dead(settings)
 
 
 def _settings() -> "MochiSettings":

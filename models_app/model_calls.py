@@ -45,6 +45,12 @@ CallHeaders = Callable[[], Mapping[str, str]]
 """Returns what the requests of the model call that is made just now have as further headers."""
 
 
+class ModelCallHeaders(msgspec.Struct, frozen=True):
+    """Holds what makes the headers of model calls; None for none."""
+
+    make: CallHeaders | None = None
+
+
 class Caller(msgspec.Struct, frozen=True):
     """The session and the turn that model calls are made for.
 

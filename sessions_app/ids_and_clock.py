@@ -5,6 +5,7 @@ import random
 import re
 import uuid
 from datetime import UTC, datetime
+from typing import Protocol
 
 ID_LENGTH = 10
 SESSION_ID = f"[0-9a-f]{{{ID_LENGTH}}}"
@@ -15,6 +16,14 @@ _is_session_id = re.compile(SESSION_ID, re.ASCII).fullmatch
 # Not os.urandom, which releases the GIL in the middle of a turn.
 _chance = random.Random()  # noqa: S311 - message ids are not secrets
 os.register_at_fork(after_in_child=_chance.seed)
+
+
+class SharedClock(Protocol):
+    """Tells the time of data that processes share."""
+
+    def __call__(self) -> float:
+        """Return the seconds since 1970."""
+        ...
 
 
 def new_session_id() -> str:

@@ -8,9 +8,9 @@ from ninja import Query, Router
 
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
-from mochi_project.wiring.usage import Usage
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
+from usage_app.usage import Usage
 
 router = Router(tags=["usage"])
 

@@ -12,8 +12,8 @@ from chat.registry import TurnRegistry
 from mochi_project.app import service
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.reachability import Reachability, Stores
 from mochi_project.version import VERSION
-from mochi_project.wiring.reachability import Reachability, Stores
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, StorageReadOnly, StorageUnavailable
 

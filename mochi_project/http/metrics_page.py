@@ -1,23 +1,20 @@
 """Serves ``/metrics`` for Prometheus, if enabled."""
 
-import asyncio
-
 from django.http import HttpRequest, HttpResponse
 
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed, unknown_path_view
-from mochi_project.wiring.observers import Observers
-from mochi_project.wiring.reachability import Stores
+from mochi_project.reachability import Stores
+from mochi_project.telemetry import Telemetry
 
 
 async def metrics_view(request: HttpRequest) -> HttpResponse:
     """Serve the metrics of all processes as text, in Prometheus's format or in OpenMetrics."""
-    meters = service(Observers).meters
-    if meters is None:
+    age = await service(Stores).queue_age()
+    metrics = await service(Telemetry).metrics(request.headers.get("Accept", ""), queue_age=age)
+    if metrics is None:
         return await unknown_path_view(request)
     if request.method not in {"GET", "HEAD"}:
         return not_allowed(request.method, ["GET", "HEAD"])
-    age = await service(Stores).queue_age()
-    accept = request.headers.get("Accept", "")
-    text, content_type = await asyncio.to_thread(lambda: meters.render(accept, queue_age=age))
+    text, content_type = metrics
     return HttpResponse(text, content_type=content_type)

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from chat.conversation_storage import SessionKind, Storages
 from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
-from mochi_project.wiring.attachments import build_session_directories
-from mochi_project.wiring.reachability import Stores
-from mochi_project.wiring.storage import SessionKind, build_storage
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
+from sessions_app.services import session_directories
 
 _MOST_NAMED = 5
 
@@ -22,11 +21,10 @@ def attachments_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    settings, cluster = services.get(MochiSettings), services.get(Stores).cluster
-    agents = build_storage(settings, cluster, SessionKind.AGENT)
+    settings, agents = services.get(MochiSettings), services.get(Storages)[SessionKind.AGENT]
     repositories = [services.get(SessionManager).repository, agents.repository]
     report = check_attachments(services.get(AttachmentService).store, repositories)
-    directories = build_session_directories(settings)
+    directories = session_directories(settings)
     absent = directories.look().absent if directories else ()
     notes = "; ".join([*_notes(report), *_notes_on_absent(absent)])
     if notes:

@@ -13,22 +13,24 @@ from pathlib import Path
 
 from django.core.management import CommandError
 
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.attachments import attachments_dir
-from mochi_project.wiring.budgets import NAME as BUDGETS
-from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import (
+from chat.conversation_storage import (
     ConversationStorage,
     SessionKind,
-    build_storage,
+    StorageEngine,
+    Storages,
+    build_storages,
     locations_of,
 )
-from mochi_project.wiring.usage import prices_path, usage_dir
+from mochi_project.app import build_services
+from mochi_project.configuration.config import MochiSettings
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.services import attachments_dir
 from sessions_app.session import Session
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+from usage_app.services import BUDGETS
+from usage_app.usage import prices_path, usage_dir
 
 SESSION_SUFFIX = ".json"
 _MADE_BY_PYTHON = "__pycache__"
@@ -84,15 +86,18 @@ def require_files(settings: MochiSettings) -> None:
         )
 
 
+def storages_of(settings: MochiSettings) -> Storages:
+    """Return the storages of a configuration, whose changes no log tells. Opens nothing."""
+    return build_storages(build_services(settings).get(StorageEngine), settings)
+
+
 def parts_of(settings: MochiSettings) -> list[Part]:
     """Return the parts of a data directory that a backup keeps, always in the same order."""
     data = settings.resolved_data_dir
-    cluster = build_cluster(settings)
-    storage = build_storage(settings, cluster)
-    agent_storage = build_storage(settings, cluster, SessionKind.AGENT)
+    storages = storages_of(settings)
     return [
-        Part("sessions", settings.resolved_sessions_dir, storage),
-        Part("chats of agents", settings.resolved_agent_chats_dir, agent_storage),
+        Part("sessions", settings.resolved_sessions_dir, storages[SessionKind.CHAT]),
+        Part("chats of agents", settings.resolved_agent_chats_dir, storages[SessionKind.AGENT]),
         # After the sessions, so that whatever they refer to is there.
         Part("attachments", attachments_dir(settings)),
         Part("responses", locations_of(settings, SessionKind.CHAT).records_dir),

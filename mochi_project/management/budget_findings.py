@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from mochi_project.app import Services
 from mochi_project.management.findings import Finding
-from mochi_project.wiring.observers import Observers
 from sessions_app.errors import MochiError
+from usage_app.budgets.observer import Budgets
 
 
 def budgets_finding(services: Services) -> Finding:
     """Report which budgets are used up, and whether ``budgets.json`` can be used."""
     try:
-        standings = services.get(Observers).budgets.standings()
+        standings = services.get(Budgets).standings()
     except MochiError as error:
         return Finding("budgets", "broken", error.message)
     if not standings:
@@ -25,7 +25,7 @@ def budgets_finding(services: Services) -> Finding:
 def budget_lines(services: Services) -> Iterator[str]:
     """Yield a line for each budget, or what keeps them from being used."""
     try:
-        standings = services.get(Observers).budgets.standings()
+        standings = services.get(Budgets).standings()
     except MochiError as error:
         yield error.message
         return

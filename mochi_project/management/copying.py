@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from chat.conversation_storage import ConversationStorage, SessionKind, build_storage, locations_of
+from chat.file_storage import FileStorageEngine
 from chat.storage.records import TURN_RECORDS
 from cluster_app.objects.probe import ConditionsIgnored, require_conditions
 from cluster_app.objects.store import (
@@ -21,18 +23,12 @@ from cluster_app.objects.store import (
     OutcomeUnclear,
 )
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.management.backup import storages_of
 from mochi_project.management.copy_report import CopiedName, Outcome
-from mochi_project.wiring.attachments import attachments_dir
-from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import (
-    ConversationStorage,
-    SessionKind,
-    build_storage,
-    locations_of,
-)
 from prompts_app.prompts import is_filename
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import decode, encode
+from sessions_app.services import attachments_dir
 from sessions_app.session import Session
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -122,9 +118,10 @@ class DirectoryLocation:
             "prompts": settings.resolved_system_prompts_dir,
             "profiles": settings.resolved_data_dir / "profiles",
         }
+        files = FileStorageEngine(settings)
         self._storages: Mapping[str, ConversationStorage] = {
-            "sessions": build_storage(settings, None),
-            "agents": build_storage(settings, None, SessionKind.AGENT),
+            "sessions": build_storage(files, settings),
+            "agents": build_storage(files, settings, SessionKind.AGENT),
         }
 
     def names(self, part: Part) -> Sequence[str]:
@@ -249,9 +246,9 @@ def places_of(
 
 def _place_of(text: str, settings: MochiSettings) -> DataLocation:
     if "://" in text:
-        cluster = build_cluster(settings) if text == settings.sessions_url else None
-        kinds = (SessionKind.CHAT, SessionKind.AGENT) if cluster is not None else ()
-        return ObjectLocation(text, [build_storage(settings, cluster, kind) for kind in kinds])
+        storages = storages_of(settings) if text == settings.sessions_url else {}
+        kinds = (SessionKind.CHAT, SessionKind.AGENT) if storages else ()
+        return ObjectLocation(text, [storages[kind] for kind in kinds])
     directory = Path(text).expanduser().resolve()
     if directory == settings.resolved_data_dir:
         return DirectoryLocation(settings)

@@ -4,8 +4,8 @@ from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.screen_text import printable
-from mochi_project.wiring.search import index_path
 from search_app.service import SessionSearch
+from search_app.services import index_path
 
 
 def search_finding(services: Services) -> Finding:

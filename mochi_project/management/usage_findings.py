@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from mochi_project.management.findings import Finding
-from mochi_project.wiring.usage import Usage
+from usage_app.usage import Usage
 
 
 def usage_findings(usage: Usage) -> Iterator[Finding]:

@@ -42,10 +42,8 @@ from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.loop_watch import watch_loop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
-from mochi_project.wiring.cluster import Cluster
-from mochi_project.wiring.observers import Observers
-from mochi_project.wiring.reachability import Stores
-from mochi_project.wiring.traces import with_incoming_traces
+from mochi_project.reachability import Stores
+from mochi_project.telemetry import Telemetry
 from models_app.catalogue import ModelCatalogue
 from sessions_app.deadline import Deadline
 
@@ -80,7 +78,10 @@ class MochiApplication:
         self._serve: ASGIApp = self._guarded
         if settings.access_log:
             self._serve = AccessLog(self._guarded, TrustedProxies(settings.trusted_proxies))
-        self._serve = with_incoming_traces(settings, self._serve)
+        if settings.traces:
+            from usage_app.traces.propagation import IncomingTraces  # noqa: PLC0415 - an extra
+
+            self._serve = IncomingTraces(self._serve)
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
         self._supervisor: WorkerSupervisor | None = None
@@ -165,9 +166,9 @@ class MochiApplication:
             services = build_services(settings)
             for kind in (ChatService, ActivityFeed, Housekeeper, WorkerSupervisor):
                 services.get(kind)  # with all that these use, before the first request
-            for note in await asyncio.to_thread(_check_shared_stores, services.get(Stores).cluster):
+            for note in await asyncio.to_thread(services.get(Stores).check):
                 logger.warning(note)
-            await services.get(Observers).open()
+            await services.get(Telemetry).open()
             install_services(services)
             self._loop = loop
 
@@ -263,16 +264,6 @@ def _notes_on(settings: MochiSettings) -> list[str]:
     return [*file_warnings(settings), *unknown.values(), *settings.trust.notes]
 
 
-def _check_shared_stores(cluster: Cluster | None) -> list[str]:
-    if cluster is None:
-        return []
-    from mochi_project.process.shared_stores import (  # noqa: PLC0415 - of several machines alone
-        check_shared_stores,
-    )
-
-    return check_shared_stores(cluster)
-
-
 def _comes_from_network(scope: Scope) -> bool:
     """Return whether the connection was made to an address that other machines can reach."""
     server = scope.get("server")
@@ -288,7 +279,5 @@ def _is_reachable(address: str) -> bool:
 
 
 def _sample(services: Services, loop_lag: float) -> None:
-    """Record the event loop's delay and the number of listeners, for the metrics."""
-    if (meters := services.get(Observers).meters) is not None:
-        streams = services.get(ChatService).listener_count
-        meters.sample(loop_lag=loop_lag, streams=streams)
+    streams = services.get(ChatService).listener_count
+    services.get(Telemetry).sample(loop_lag=loop_lag, streams=streams)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from sessions_app.store.atomic import UnreadableFileError
@@ -163,3 +164,17 @@ def sweep_records(records: Records, newest: float, is_foreign: Callable[[bytes],
 
 def _subject_of(name: str) -> str:
     return name.rpartition(".")[0]
+
+
+class RecordStores(Protocol):
+    """Opens the records that are kept with the sessions: prompts, profiles, marks."""
+
+    def open(self, directory: Path, folder: str, *, durable: bool = True) -> Records:
+        """Return records; opens nothing.
+
+        Args:
+            directory: Where they are, if they are files.
+            folder: Where they are in an object store.
+            durable: Whether files must survive a power cut.
+        """
+        ...

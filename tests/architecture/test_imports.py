@@ -115,10 +115,6 @@ def test_nobody_imports_routes_which_are_found_by_name(graph: grimp.ImportGraph)
     assert importers == set()
 
 
-def test_nobody_imports_the_factories_which_are_found_by_name(graph: grimp.ImportGraph) -> None:
-    assert not graph.find_modules_that_directly_import("mochi_project.wiring.services")
-
-
 def test_below_the_composition_root_nothing_reads_django_settings() -> None:
     readers = [
         str(path.relative_to(ROOT))

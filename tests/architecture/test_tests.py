@@ -46,7 +46,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "mochi_project/fast_django": {"streams"},
     "mochi_project/management/commands": {"check", "copy", "object_sessions", "transfer"},
     "mochi_project/trust": {"start"},
-    "mochi_project/wiring": {"dead_nodes"},
+    "cluster_app": {"dead_nodes"},
     "models_app": {"profiles_in_use"},
     "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},
     "scripted_app": {"ollama_routes", "openai_routes", "vendor_routes"},

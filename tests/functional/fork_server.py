@@ -69,7 +69,7 @@ MODULES = (
     "models_app.default_model",
     "mochi_project.terminal.options",
     "mochi_project.uvicorn_protocol.protocol",
-    "mochi_project.wiring.services",
+    "mochi_project.services",
     "models_app.ollama.clients",
     "models_app.profile_schemas",
     "models_app.schemas",

@@ -6,9 +6,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from sessions_app.deadline import CLOSE_SECONDS, NEVER, Deadline
 from sessions_app.shielding import to_the_end
@@ -33,6 +34,13 @@ class ForkServerUnavailable(Exception):
     """No tool process can be started; the message says why."""
 
 
+class KeyNames(Protocol):
+    """Names the variables that hold keys, which no tool sees."""
+
+    def __call__(self) -> Collection[str]:
+        """Return the names in upper case. Blocks."""
+
+
 class ForkServerClient:
     """The fork server of this process: started for the first host, and again after it died.
 
@@ -52,7 +60,7 @@ class ForkServerClient:
         directory: Path,
         *,
         added: Mapping[str, str] | None = None,
-        keys: Callable[[], Collection[str]] = tuple,
+        keys: KeyNames = tuple,
         passed: Collection[str] = (),
         deadline: Deadline = NEVER,
     ) -> None:

@@ -64,6 +64,12 @@ CallHeaders = Callable[[], Mapping[str, str]]
 """Returns the headers for requests of the current task's tool call."""
 
 
+class ToolCallHeaders(msgspec.Struct, frozen=True):
+    """Holds what makes the headers of tool calls; None for none."""
+
+    make: CallHeaders | None = None
+
+
 def mapping(value: object) -> Mapping[str, Any]:
     """Return an object that a server sent; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}

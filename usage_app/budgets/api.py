@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from ninja import Router
 
 from mochi_project.app import service
-from mochi_project.wiring.observers import Observers
 from sessions_app.http.error_schemas import ENVELOPE
+from usage_app.budgets.observer import Budgets
 from usage_app.budgets.schemas import BudgetsOut, standings_to_json
 
 router = Router(tags=["usage"])
@@ -27,5 +27,5 @@ router = Router(tags=["usage"])
 )
 async def list_budgets(request: HttpRequest) -> dict[str, Any]:
     """List the budgets."""
-    budgets = service(Observers).budgets
+    budgets = service(Budgets)
     return standings_to_json(await asyncio.to_thread(budgets.standings))

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
+from chat.conversation_storage import SessionKind, Storages
 from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
@@ -28,20 +29,17 @@ from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand
 from mochi_project.management.retention_findings import retention_finding
 from mochi_project.management.search_findings import search_finding
-from mochi_project.management.shared_findings import server_findings, shared_findings
 from mochi_project.management.usage_findings import usage_findings
 from mochi_project.process.startup import prepare_data_dir
+from mochi_project.reachability import Stores
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
-from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.reachability import Stores
-from mochi_project.wiring.storage import SessionKind, build_storage
-from mochi_project.wiring.usage import Usage
 from prompts_app.service import SystemPromptService
 from sessions_app.errors import MochiError
 from sessions_app.service import SessionManager
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
+from usage_app.usage import Usage
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -66,10 +64,10 @@ class Command(ReportCommand):
             *_configuration(services.get(MochiSettings)),
             *_data(services),
             *usage_findings(services.get(Usage)),
-            *shared_findings(services),
+            *_shared(services),
             *asyncio.run(_asked(services)),
         ]
-        if services.get(Stores).cluster is None:  # else any node's will do
+        if not services.get(Stores).are_shared:  # else any node's will do
             findings.append(_worker(services.get(MochiSettings)))
         findings += _summaries(services)
         healthy = all(finding.state != "broken" for finding in findings)
@@ -88,6 +86,21 @@ class Command(ReportCommand):
             state = Text(finding.state, STYLES[finding.state])
             table.add_row(state, printable(finding.check), printable(finding.detail))
         self.print_rich(table)
+
+
+def _shared(services: Services) -> Iterator[Finding]:
+    if services.get(Stores).are_shared:
+        from cluster_app.findings import shared_findings  # noqa: PLC0415 - an extra
+
+        yield from shared_findings(services)
+
+
+async def _servers_of_node(services: Services) -> list[Finding]:
+    if not services.get(Stores).are_shared:
+        return []
+    from cluster_app.findings import server_findings  # noqa: PLC0415 - an extra
+
+    return await server_findings(services)
 
 
 def _configuration(settings: MochiSettings) -> Iterator[Finding]:
@@ -113,7 +126,7 @@ def _data(services: Services) -> Iterator[Finding]:
     yield _counted("attachments", lambda: attachments_finding(services))
     yield _counted("search", lambda: search_finding(services))
     yield budgets_finding(services)
-    yield _counted("turns", lambda: _turns(settings))
+    yield _counted("turns", lambda: _turns(services))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)
 
@@ -149,12 +162,11 @@ def _sessions(services: Services) -> Finding:
     return Finding("sessions", "note", f"{len(listing.sessions)} readable, not readable: {broken}")
 
 
-def _turns(settings: MochiSettings) -> Finding:
+def _turns(services: Services) -> Finding:
     """Check for journals of turns that need a person's attention."""
     notes: list[str] = []
-    cluster = build_cluster(settings)
     for kind in (SessionKind.CHAT, SessionKind.AGENT):
-        storage = build_storage(settings, cluster, kind)
+        storage = services.get(Storages)[kind]
         if broken := storage.journal.broken():
             notes.append(
                 "could not be saved and was set aside, for you to look at and remove: "
@@ -200,7 +212,7 @@ async def _asked(services: Services) -> list[Finding]:
     try:
         models = await model_findings(services)
         own = [await _tools(services), await _servers(services)]
-        return [*models, *own, *await server_findings(services)]
+        return [*models, *own, *await _servers_of_node(services)]
     finally:
         await services.aclose()
 

@@ -12,9 +12,8 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.management.command import MochiCommand
-from mochi_project.process.shared_stores import check_shared_stores
 from mochi_project.process.startup import prepare_data_dir
-from mochi_project.wiring.reachability import Stores
+from mochi_project.reachability import Stores
 
 ASK_SECONDS = 1.0
 
@@ -39,7 +38,7 @@ class Command(MochiCommand):
         settings = services.get(MochiSettings)
         try:
             prepare_data_dir(settings)
-            notes = check_shared_stores(services.get(Stores).cluster)
+            notes = services.get(Stores).check()
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         for note in notes:

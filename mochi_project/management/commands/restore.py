@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
+from chat.conversation_storage import SessionKind
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.backup import (
     Entry,
@@ -20,12 +21,11 @@ from mochi_project.management.backup import (
     parts_of,
     places,
     require_files,
+    storages_of,
 )
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import shown
-from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import build_storage
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import is_session_id
 
@@ -100,9 +100,7 @@ class _Replacing:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._storages = {part.name: part.storage for part in parts_of(settings)}
-        self._confirmation_store = build_storage(
-            settings, build_cluster(settings)
-        ).confirmation_store
+        self._confirmation_store = storages_of(settings)[SessionKind.CHAT].confirmation_store
 
     @contextmanager
     def of(self, entry: Entry, target: Path) -> Iterator[None]:

@@ -15,11 +15,11 @@ from mochi_project.app import current_services
 from mochi_project.management.budget_findings import budget_lines
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.usage import Usage
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
 from usage_app.report import DIMENSIONS, Report, ReportQuery, Sums
 from usage_app.schemas import UsageParams, report_to_json
+from usage_app.usage import Usage
 
 _BAR_WIDTH = 40
 _CENT = Decimal("0.01")

@@ -16,9 +16,12 @@ import mochi_project.urls  # noqa: F401 - not within the first request
 from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses
-from mochi_project.wiring.attachments import build_attachments
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
+from sessions_app.services import file_attachments
 from tests.services import services_of
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.formats.exports import FOLDER
@@ -49,14 +52,16 @@ def large_responses() -> LargeResponses:
 def client(
     settings_here: MochiSettings, manager: SessionManager, large_responses: LargeResponses
 ) -> Iterator[AsyncClient]:
+    models = ModelCatalogue(OllamaLanguageModel(host="http://127.0.0.1:1"))
     services = services_of(
         {
             MochiSettings: settings_here,
             SessionManager: manager,
             AttachmentService: AttachmentService(
-                build_attachments(settings_here, None), max_bytes=1 << 20
+                file_attachments(settings_here), max_bytes=1 << 20
             ),
             LargeResponses: large_responses,
+            DefaultModel: DefaultModel(models, None),
         }
     )
     install_services(services)
@@ -65,7 +70,7 @@ def client(
 
 
 def keep(settings_here: MochiSettings, data: bytes) -> None:
-    writer = build_attachments(settings_here, None).begin(max_bytes=1 << 20)
+    writer = file_attachments(settings_here).begin(max_bytes=1 << 20)
     writer.write(data)
     writer.finish()
 

@@ -8,12 +8,12 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from mochi_project.api import api
-from mochi_project.wiring.usage import Usage
 from tests.services import services_of
 from usage_app.ledger import Ledger
 from usage_app.record import UsageRecord
 from usage_app.reports import UsageReports
 from usage_app.schemas import UsageReportOut
+from usage_app.usage import Usage
 
 URL = "/api/v1/usage"
 

@@ -9,8 +9,8 @@ from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding
 from mochi_project.management.search_findings import search_finding
-from mochi_project.wiring.search import index_path
 from search_app.service import SessionSearch
+from search_app.services import index_path
 from sessions_app.service import SessionManager
 
 

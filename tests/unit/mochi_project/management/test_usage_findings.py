@@ -7,8 +7,8 @@ import pytest
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.usage_findings import usage_findings
-from mochi_project.wiring.usage import Usage, build_usage
 from usage_app.record import UsageRecord
+from usage_app.usage import Usage, build_usage
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mochi_project.app import build_services
 from mochi_project.configuration.loading import load_settings, start_here
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.trust_question import ask_at_start
 from mochi_project.trust.decision import pass_on
 from mochi_project.trust.gate import TrustGate
 from mochi_project.trust.records import TrustRecords
-from mochi_project.wiring.models import build_models
+from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo, ModelRequest
 from models_app.vendors.language_model import VendorLanguageModel
@@ -322,7 +323,7 @@ def test_a_profile_of_a_strange_folder_sends_no_key_to_an_address_of_its_own(
     [note] = settings.trust.notes
     assert "nothing of its profiles (their addresses and keys) is used" in note
 
-    models = build_models(settings)
+    models = build_services(settings).get(ModelCatalogue)
 
     async def ask() -> None:
         for name in ("away", "custom", "key"):
@@ -350,7 +351,10 @@ def test_profiles_of_configured_providers_need_no_trust(
 
     monkeypatch.setattr(VendorLanguageModel, "describe", describe)
     assert settings.trust.notes == ()
-    assert asyncio.run(build_models(settings).get("profile:mine")).name == "profile:mine"
+    assert (
+        asyncio.run(build_services(settings).get(ModelCatalogue).get("profile:mine")).name
+        == "profile:mine"
+    )
 
 
 def test_a_dotenv_that_would_fill_the_memory_harms_nobody(here: Path) -> None:
@@ -374,13 +378,13 @@ def test_a_trusted_dotenv_holds_keys_of_vendors(
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-of-the-environment")
     (here / ".env").write_text("OPENAI_API_KEY=sk-of-the-file\nOPENROUTER_API_KEY=sk-of-the-file\n")
     assert load_settings().key_of("OPENAI_API_KEY") is None
-    assert "openai" not in build_models(load_settings()).providers
+    assert "openai" not in build_services(load_settings()).get(ModelCatalogue).providers
 
     decided(here)
 
     settings = load_settings()
     assert settings.key_of("OPENAI_API_KEY") == "sk-of-the-file"
     assert settings.key_of("OPENROUTER_API_KEY") == "sk-of-the-environment"
-    assert "openai" in build_models(settings).providers
+    assert "openai" in build_services(settings).get(ModelCatalogue).providers
     assert "sk-of-the-file" not in repr(settings)
     assert not os.environ["OPENAI_API_KEY"], "tools and MCP servers would inherit it"

@@ -109,7 +109,7 @@ async def test_without_a_file_a_call_waits_for_no_thread(shop, monkeypatch):
 
 
 def test_without_a_file_nothing_is_imported():
-    code = "import sys, mochi_project.wiring.observers; print([*sys.modules])"
+    code = "import sys, usage_app.services; print([*sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "usage_app.budgets.observer" in said.stdout
     assert "usage_app.budgets.gate" not in said.stdout

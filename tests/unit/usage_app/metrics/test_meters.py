@@ -9,12 +9,12 @@ from prometheus_client import values
 
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import State
-from mochi_project.wiring.observers import Observers
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from usage_app.metrics import meters
 from usage_app.metrics.meters import Meters
 from usage_app.metrics.shared_files import SharedFiles
+from usage_app.observers import Observers
 
 TURN = TurnStart(session_id="s", turn_id="t", model="qwen3:14b", purpose="chat")
 TOOL = ToolStart(name="add", tool_call_id="c", session_id="s", is_agent=False)

@@ -18,10 +18,10 @@ from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.turn_request import TurnRequest
 from mochi_project.app import Services, build_services
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.observers import Observers
 from scripted_app.server import ScriptedModelServer
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import AgentSettings, ToolSettings, make_session
+from usage_app.observers import Observers
 
 MODEL = "qwen3:14b"
 SAME = "..."

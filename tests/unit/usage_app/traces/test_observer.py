@@ -10,7 +10,6 @@ from chat.service import ChatService
 from chat.summaries.service import SummaryService
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import Input, State
-from mochi_project.wiring.observers import Observers
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -18,6 +17,7 @@ from tests.unit.usage_app.traces.attributes import answered, asked, executed, tu
 from tests.unit.usage_app.traces.conftest import MODEL, SAME, block, calling
 from tests.unit.usage_app.traces.folders import write_agent, write_mcp, write_tool
 from tests.unit.usage_app.traces.servers import mcp_server
+from usage_app.observers import Observers
 
 pytestmark = pytest.mark.allow_blocking  # libraries are imported meanwhile
 

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from chat import tasks
 from mochi_project.app import install_services
-from mochi_project.wiring.observers import Observers
 from tests.unit.usage_app.traces.conftest import MODEL, Traced, block
+from usage_app.observers import Observers
 from usage_app.traces import service
 from usage_app.traces.service import TraceService
 

@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 
 from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.search import build_search, index_path
 from search_app.service import SessionSearch
+from search_app.services import build_search, index_path
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages

@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.app import install_services
+from mochi_project.app import build_services, install_services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.attachments import build_attachments
-from mochi_project.wiring.models import build_models
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
+from sessions_app.services import file_attachments
 from sessions_app.session import Session
 from tests.services import services_of
 from tests.unit.sessions_app.attachments.images import png
@@ -38,7 +37,7 @@ def use(tmp_path: Path) -> Iterator[Use]:
 
     def use(name: str, **values: Any) -> SessionManager:
         settings = MochiSettings(data_dir=tmp_path / name, **values)
-        models = build_models(settings)
+        models = build_services(settings).get(ModelCatalogue)
         services = services_of(
             {
                 MochiSettings: settings,
@@ -46,7 +45,7 @@ def use(tmp_path: Path) -> Iterator[Use]:
                 DefaultModel: DefaultModel(models, settings.default_model),
                 SessionManager: SessionManager(settings.resolved_sessions_dir),
                 AttachmentService: AttachmentService(
-                    build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
+                    file_attachments(settings), max_bytes=settings.max_attachment_bytes
                 ),
             }
         )
@@ -61,7 +60,7 @@ def use(tmp_path: Path) -> Iterator[Use]:
 @pytest.fixture
 def session(use: Use, tmp_path: Path) -> Session:
     manager = use("there")
-    store = build_attachments(MochiSettings(data_dir=tmp_path / "there"), None)
+    store = file_attachments(MochiSettings(data_dir=tmp_path / "there"))
     for data in (CAT, DOG):
         writer = store.begin(max_bytes=1 << 20)
         writer.write(data)

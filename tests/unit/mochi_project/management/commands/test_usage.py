@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,18 +11,18 @@ from django.core.management import CommandError, call_command
 
 from mochi_project.app import install_services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.budgets import build_budgets
-from mochi_project.wiring.observers import Observers
-from mochi_project.wiring.usage import Usage, build_usage
 from tests.services import services_of
+from usage_app.budgets.observer import Budgets
 from usage_app.record import UsageRecord
+from usage_app.services import build_budgets
+from usage_app.usage import Usage, build_usage
 
 
 @pytest.fixture
 def usage(tmp_path: Path) -> Iterator[Usage]:
     usage = build_usage(MochiSettings(data_dir=tmp_path))
     budgets = build_budgets(MochiSettings(data_dir=tmp_path), usage)
-    services = services_of({Usage: usage, Observers: SimpleNamespace(budgets=budgets)})
+    services = services_of({Usage: usage, Budgets: budgets})
     install_services(services)
     yield usage
     install_services(None)

@@ -1,0 +1,229 @@
+"""Builds the storage of each kind of session from a storage engine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from chat.activity.notes import ChangeNotes
+from chat.approvals.store import ConfirmationStore, Notice
+from chat.remote.recovery import TurnRecovery
+from chat.storage.change_log import ChangeLog
+from chat.storage.journal import TurnJournal
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.store.observed import ObservedRepository
+from sessions_app.store.records import Records, unchanged_since
+from sessions_app.store.repository import SessionRepository
+
+UNCREATED_SECONDS = 3600.0
+"""The age at which a session of which there are only records will not be created any more."""
+
+
+class SessionKind(StrEnum):
+    """The kinds of sessions: those of people, of agents, and those that are not kept."""
+
+    CHAT = "chat"
+    AGENT = "agent"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """Locates the data of a kind of session.
+
+    Attributes:
+        sessions_dir: The directory of session files.
+        journals_dir: The directory of journals.
+        records_dir: The directory of the records of requests in other protocols.
+        approvals_dir: The directory of approvals; agents ask with the sessions that call them.
+        prefix: The Redis key prefix, after that of all keys.
+        approvals_prefix: The Redis key prefix of approvals.
+        folder: The folder of sessions in an object store.
+        responses: The folder of records in an object store.
+    """
+
+    sessions_dir: Path
+    journals_dir: Path
+    records_dir: Path
+    approvals_dir: Path
+    prefix: str
+    approvals_prefix: str
+    folder: str
+    responses: str
+
+
+def locations_of(settings: MochiSettings, kind: SessionKind) -> Locations:
+    """Return where the data of a kind of session are."""
+    state = settings.resolved_state_dir
+    if kind is SessionKind.EPHEMERAL:
+        directory = state / "ephemeral"
+        return Locations(
+            sessions_dir=directory / "sessions",
+            journals_dir=directory / "turns",
+            records_dir=directory / "responses",
+            approvals_dir=directory / "confirmations",
+            prefix="e:",
+            approvals_prefix="e:",
+            folder="ephemeral",
+            responses="ephemeral_responses",
+        )
+    is_agent = kind is SessionKind.AGENT
+    return Locations(
+        sessions_dir=(
+            settings.resolved_agent_chats_dir if is_agent else settings.resolved_sessions_dir
+        ),
+        journals_dir=state / ("agent_turns" if is_agent else "turns"),
+        records_dir=(
+            state / "agent_responses" if is_agent else settings.resolved_data_dir / "responses"
+        ),
+        approvals_dir=state / "confirmations",
+        prefix="a:" if is_agent else "",
+        approvals_prefix="",
+        folder="agents" if is_agent else "sessions",
+        responses="agent_responses" if is_agent else "responses",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationStorage:
+    """Holds the stores of sessions of a kind, and of their turns' data.
+
+    Attributes:
+        place: The location of the sessions, as text for people.
+        repository: The session store.
+        journal: The journals of turns.
+        recovery: Ends the turns of dead processes.
+        records: The requests of turns in other protocols.
+        confirmation_store: The approval requests and their answers.
+        clock: The clock for the records.
+        may_list_records: Returns whether a search of all records is due.
+    """
+
+    place: str
+    repository: SessionRepository
+    journal: TurnJournal
+    recovery: TurnRecovery
+    records: Records
+    confirmation_store: ConfirmationStore
+    clock: Callable[[], float]
+    may_list_records: Callable[[], bool]
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove what turns left that ended longer ago, and what dead processes left. Blocks."""
+        self.recovery.sweep(older_than_seconds)
+        self.confirmation_store.sweep(older_than_seconds)
+        self.sweep_records(UNCREATED_SECONDS)
+
+    def sweep_records(self, older_than_seconds: float) -> None:
+        """Delete records of sessions that were deleted or never created. Blocks.
+
+        Args:
+            older_than_seconds: The minimum age, as the session may be about to be created.
+        """
+        if not self.may_list_records():
+            return
+        newest = self.clock() - older_than_seconds
+        old = unchanged_since(self.records, newest, lambda name: name.partition("/")[0])
+        listing = self.repository.list() if old else None
+        if listing is None or not listing.complete:
+            return
+        known = {metadata.session_id for metadata in listing.sessions}
+        known |= {item.file.removesuffix(".json") for item in listing.unreadable}
+        for session_id in old.keys() - known:
+            if self._is_gone(session_id):
+                self.records.discard(session_id)
+
+    def _is_gone(self, session_id: str) -> bool:
+        """Return whether there is no such session; a listing may have missed it."""
+        try:
+            self.repository.load(session_id)
+        except SessionNotFound:
+            return True
+        except SessionCorrupt:
+            pass
+        return False
+
+
+class StorageEngine(Protocol):
+    """Opens the stores of a kind of session: files, or those that several machines share."""
+
+    def place(self, locations: Locations) -> str:
+        """Return the location of the sessions, as text for people."""
+        ...
+
+    def journal(self, locations: Locations) -> TurnJournal:
+        """Return the journals of turns."""
+        ...
+
+    def repository(
+        self, locations: Locations, journal: TurnJournal, *, durable: bool
+    ) -> SessionRepository:
+        """Return the sessions."""
+        ...
+
+    def records(self, locations: Locations) -> Records:
+        """Return the records of requests in other protocols."""
+        ...
+
+    def confirmation_store(
+        self, locations: Locations, notice: Notice | None = None
+    ) -> ConfirmationStore:
+        """Return the approval requests and their answers; ``notice`` is called for each."""
+        ...
+
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of the records."""
+        ...
+
+    def may_list_records(self) -> Callable[[], bool]:
+        """Return what tells whether a search of all records is due."""
+        ...
+
+
+def build_storage(
+    engine: StorageEngine,
+    settings: MochiSettings,
+    kind: SessionKind = SessionKind.CHAT,
+    changes: ChangeLog | None = None,
+) -> ConversationStorage:
+    """Build the storage of a kind of session; opens nothing.
+
+    Args:
+        engine: The storage engine.
+        settings: The configuration.
+        kind: The kind.
+        changes: The log of changes of people's sessions, if any.
+    """
+    locations = locations_of(settings, kind)
+    is_durable = kind is not SessionKind.EPHEMERAL
+    journal = engine.journal(locations)
+    repository = engine.repository(locations, journal, durable=is_durable)
+    notice: Notice | None = None
+    if changes is not None and is_durable:
+        notes = ChangeNotes(changes)
+        notice = notes.asked
+        if kind is SessionKind.CHAT:
+            repository = ObservedRepository(repository, notes)
+    return ConversationStorage(
+        place=engine.place(locations),
+        repository=repository,
+        journal=journal,
+        recovery=TurnRecovery(repository=repository, journal=journal),
+        records=engine.records(locations),
+        confirmation_store=engine.confirmation_store(locations, notice),
+        clock=engine.clock(),
+        may_list_records=engine.may_list_records(),
+    )
+
+
+class Storages(dict[SessionKind, ConversationStorage]):
+    """Holds the storage of each kind of session."""
+
+
+def build_storages(
+    engine: StorageEngine, settings: MochiSettings, changes: ChangeLog | None = None
+) -> Storages:
+    """Build the storage of each kind of session; opens nothing."""
+    return Storages({kind: build_storage(engine, settings, kind, changes) for kind in SessionKind})

@@ -1,0 +1,315 @@
+"""Provides the services of conversations: turns, streams, approvals, summaries."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+
+from chat.activity.feed import ActivityFeed
+from chat.activity.states import StateReader
+from chat.approvals.service import ConfirmationService
+from chat.approvals.waiting import WaitingSessions
+from chat.conversation_storage import (
+    ConversationStorage,
+    SessionKind,
+    StorageEngine,
+    Storages,
+    build_storages,
+)
+from chat.file_storage import FileStorageEngine
+from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.deleted_turns import DeletedTurns
+from chat.remote.ephemeral import EphemeralSessions
+from chat.remote.journal_follower import LIVENESS_SECONDS
+from chat.remote.remote_turns import RemoteTurns
+from chat.service import ChatService, SessionSpace
+from chat.start.preparation import TurnPreparer
+from chat.start.turn_limits import TurnPlaces
+from chat.storage.change_log import ChangeLog
+from chat.storage.files.change_log import FileChangeLog
+from chat.storage.files.signals import FileSignals
+from chat.storage.files.watcher import PathWatcher
+from chat.storage.idempotency_keys import KEY_LIMIT, KEY_RECORDS, IdempotencyKeys
+from chat.storage.signals import Signals
+from chat.storage.task_queue import TaskQueue
+from chat.summaries.failures import SummaryFailures
+from chat.summaries.service import SummaryService
+from chat.summaries.writer import SummaryWriter, WantedModels
+from chat.turn.observer import TURN_LOG, TurnObserver
+from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
+from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import MochiSettings
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from models_app.model_calls import ModelCallHeaders, ModelCallObserver
+from models_app.structured import StructuredModels
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.deadline import Deadline
+from sessions_app.ids_and_clock import SharedClock
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.records import RecordStores
+from tools_app.catalogue import ToolCatalogue
+
+SIGNAL_SECONDS = 0.06
+"""The interval at which a process with turns polls for signals. Each poll wakes a thread and takes
+some 0.2 ms of an idle core; a cancellation may take 200 ms."""
+CHANGE_SECONDS = 0.1
+"""The interval at which a process with listeners polls for changes by other processes."""
+SETTLE_SECONDS = 5.0
+"""The silence after which listeners check whether a turn is running, in a cluster."""
+
+
+def _storages(services: Services) -> Storages:
+    engine, settings = services.get(StorageEngine), services.get(MochiSettings)
+    return build_storages(engine, settings, services.get(ChangeLog))
+
+
+def people_storage(services: Services) -> ConversationStorage:
+    """Return the storage of people's sessions."""
+    return services.get(Storages)[SessionKind.CHAT]
+
+
+def build_threads(settings: MochiSettings) -> WorkThreads:
+    """Build the threads that write sessions: more of them with an object store."""
+    return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
+
+
+def _threads(services: Services) -> WorkThreads:
+    threads, deadline = build_threads(services.get(MochiSettings)), services.get(Deadline)
+    services.on_close(partial(asyncio.to_thread, threads.close, deadline))
+    return threads
+
+
+def _limits(services: Services) -> TurnLimits:
+    settings = services.get(MochiSettings)
+    return TurnLimits(
+        active=settings.max_active_turns,
+        seconds=settings.turn_timeout_seconds,
+        per_client=settings.max_turns_per_client,
+    )
+
+
+def _places(services: Services) -> TurnPlaces:
+    limits = services.get(TurnLimits)
+    return TurnPlaces(limits.active, limits.per_client)
+
+
+def build_preparer(services: Services) -> TurnPreparer:
+    """Build what prepares turns, without agents."""
+    settings, attachments = services.get(MochiSettings), services.get(AttachmentService)
+    return TurnPreparer(
+        models=services.get(ModelCatalogue),
+        toolset=services.get(ToolCatalogue),
+        max_rounds=settings.max_tool_rounds,
+        dynamic_window=settings.dynamic_context_window_enabled,
+        context_strategy=settings.context_strategy,
+        read_attachment=attachments.store.read,
+        renew_attachments=attachments.store.renew,
+    )
+
+
+def _remote(services: Services, storage: ConversationStorage) -> RemoteTurns:
+    is_alone = services.get(MochiSettings).journal_url is None
+    return RemoteTurns(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=services.get(Signals),
+        settle_seconds=LIVENESS_SECONDS if is_alone else SETTLE_SECONDS,
+    )
+
+
+def _space(
+    services: Services,
+    kind: SessionKind,
+    *,
+    on_answer: Callable[[str], None] | None = None,
+    forget: Callable[[str], None] | None = None,
+) -> SessionSpace:
+    """Build what runs the turns of a kind of session; all kinds share limits and threads.
+
+    Args:
+        services: The services that it uses.
+        kind: The kind.
+        on_answer: Called with the session of every final answer, if not None.
+        forget: Removes a session, in a thread, after its turn; None keeps sessions.
+    """
+    storage, signals = services.get(Storages)[kind], services.get(Signals)
+    remote = _remote(services, storage)
+    registry = TurnRegistry(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=signals,
+        remote=remote,
+        preparer=services.get(TurnPreparer),
+        limits=services.get(TurnLimits),
+        confirmation_store=storage.confirmation_store,
+        on_answer=on_answer,
+        places=services.get(TurnPlaces),
+        forget=forget,
+        in_thread=services.get(WorkThreads).run,
+        observer=services.get(TurnObserver),
+        deadline=services.get(Deadline),
+    )
+    confirmations = ConfirmationService(
+        confirmation_store=storage.confirmation_store,
+        repository=storage.repository,
+        signals=signals,
+        notice=registry.notice_decision,
+    )
+    return SessionSpace(
+        repository=storage.repository,
+        turns=registry,
+        remote=remote,
+        confirmations=confirmations,
+        records=storage.records,
+    )
+
+
+def _people_space(services: Services) -> SessionSpace:
+    summaries = services.get(SummaryService)
+    on_answer = summaries.notice_answer if summaries.enabled else None
+    return _space(services, SessionKind.CHAT, on_answer=on_answer)
+
+
+def _chat(services: Services) -> ChatService:
+    chat = ChatService(
+        saved=services.get(SessionSpace),
+        ephemeral=_space(
+            services, SessionKind.EPHEMERAL, forget=services.get(EphemeralSessions).forget
+        ),
+        keys=services.get(IdempotencyKeys),
+        default_model=services.get(DefaultModel),
+        on_shutdown=lambda: services.get(ActivityFeed).close(),
+    )
+    services.on_close(partial(chat.shutdown, 0))
+    return chat
+
+
+def build_ephemeral_sessions(
+    services: Services, forget_more: Callable[[Session], None] | None = None
+) -> EphemeralSessions:
+    """Build the service that removes ephemeral sessions.
+
+    Args:
+        services: The services that it uses.
+        forget_more: Removes what else belongs to a session; called in a thread.
+    """
+    storage = services.get(Storages)[SessionKind.EPHEMERAL]
+
+    def forget(session: Session) -> None:
+        if forget_more is not None:
+            forget_more(session)
+        storage.records.discard(session.session_id)
+
+    return EphemeralSessions(
+        repository=storage.repository,
+        journal=storage.journal,
+        confirmation_store=storage.confirmation_store,
+        forget_more=forget,
+    )
+
+
+def _sessions(services: Services) -> SessionManager:
+    settings, storage = services.get(MochiSettings), people_storage(services)
+    summaries = services.get(SummaryService)
+
+    def forget(session_id: str) -> None:
+        with ExitStack() as stack:  # each is called, whatever the others raise
+            stack.callback(storage.records.discard, session_id)
+            stack.callback(summaries.forget, session_id)
+            stack.callback(storage.confirmation_store.discard_session, session_id)
+            stack.callback(storage.journal.discard_session, session_id)
+
+    return SessionManager(
+        settings.resolved_sessions_dir,
+        repository=storage.repository,
+        recover=storage.recovery.recover,
+        on_delete=forget,
+        on_removal=DeletedTurns(storage.journal, storage.recovery, storage.records).forget,
+        expires=settings.session_retention_days > 0,
+    )
+
+
+def _summaries(services: Services) -> SummaryService:
+    settings, models = services.get(MochiSettings), services.get(ModelCatalogue)
+    storage = people_storage(services)
+    answers = StructuredModels(
+        models.resolve,
+        is_of_ollama=models.is_of_ollama,
+        ollama_host=settings.ollama_host,
+        silence_timeout=settings.upstream_timeout_seconds,
+        observer=services.get(ModelCallObserver),
+        call_headers=services.get(ModelCallHeaders).make,
+    )
+    wanted = WantedModels(
+        storage.repository, models.is_of_ollama, storage.confirmation_store.pending
+    )
+    directory = settings.resolved_state_dir / "summaries"
+    failures = services.get(RecordStores).open(directory, "summaries", durable=False)
+    summaries = SummaryService(
+        repository=storage.repository,
+        writer=SummaryWriter(storage.repository, answers, wanted),
+        models=models,
+        queue=services.get(TaskQueue),
+        failures=SummaryFailures(failures, clock=services.get(SharedClock)),
+        unsupported=frozenset(settings.summary_unsupported_models),
+        enabled=settings.summarization_enabled,
+        interval_seconds=settings.summarization_interval_seconds,
+    )
+    services.on_close(summaries.aclose)
+    return summaries
+
+
+def _activity(services: Services) -> ActivityFeed:
+    storage = people_storage(services)
+    waiting = WaitingSessions(storage.confirmation_store, storage.repository)
+    return ActivityFeed(
+        services.get(ChangeLog),
+        StateReader(storage.repository, waiting),
+        most_listeners=services.get(MochiSettings).max_listeners,
+    )
+
+
+def _changes(services: Services) -> ChangeLog:
+    directory = services.get(MochiSettings).resolved_state_dir / "changes"
+    return FileChangeLog(directory, PathWatcher(CHANGE_SECONDS))
+
+
+def _signals(services: Services) -> Signals:
+    directory = services.get(MochiSettings).resolved_state_dir / "signals"
+    return FileSignals(directory, PathWatcher(SIGNAL_SECONDS))
+
+
+def _keys(services: Services) -> IdempotencyKeys:
+    """Build the idempotency keys of people's turns, including ephemeral ones."""
+    directory = services.get(MochiSettings).resolved_state_dir / "keys"
+    records = FileRecords(directory, names=KEY_RECORDS, limit=KEY_LIMIT, durable=False)
+    return IdempotencyKeys(records, owners=people_storage(services).repository.owners)
+
+
+FACTORIES: Mapping[type | str, Factory] = {
+    Deadline: lambda _: Deadline(),
+    WorkThreads: _threads,
+    TurnObserver: lambda _: TURN_LOG,
+    ChangeLog: _changes,
+    Signals: _signals,
+    IdempotencyKeys: _keys,
+    StorageEngine: lambda services: FileStorageEngine(services.get(MochiSettings)),
+    Storages: _storages,
+    TurnLimits: _limits,
+    TurnPlaces: _places,
+    TurnPreparer: build_preparer,
+    SummaryService: _summaries,
+    SessionSpace: _people_space,
+    TurnRegistry: lambda services: services.get(SessionSpace).turns,
+    ConfirmationService: lambda services: services.get(SessionSpace).confirmations,
+    EphemeralSessions: build_ephemeral_sessions,
+    ChatService: _chat,
+    SessionManager: _sessions,
+    ActivityFeed: _activity,
+    StateReader: lambda services: services.get(ActivityFeed).states,
+}

@@ -1,0 +1,150 @@
+"""Implements the storage engine with Redis, and with an object store if one is configured."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
+from chat.conversation_storage import Locations
+from chat.storage.journal import TurnJournal
+from chat.storage.records import TURN_RECORDS
+from cluster_app.connections import Cluster
+from cluster_app.objects.claim_hints import ClaimHint
+from cluster_app.objects.records import ObjectRecords
+from cluster_app.objects.repository import ObjectSessionRepository
+from cluster_app.objects.store import ObjectStore
+from cluster_app.redis.claim_hints import RedisClaimHints
+from cluster_app.redis.clock import RedisClock
+from cluster_app.redis.journals import RedisTurnJournal
+from cluster_app.redis.records import RedisRecords
+from cluster_app.redis.session_index import RedisSessionIndex
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.listing_interval import ListingInterval
+from sessions_app.store.records import DOCUMENT_LIMIT, Records
+from sessions_app.store.repository import SessionRepository
+from tools_app.storage.generations import Generations
+
+
+class SharedStorageEngine:
+    """Implements ``StorageEngine``: journals in Redis, sessions in files or in an object store.
+
+    Args:
+        settings: The configuration.
+        cluster: The connections.
+    """
+
+    def __init__(self, settings: MochiSettings, cluster: Cluster) -> None:
+        self._settings = settings
+        self._cluster = cluster
+
+    def place(self, locations: Locations) -> str:
+        """Return the location of the sessions, as text for people."""
+        objects = self._cluster.objects
+        return (
+            str(locations.sessions_dir) if objects is None else objects.under(locations.folder).name
+        )
+
+    def journal(self, locations: Locations) -> TurnJournal:
+        """Return the journals of turns."""
+        cluster = self._cluster
+        return RedisTurnJournal(
+            cluster.connection.under(locations.prefix),
+            owners=cluster.owners,
+            hub=cluster.hub,
+            pumps=cluster.pumps,
+            retention_seconds=self._settings.turn_retention_seconds,
+            timeout_seconds=self._settings.journal_timeout_seconds,
+        )
+
+    def repository(
+        self, locations: Locations, journal: TurnJournal, *, durable: bool
+    ) -> SessionRepository:
+        """Return the sessions."""
+        if (objects := self._cluster.objects) is not None:
+            return self._object_repository(locations, objects, journal, durable=durable)
+        return FileSessionRepository(
+            locations.sessions_dir,
+            owners=self._cluster.owners,
+            is_over=journal.was_closed,
+            keeps_begun=True,
+            durable=durable,
+        )
+
+    def _object_repository(
+        self, locations: Locations, objects: ObjectStore, journal: TurnJournal, *, durable: bool
+    ) -> SessionRepository:
+        sessions = objects.under(locations.folder)
+        connection = self._cluster.connection.under(locations.prefix)
+        hints = RedisClaimHints(connection)
+        return ObjectSessionRepository(
+            sessions,
+            deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
+            owners=self._cluster.owners,
+            hints=hints,
+            index=RedisSessionIndex(
+                connection, sessions, note_claim=lambda claim: hints.note(ClaimHint.at(claim))
+            ),
+            is_over=journal.was_closed,
+        )
+
+    def records(self, locations: Locations) -> Records:
+        """Return the records of requests in other protocols."""
+        if (objects := self._cluster.objects) is not None:
+            return ObjectRecords(objects.under(locations.responses), names=TURN_RECORDS)
+        return FileRecords(locations.records_dir, names=TURN_RECORDS, durable=False)
+
+    def confirmation_store(
+        self, locations: Locations, notice: Notice | None = None
+    ) -> ConfirmationStore:
+        """Return the approval requests and their answers."""
+        timeout = self._settings.tool_confirmation_timeout_seconds
+        records = RedisRecords(
+            self._cluster.connection.under(locations.approvals_prefix),
+            "conf",
+            names=CONFIRMATION_RECORDS,
+            seconds=timeout + self._settings.turn_retention_seconds,
+        )
+        clock = RedisClock(self._cluster.connection)
+        return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)
+
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of the records."""
+        return time.time if self._cluster.objects is None else partial(redis_time, self._cluster)
+
+    def may_list_records(self) -> Callable[[], bool]:
+        """Return what tells whether a search of all records is due: it costs several requests."""
+        return (lambda: True) if self._cluster.objects is None else ListingInterval().is_time
+
+
+class SharedRecordStores:
+    """Implements ``RecordStores`` with an object store, or with files if there is none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def open(self, directory: Path, folder: str, *, durable: bool = True) -> Records:
+        """Return records; opens nothing."""
+        if (objects := self._cluster.objects) is not None:
+            return ObjectRecords(objects.under(folder), limit=DOCUMENT_LIMIT)
+        return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
+
+
+class SharedGenerationStores:
+    """Implements ``GenerationStores`` with Redis."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def open(self, name: str) -> Generations:
+        """Return the generation of some folders; opens nothing."""
+        record = f"{name}.generation"
+        records = RedisRecords(self._cluster.connection, "generations", names=record)
+        return Generations(records, record)
+
+
+def redis_time(cluster: Cluster) -> float:
+    """Return the time of Redis, on which all machines agree, in seconds since 1970."""
+    return RedisClock(cluster.connection)().timestamp()

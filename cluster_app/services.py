@@ -1,0 +1,107 @@
+"""Provides the services of several machines in place of those of one: Redis, an object store."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from chat.conversation_storage import StorageEngine
+from chat.storage.change_log import ChangeLog
+from chat.storage.idempotency_keys import KEY_RECORDS, IdempotencyKeys
+from chat.storage.signals import Signals
+from chat.storage.task_queue import TaskQueue
+from chat.summaries.service import TASK, SummaryService
+from cluster_app.connections import Cluster
+from cluster_app.engine import (
+    SharedGenerationStores,
+    SharedRecordStores,
+    SharedStorageEngine,
+    redis_time,
+)
+from cluster_app.objects.attachments import ObjectAttachmentStore
+from cluster_app.reachability import SharedStores
+from cluster_app.redis.call_log import RedisCallLog
+from cluster_app.redis.change_log import RedisChangeLog
+from cluster_app.redis.records import RedisRecords
+from cluster_app.redis.signals import RedisSignals
+from cluster_app.redis.task_queue import TICK_SECONDS, RedisTaskQueue, SharedQueueChores
+from mochi_project.app import Factory, Services
+from mochi_project.background.supervisor import WorkerSupervisor
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.reachability import Stores
+from sessions_app.attachments.store import AttachmentStore
+from sessions_app.deadline import Deadline
+from sessions_app.ids_and_clock import SharedClock
+from sessions_app.services import file_attachments
+from sessions_app.store.records import RecordStores
+from tools_app.storage.call_log import CallLog
+from tools_app.storage.generations import GenerationStores
+
+
+def _cluster(services: Services) -> Cluster:
+    cluster = Cluster(services.get(MochiSettings))
+    # Asked for first by all that use it, so it is closed last: all turns are saved by then.
+    services.on_close(partial(asyncio.to_thread, cluster.release))
+    services.on_close(cluster.close_pumps)
+    return cluster
+
+
+def _attachments(services: Services) -> AttachmentStore:
+    if (objects := services.get(Cluster).objects) is None:
+        return file_attachments(services.get(MochiSettings))
+    return ObjectAttachmentStore(objects.under("attachments"), now=services.get(SharedClock))
+
+
+def _keys(services: Services) -> IdempotencyKeys:
+    settings, cluster = services.get(MochiSettings), services.get(Cluster)
+    records = RedisRecords(
+        cluster.connection,
+        "key",
+        names=KEY_RECORDS,
+        # The longest turn plus the retention of its journal.
+        seconds=settings.turn_timeout_seconds + settings.turn_retention_seconds,
+    )
+    return IdempotencyKeys(records, owners=cluster.owners, clock=services.get(SharedClock))
+
+
+def _signals(services: Services) -> Signals:
+    cluster = services.get(Cluster)
+    return RedisSignals(cluster.connection, owners=cluster.owners, hub=cluster.hub)
+
+
+def _changes(services: Services) -> ChangeLog:
+    cluster = services.get(Cluster)
+    return RedisChangeLog(cluster.connection, cluster.hub)
+
+
+def _stores(services: Services) -> Stores:
+    summaries = services.get(SummaryService)
+    return SharedStores(services.get(Cluster), summaries.failing, summaries.oldest_due_seconds)
+
+
+def _supervisor(services: Services) -> WorkerSupervisor:
+    queue = RedisTaskQueue(services.get(Cluster).connection)
+    return WorkerSupervisor(
+        services.get(MochiSettings),
+        SharedQueueChores(queue, TASK, services.get(SummaryService).queue_due),
+        chores_seconds=TICK_SECONDS,
+        deadline=services.get(Deadline),
+    )
+
+
+FACTORIES: Mapping[type | str, Factory] = {
+    Cluster: _cluster,
+    SharedClock: lambda services: partial(redis_time, services.get(Cluster)),
+    RecordStores: lambda services: SharedRecordStores(services.get(Cluster)),
+    GenerationStores: lambda services: SharedGenerationStores(services.get(Cluster)),
+    AttachmentStore: _attachments,
+    StorageEngine: lambda services: SharedStorageEngine(
+        services.get(MochiSettings), services.get(Cluster)
+    ),
+    ChangeLog: _changes,
+    Signals: _signals,
+    IdempotencyKeys: _keys,
+    CallLog: lambda services: RedisCallLog(services.get(Cluster).connection),
+    TaskQueue: lambda services: RedisTaskQueue(services.get(Cluster).connection),
+    Stores: _stores,
+    WorkerSupervisor: _supervisor,
+}

@@ -1,1 +1,0 @@
-"""Builds the services from the configuration; opens nothing."""

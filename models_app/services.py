@@ -1,0 +1,76 @@
+"""Provides the language models: Ollama's, and those of the configured providers."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.trust.contents import PROFILES
+from mochi_project.trust.gate import TrustGate
+from models_app.catalogue import AgentModels, ModelCatalogue
+from models_app.default_model import DefaultModel
+from models_app.model_calls import ModelCallHeaders, ModelCallLog, ModelCallObserver
+from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.prices import NO_PRICES, Prices
+from models_app.profiles import ProfileService
+from models_app.vendors.language_model import VendorLanguageModel
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
+from sessions_app.store.records import Records, RecordStores
+
+
+def profile_records(services: Services) -> Records:
+    """Return the records of profiles."""
+    directory = services.get(MochiSettings).resolved_data_dir / "profiles"
+    return services.get(RecordStores).open(directory, "profiles")
+
+
+def build_models(
+    services: Services, agents: Callable[[ModelCatalogue], AgentModels] | None = None
+) -> ModelCatalogue:
+    """Build the catalogue of models, which connects to a provider on first use.
+
+    Args:
+        services: The services that it uses.
+        agents: Builds the agents' models, as for ``ModelCatalogue``.
+    """
+    settings = services.get(MochiSettings)
+    silence = settings.upstream_timeout_seconds
+    call_headers = services.get(ModelCallHeaders).make
+    vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
+    for name, provider in settings.providers.items():
+        vendors[name] = make_vendor(
+            name, base_url=provider.base_url, key_variable=provider.api_key_env
+        )
+    open_vendor = partial(
+        VendorLanguageModel,
+        silence_timeout=silence,
+        key_of=settings.key_of,
+        call_headers=call_headers,
+    )
+    models = ModelCatalogue(
+        OllamaLanguageModel(
+            host=settings.ollama_host, silence_timeout=silence, call_headers=call_headers
+        ),
+        [open_vendor(vendor) for vendor in vendors.values()],
+        profiles=ProfileService(profile_records(services), list(vendors.values())),
+        profile_gate=TrustGate(settings.trust, PROFILES),
+        open_vendor=open_vendor,
+        observer=services.get(ModelCallObserver),
+        prices=services.get(Prices),
+        agents=agents,
+    )
+    services.on_close(models.aclose)
+    return models
+
+
+def _default_model(services: Services) -> DefaultModel:
+    return DefaultModel(services.get(ModelCatalogue), services.get(MochiSettings).default_model)
+
+
+FACTORIES: Mapping[type | str, Factory] = {
+    ModelCallObserver: lambda _: ModelCallLog(),
+    ModelCallHeaders: lambda _: ModelCallHeaders(),
+    Prices: lambda _: NO_PRICES,
+    ModelCatalogue: build_models,
+    DefaultModel: _default_model,
+}

@@ -1,0 +1,62 @@
+"""Provides the search of sessions, built on first use."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import MochiSettings
+from search_app.places import SearchPlaces
+from sessions_app.service import SessionManager
+from sessions_app.store.repository import SessionReader
+
+if TYPE_CHECKING:  # SQLite is imported only for a search
+    from search_app.service import SessionSearch
+
+
+def index_path(settings: MochiSettings) -> Path:
+    """Return the path of the index, outside an untrusted folder, whose files may be malicious."""
+    return settings.resolved_private_dir / "search.sqlite3"
+
+
+def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
+    """Build the search of a repository's sessions; opens nothing."""
+    from search_app.index import SearchIndex  # noqa: PLC0415
+    from search_app.index_comparison import IndexComparer  # noqa: PLC0415
+    from search_app.index_updater import IndexUpdater  # noqa: PLC0415
+    from search_app.service import SessionSearch  # noqa: PLC0415
+    from search_app.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
+    from sessions_app.store.locks import FileLocks  # noqa: PLC0415
+
+    source = (
+        SessionsInFiles(reader, settings.resolved_sessions_dir)
+        if settings.sessions_url is None
+        else StoredSessions(reader)
+    )
+    index = SearchIndex(index_path(settings))
+    comparer = IndexComparer(source)
+    updater = IndexUpdater(source, index, FileLocks(settings.resolved_private_dir), comparer)
+    return SessionSearch(source, index, updater, comparer)
+
+
+def _search(services: Services) -> "SessionSearch":
+    search = build_search(services.get(MochiSettings), services.get(SessionManager).repository)
+    services.on_close(partial(asyncio.to_thread, search.close))
+    return search
+
+
+def tidy(services: Services) -> None:
+    """Remove what was deleted from the index; without one, open nothing. Blocks."""
+    if not index_path(services.get(MochiSettings)).exists():
+        return
+    from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
+
+    services.get(SessionSearch).tidy()
+
+
+FACTORIES: Mapping[type | str, Factory] = {
+    "search_app.service.SessionSearch": _search,  # by its name: it imports SQLite
+    SearchPlaces: lambda _: SearchPlaces(),
+}

@@ -1,0 +1,122 @@
+"""Provides the tools: the tools folder, MCP servers, and the record of calls."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.trust.contents import MCP, TOOLS
+from mochi_project.trust.gate import TrustGate
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.deadline import Deadline
+from sessions_app.store.file_records import FileRecords
+from tools_app.catalogue import ToolCatalogue
+from tools_app.execution_log import ExecutionLog
+from tools_app.folder import FolderTools
+from tools_app.folder_snapshots import FolderSnapshots
+from tools_app.hosts.fork_server_client import ForkServerClient, KeyNames
+from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
+from tools_app.hosts.pool import HostPool
+from tools_app.mcp.remote import ToolCallHeaders
+from tools_app.mcp.toolset import McpTools
+from tools_app.result_files import ResultFiles
+from tools_app.storage.call_log import CallLog
+from tools_app.storage.files.call_log import FileCallLog
+from tools_app.storage.generations import Generations, GenerationStores
+from tools_app.toolset import Toolset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolServices:
+    """The services of tools."""
+
+    catalogue: ToolCatalogue
+    folder: FolderTools
+    mcp: McpTools
+    executions: ExecutionLog
+    files: ResultFiles
+    fork_server: ForkServerClient
+
+    def recorded(self, toolset: Toolset) -> Toolset:
+        """Wrap a toolset so that its calls are recorded and its files stored."""
+        return ToolCatalogue([toolset], self.executions, self.files)
+
+    async def aclose(self) -> None:
+        """End every process and connection, and write the rest of the record."""
+        async with AsyncExitStack() as stack:  # the last one first
+            stack.push_async_callback(self.executions.aclose)
+            stack.push_async_callback(self.fork_server.aclose)
+            await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
+
+
+def _tools(services: Services) -> ToolServices:
+    settings = services.get(MochiSettings)
+    fork_server = ForkServerClient(
+        settings.resolved_data_dir,
+        added={"MOCHI_WORKSPACE": str(settings.resolved_workspace)},
+        keys=services.get(KeyNames),
+        passed=settings.tool_environment,
+        deadline=services.get(Deadline),
+    )
+    hosted = ToolFolder(path=settings.resolved_tools_dir, name="tools")
+    folder = FolderTools(
+        hosted.path,
+        HostPool(fork_server, hosted, host_limits(settings)),
+        FolderSnapshots(services.get(GenerationStores).open(hosted.name)),
+        timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, TOOLS),
+    )
+    mcp = McpTools(
+        settings.resolved_mcp_config_path,
+        timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, MCP),
+        call_headers=services.get(ToolCallHeaders).make,
+    )
+    executions = ExecutionLog(services.get(CallLog))
+    files = ResultFiles(services.get(AttachmentService), most=settings.max_attachments)
+    tools = ToolServices(
+        catalogue=ToolCatalogue([folder, mcp], executions, files),
+        folder=folder,
+        mcp=mcp,
+        executions=executions,
+        files=files,
+        fork_server=fork_server,
+    )
+    services.on_close(tools.aclose)
+    return tools
+
+
+class FileGenerationStores:
+    """Implements ``GenerationStores`` with files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def open(self, name: str) -> Generations:
+        """Return the generation of some folders; opens nothing."""
+        record = f"{name}.generation"
+        return Generations(FileRecords(self._directory, names=record, durable=False), record)
+
+
+def host_limits(settings: MochiSettings) -> HostLimits:
+    """Return the limits of a process that runs people's functions."""
+    return HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)
+
+
+FACTORIES: Mapping[type | str, Factory] = {
+    CallLog: lambda services: FileCallLog(
+        services.get(MochiSettings).resolved_state_dir / "executions.jsonl"
+    ),
+    GenerationStores: lambda services: FileGenerationStores(
+        services.get(MochiSettings).resolved_state_dir
+    ),
+    ToolCallHeaders: lambda _: ToolCallHeaders(),
+    ToolServices: _tools,
+    ToolCatalogue: lambda services: services.get(ToolServices).catalogue,
+    FolderTools: lambda services: services.get(ToolServices).folder,
+    McpTools: lambda services: services.get(ToolServices).mcp,
+    ExecutionLog: lambda services: services.get(ToolServices).executions,
+}
