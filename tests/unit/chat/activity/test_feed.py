@@ -50,6 +50,7 @@ RECORDS = MemoryRecords()
 @pytest.fixture
 async def make_process(tmp_path: Path) -> AsyncIterator[Callable[[], Process]]:
     made: list[Process] = []
+    await in_thread(Process, tmp_path)  # the first one reads the id of the boot
 
     def make() -> Process:
         made.append(Process(tmp_path))
