@@ -53,21 +53,22 @@ class DeltaReader:
     def read(self, event: ModelResponseStreamEvent) -> Delta | None:
         """Return the delta of an event; None if it is empty."""
         match event:
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                delta: Delta | None = TextDelta(text) if text else None
-            case PartStartEvent(part=TextPart(content=text)):
-                delta = TextDelta(text) if text else None
-            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)):
-                delta = ThinkingDelta(thought) if thought else None
-            case PartStartEvent(part=ThinkingPart(content=thought)):
-                delta = ThinkingDelta(thought) if thought else None
+            case (
+                PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+                | PartStartEvent(part=TextPart(content=text))
+            ):
+                return TextDelta(text) if text else None
+            case (
+                PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought))
+                | PartStartEvent(part=ThinkingPart(content=thought))
+            ):
+                return ThinkingDelta(thought) if thought else None
             case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=arguments)):
-                delta = self._fragment(event.index, arguments)
+                return self._fragment(event.index, arguments)
             case PartStartEvent(part=ToolCallPart() as part):
-                delta = self._begin_call(event.index, part)
+                return self._begin_call(event.index, part)
             case _:
-                delta = None
-        return delta
+                return None
 
     def finish(self, response: ModelResponse) -> list[Delta]:
         """Return the last deltas: whole calls, and ``Finished``.

@@ -74,7 +74,10 @@ def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -
     )
     match error:
         case raised.ModelConnectionError():
-            return _connection_error(error, words, vendor, model)
+            if isinstance(error, raised.ModelTimeoutError):
+                words = "it was silent for too long" if error.phase == "read" else "it timed out"
+            reached = error.phase not in ("connect", "pool")
+            return (interrupted if reached else unreachable)(vendor, words, model=model)
         case raised.ModelRequestTimeout() | httpx2.HTTPError() | httpx2.StreamError() | OSError():
             return interrupted(vendor, words, model=model)
         case raised.ModelAPIError() | raised.ContentFilterError() | raised.UserError():
@@ -88,15 +91,6 @@ def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -
             )
         case _:
             return invalid_answer(vendor, words, model=model)
-
-
-def _connection_error(
-    error: raised.ModelConnectionError, words: str, vendor: Vendor, model: str
-) -> ModelError:
-    if isinstance(error, raised.ModelTimeoutError):
-        words = "it was silent for too long" if error.phase == "read" else "it timed out"
-    reached = error.phase not in ("connect", "pool")
-    return (interrupted if reached else unreachable)(vendor, words, model=model)
 
 
 def _fault_of(error: Exception) -> Fault | None:

@@ -26,11 +26,10 @@ class GeminiEvents(Translator):
         if candidates := objects_of(value.get("candidates")):
             rewritten["candidates"] = [_candidate(it) for it in candidates]
             self.has_ended |= any(it.get("finishReason") for it in candidates)
-        for told in objects_of(value.get("usageMetadata")):
-            counts = {
-                name: it if isinstance(it, list) else number_of(it) for name, it in told.items()
+        for usage in objects_of(value.get("usageMetadata")):
+            rewritten["usageMetadata"] = {
+                name: it if isinstance(it, list) else number_of(it) for name, it in usage.items()
             }
-            rewritten["usageMetadata"] = counts
         yield event(compact_json(rewritten))
 
     def error(self, error: Mapping[str, Any]) -> str:

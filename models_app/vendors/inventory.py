@@ -130,19 +130,16 @@ class VendorInventory:
         vendor = self._vendor
         try:
             response = await self._client.get(vendor.base_url + path, headers=self._headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            reason = self._words(str(error)) or type(error).__name__
-            raise unreachable(vendor, reason, model=model) from None
         except httpx2.HTTPError as error:
+            reached = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             reason = self._words(str(error)) or type(error).__name__
-            raise interrupted(vendor, reason, model=model) from None
+            raise (interrupted if reached else unreachable)(vendor, reason, model=model) from None
         try:
             value = msgspec.json.decode(response.content.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             if response.status_code == 200:
-                raise invalid_answer(
-                    vendor, "the list of models is not JSON", model=model
-                ) from None
+                problem = "the list of models is not JSON"
+                raise invalid_answer(vendor, problem, model=model) from None
             value = None
         if response.status_code == 200:
             return value
