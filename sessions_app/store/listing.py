@@ -95,6 +95,7 @@ class CachedListing:
         self._size_limit = size_limit
         self._saves = saves
         self._position: Position | None = None  # all files were checked after it was read
+        self._seen: int | None = None  # the directory's stamp before the last check
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._begun = self._ended = 0  # counts checks of all files
@@ -107,22 +108,23 @@ class CachedListing:
 
         Args:
             quickly: Whether to check only sessions in the save log, if it goes on since the last
-                listing.
+                listing, and other programs have not changed the directory alone.
         """
         asked = self._begun
         with self._lock:
             # A waiting caller uses a check begun after its call: concurrent calls share checks.
             if self._ended <= asked:
                 position, saved = None, None
+                seen = _stamp_at(self._directory)
                 if quickly and self._saves is not None:
                     position, saved = self._saves.read(self._position)
-                if saved is None:
+                if saved is None or (not saved and seen != self._seen):
                     self._begun += 1
                     self._check_all()
                     self._ended = self._begun
                 else:
                     self._check(saved)
-                self._position = position or self._position
+                self._position, self._seen = position or self._position, seen
             return self._sessions.listing()
 
     def _check(self, session_ids: Iterable[str]) -> None:
@@ -223,6 +225,12 @@ class CachedListing:
 
 def _stamp(status: os.stat_result) -> int:
     return hash((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+def _stamp_at(directory: Path) -> int | None:
+    with suppress(FileNotFoundError):
+        return _stamp(os.stat(directory))  # noqa: PTH116 - with each search
+    return None
 
 
 def _is_settled(status: os.stat_result, now: int) -> bool:

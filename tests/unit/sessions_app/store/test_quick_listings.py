@@ -73,6 +73,24 @@ def test_claims_and_recoveries_are_saves(server: Server) -> None:
     assert server.titles()[session_id] == "idle"
 
 
+def test_what_no_save_explains_is_looked_for(server: Server, tmp_path: Path) -> None:
+    def listed_long_ago() -> None:
+        os.utime(tmp_path, (0, 0))  # so that the next change is in another tick of the clock
+        server.titles()
+
+    server.entitle(server.paths[0], "saved")
+    listed_long_ago()
+    changed = tmp_path / "changed"
+    changed.write_bytes(
+        encode(with_metadata(server.one.load(server.paths[1].stem), now=LATER, title="replaced"))
+    )
+    changed.replace(server.paths[1])
+    assert server.titles()[server.paths[1].stem] == "replaced"
+    listed_long_ago()
+    server.paths[2].unlink()
+    assert server.paths[2].stem not in server.titles()
+
+
 def test_nothing_is_noted_where_nobody_lists_quickly(
     tmp_path: Path, make_session: MakeSession
 ) -> None:
