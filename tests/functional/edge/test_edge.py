@@ -222,9 +222,9 @@ def test_trailers_can_not_change_headers_that_were_judged(edge_server: Any) -> N
     answer = edge_server.raw(
         b"POST /api/v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"2\r\n{}\r\n0\r\nHost: evil.example\r\nContent-Type: text/plain\r\n\r\n"
+        b'b\r\n{"model":5}\r\n0\r\nHost: evil.example\r\nContent-Type: text/plain\r\n\r\n'
     )
-    assert answer.status == 422  # the body was read as JSON; a model is missing
+    assert answer.status == 422  # the body was read as JSON; its model is no text
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,6 @@ def test_an_answer_without_content_has_no_type(client: httpx.Client) -> None:
         (b"[" * 10_000, 400, "BAD_REQUEST"),
         (b"[]", 422, "VALIDATION_ERROR"),
         (b"null", 422, "VALIDATION_ERROR"),
-        (b"{}", 422, "VALIDATION_ERROR"),
-        (b"", 422, "VALIDATION_ERROR"),
     ],
 )
 def test_bad_bodies_are_refused_and_leave_nothing_behind(
