@@ -3,12 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
-
-import msgspec
 
 from agents_app.sessions import delete_chats, sessions_by_caller
 from chat.errors import NoActiveTurn
+from sessions_app.deletion import Deletion, DeletionOutcome, SessionDeletion
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.service import SessionManager
 
@@ -18,26 +16,9 @@ POLL_SECONDS = 0.05
 AT_ONCE = 8
 """Sessions that are deleted at the same time: an object store lets each wait."""
 
-DeletionOutcome = Literal["deleted", "not_found", "busy", "failed"]
 
-
-class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one session that was to be deleted.
-
-    Attributes:
-        session_id: The session.
-        outcome: ``deleted``; ``not_found``: it was not there; ``busy``: a turn runs on it;
-            ``failed``: see ``error``.
-        error: Why it is still there.
-    """
-
-    session_id: str
-    outcome: DeletionOutcome
-    error: MochiError | None = None
-
-
-class SessionDeletion:
-    """Deletes sessions.
+class DeletionWithAgents(SessionDeletion):
+    """Deletes sessions, and those of agents that they called.
 
     Args:
         sessions: People's sessions.
@@ -61,27 +42,14 @@ class SessionDeletion:
         self._seconds = seconds
 
     async def delete(self, session_id: str, *, force: bool = False, agents: bool = False) -> None:
-        """Delete a session permanently, even if it can't be read.
-
-        Args:
-            session_id: The session.
-            force: Whether a turn that runs on it is cancelled first.
-            agents: Whether the sessions of agents that it called go with it.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            SessionBusy: A turn is running; with ``force``, one that does not end in time.
-        """
+        """Delete a session permanently: see ``SessionDeletion``."""
         callers = await asyncio.to_thread(sessions_by_caller, self._chats) if agents else {}
         await self._delete(session_id, callers, force=force)
 
     async def delete_many(
         self, session_ids: Sequence[str], *, force: bool = False, agents: bool = False
     ) -> Sequence[Deletion]:
-        """Delete sessions permanently, and return the outcome of each, in order.
-
-        A failure does not affect other sessions. Duplicate ids are deleted once.
-        """
+        """Delete sessions permanently: see ``SessionDeletion``."""
         callers = await asyncio.to_thread(sessions_by_caller, self._chats) if agents else {}
         places = asyncio.Semaphore(AT_ONCE)
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from agents_app.catalogue import AgentCatalogue
+from sessions_app.enabled_names import EnabledNames
 from sessions_app.session import AgentSettings, ToolSettings
 from sessions_app.suggestions import suggestion
 from tools_app.toolset import ToolSelection, Toolset
@@ -14,6 +15,34 @@ LISTING_SECONDS = 2.0
 MOST_NAMED = 20
 """So many missing names are listed, the others are counted."""
 MOST_SUGGESTED = 5
+
+
+class MissingNames(EnabledNames):
+    """Knows the tools and the agents that there are.
+
+    Args:
+        toolset: The tools.
+        agents: The agents.
+    """
+
+    def __init__(self, toolset: Toolset, agents: AgentCatalogue) -> None:
+        self._toolset = toolset
+        self._agents = agents
+
+    async def missing(
+        self, *, tools: ToolSettings | None = None, agents: AgentSettings | None = None
+    ) -> Sequence[str]:
+        """Return a warning for each enabled name without its tool, group or agent.
+
+        Raises:
+            AgentInvalid: An agent is there, and something is wrong with it.
+        """
+        warnings: list[str] = []
+        if agents is not None:
+            warnings += await missing_agents(agents, self._agents)
+        if tools is not None:
+            warnings += await missing_tools(tools, self._toolset)
+        return warnings
 
 
 async def missing_tools(settings: ToolSettings, toolset: Toolset) -> Sequence[str]:

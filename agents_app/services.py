@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.delegate import AgentDelegate
-from agents_app.deletion import SessionDeletion
+from agents_app.deletion import DeletionWithAgents
 from agents_app.language_model import AgentLanguageModel
+from agents_app.missing_names import MissingNames
 from agents_app.model_choice import ModelChoice
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentChats, AgentSessions, forget_agents_of
@@ -26,8 +27,11 @@ from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.services import build_models
+from sessions_app.deletion import SessionDeletion
+from sessions_app.enabled_names import EnabledNames
 from sessions_app.service import SessionManager
 from sessions_app.store.records import RecordStores
+from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.services import ToolServices, host_limits
 from tools_app.storage.generations import GenerationStores
@@ -105,9 +109,9 @@ def _ephemeral_sessions(services: Services) -> EphemeralSessions:
     return build_ephemeral_sessions(services, lambda session: forget_agents_of(session, chats))
 
 
-def _deletion(services: Services) -> SessionDeletion:
+def _deletion(services: Services) -> DeletionWithAgents:
     cancel = services.get(TurnRegistry).cancel
-    return SessionDeletion(services.get(SessionManager), services.get(AgentChats), cancel)
+    return DeletionWithAgents(services.get(SessionManager), services.get(AgentChats), cancel)
 
 
 def _session_sweep(services: Services) -> SessionSweep:
@@ -129,5 +133,8 @@ FACTORIES: Mapping[type | str, Factory] = {
     TurnPreparer: _preparer,
     EphemeralSessions: _ephemeral_sessions,
     SessionDeletion: _deletion,
+    EnabledNames: lambda services: MissingNames(
+        services.get(ToolCatalogue), services.get(AgentCatalogue)
+    ),
     SessionSweep: _session_sweep,
 }

@@ -9,9 +9,6 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
-from agents_app.catalogue import AgentCatalogue
-from agents_app.deletion import SessionDeletion
-from agents_app.missing_names import missing_agents, missing_tools
 from chat.activity.states import StateReader
 from chat.service import ChatService
 from chat.summaries.service import SummaryService
@@ -20,6 +17,8 @@ from mochi_project.http.large_json import answer, answer_by_reading
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from prompts_app.service import SystemPromptService
+from sessions_app.deletion import SessionDeletion
+from sessions_app.enabled_names import EnabledNames
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.format.to_json import (
     many_sessions,
@@ -46,7 +45,6 @@ from sessions_app.http.schemas import (
 )
 from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
-from tools_app.catalogue import ToolCatalogue
 
 router = Router(tags=["sessions"])
 
@@ -342,12 +340,10 @@ async def _prompt_text(filename: str) -> str:
 
 async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
     """Raise for unusable models, strategies and agents; return warnings about missing ones."""
-    warnings: list[str] = []
-    if body.agent_settings is not None:
-        enabled = body.agent_settings.to_value()
-        warnings += await missing_agents(enabled, service(AgentCatalogue))
-    if body.tool_settings is not None:
-        warnings += await missing_tools(body.tool_settings.to_value(), service(ToolCatalogue))
+    warnings = await service(EnabledNames).missing(
+        tools=body.tool_settings.to_value() if body.tool_settings else None,
+        agents=body.agent_settings.to_value() if body.agent_settings else None,
+    )
     if body.summary_model is not None:
         await service(SummaryService).check_model(body.summary_model, field="summary_model")
     if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):

@@ -11,7 +11,6 @@ from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
-from agents_app.deletion import Deletion, SessionDeletion
 from mochi_project.app import current_services
 from mochi_project.management.copy_report import CopyReport
 from mochi_project.management.import_command import FilesImport, add_import_arguments
@@ -19,6 +18,7 @@ from mochi_project.management.import_report import ImportReport, missing_sentenc
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.deletion import Deletion, SessionDeletion
 from sessions_app.errors import StorageError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agents_app.deletion import SessionDeletion
+from agents_app.deletion import DeletionWithAgents
 from agents_app.sessions import sessions_by_caller
 from chat.errors import NoActiveTurn
 from sessions_app.errors import SessionBusy, SessionNotFound
@@ -72,8 +72,8 @@ def turns(sessions: SessionManager) -> Turns:
 
 
 @pytest.fixture
-def deletion(sessions: SessionManager, chats: SessionManager, turns: Turns) -> SessionDeletion:
-    return SessionDeletion(sessions, chats, turns.cancel)
+def deletion(sessions: SessionManager, chats: SessionManager, turns: Turns) -> DeletionWithAgents:
+    return DeletionWithAgents(sessions, chats, turns.cancel)
 
 
 def running(sessions: SessionManager) -> str:
@@ -82,12 +82,12 @@ def running(sessions: SessionManager) -> str:
     return session_id
 
 
-def delete(deletion: SessionDeletion, session_id: str, **how: bool) -> None:
+def delete(deletion: DeletionWithAgents, session_id: str, **how: bool) -> None:
     asyncio.run(deletion.delete(session_id, **how))
 
 
 def test_a_session_takes_the_sessions_of_its_agents_with_it_and_no_others(
-    sessions: SessionManager, chats: SessionManager, deletion: SessionDeletion
+    sessions: SessionManager, chats: SessionManager, deletion: DeletionWithAgents
 ) -> None:
     mine, other = (sessions.create("qwen3:14b").session_id for _ in range(2))
     called = [make_chat(chats, {"session_id": mine, "tool_call_id": f"c{n}"}) for n in range(2)]
@@ -101,7 +101,7 @@ def test_a_session_takes_the_sessions_of_its_agents_with_it_and_no_others(
 
 
 def test_a_session_that_is_busy_or_not_there_keeps_its_agents_sessions(
-    sessions: SessionManager, chats: SessionManager, deletion: SessionDeletion
+    sessions: SessionManager, chats: SessionManager, deletion: DeletionWithAgents
 ) -> None:
     busy = running(sessions)
     for session_id, error in ((busy, SessionBusy), (UNKNOWN_ID, SessionNotFound)):
@@ -112,7 +112,7 @@ def test_a_session_that_is_busy_or_not_there_keeps_its_agents_sessions(
 
 
 def test_a_session_in_which_an_agent_works_for_another_one_is_kept(
-    sessions: SessionManager, chats: SessionManager, deletion: SessionDeletion
+    sessions: SessionManager, chats: SessionManager, deletion: DeletionWithAgents
 ) -> None:
     mine = sessions.create("qwen3:14b").session_id
     working, _ = (make_chat(chats, {"session_id": mine}) for _ in range(2))
@@ -125,7 +125,7 @@ def test_a_session_in_which_an_agent_works_for_another_one_is_kept(
 
 
 def test_a_running_turn_is_only_cancelled_when_that_is_asked_for(
-    sessions: SessionManager, turns: Turns, deletion: SessionDeletion
+    sessions: SessionManager, turns: Turns, deletion: DeletionWithAgents
 ) -> None:
     session_id = running(sessions)
     with pytest.raises(SessionBusy):
@@ -139,7 +139,7 @@ def test_a_running_turn_is_only_cancelled_when_that_is_asked_for(
 
 
 def test_a_turn_that_begins_between_end_and_deletion_is_cancelled_too(
-    sessions: SessionManager, turns: Turns, deletion: SessionDeletion
+    sessions: SessionManager, turns: Turns, deletion: DeletionWithAgents
 ) -> None:
     session_id = running(sessions)
     turns.goes_on = lambda busy: claim_session(sessions.repository, busy, "t2") and None
@@ -156,12 +156,14 @@ def test_a_turn_that_does_not_end_is_waited_for_so_long_and_keeps_its_session(
     session_id = running(sessions)
     turns.stubborn.add(session_id)
     with pytest.raises(SessionBusy):
-        delete(SessionDeletion(sessions, chats, turns.cancel, seconds=0.05), session_id, force=True)
+        delete(
+            DeletionWithAgents(sessions, chats, turns.cancel, seconds=0.05), session_id, force=True
+        )
     assert left(sessions) == {session_id}
 
 
 def test_of_many_sessions_each_has_an_outcome_and_none_keeps_another(
-    sessions: SessionManager, chats: SessionManager, deletion: SessionDeletion, tmp_path: Path
+    sessions: SessionManager, chats: SessionManager, deletion: DeletionWithAgents, tmp_path: Path
 ) -> None:
     free, called = (sessions.create("qwen3:14b").session_id for _ in range(2))
     busy = running(sessions)
@@ -188,7 +190,7 @@ def test_of_many_sessions_each_has_an_outcome_and_none_keeps_another(
 
 
 def test_many_sessions_are_deleted_with_their_turns_when_asked(
-    sessions: SessionManager, turns: Turns, deletion: SessionDeletion
+    sessions: SessionManager, turns: Turns, deletion: DeletionWithAgents
 ) -> None:
     busy = [running(sessions) for _ in range(12)]
     removed = asyncio.run(deletion.delete_many(busy, force=True))

@@ -10,9 +10,9 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
-from agents_app.catalogue import AgentCatalogue
-from agents_app.deletion import SessionDeletion
+from agents_app.deletion import DeletionWithAgents
 from agents_app.errors import AgentInvalid
+from agents_app.missing_names import MissingNames
 from agents_app.sessions import AgentChats
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
@@ -30,6 +30,8 @@ from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 from models_app.ollama.language_model import OllamaLanguageModel
 from prompts_app.service import SystemPromptService
+from sessions_app.deletion import SessionDeletion
+from sessions_app.enabled_names import EnabledNames
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.http.places import ListPlaces
 from sessions_app.messages import ToolSpec
@@ -38,7 +40,6 @@ from sessions_app.session import Session
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemoryRecords
 from tests.services import services_of
-from tools_app.catalogue import ToolCatalogue
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"
@@ -164,8 +165,7 @@ def client(
             ModelCatalogue: models,
             SystemPromptService: prompts,
             SummaryService: summaries,
-            AgentCatalogue: Agents(),
-            ToolCatalogue: Tools(),
+            EnabledNames: MissingNames(cast("Any", Tools()), cast("Any", Agents())),
             AgentChats: chats,
             StateReader: StateReader(
                 manager.repository,
@@ -174,7 +174,7 @@ def client(
                 ),
             ),
             ChatService: SimpleNamespace(creation=SessionCreation(keys, manager.repository)),
-            SessionDeletion: SessionDeletion(manager, chats, Turns(manager).cancel),
+            SessionDeletion: DeletionWithAgents(manager, chats, Turns(manager).cancel),
             ListPlaces: ListPlaces(),
             MochiSettings: MochiSettings(),
             DefaultModel: DefaultModel(models, default_model),

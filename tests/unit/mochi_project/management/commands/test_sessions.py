@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents_app.deletion import SessionDeletion
+from agents_app.deletion import DeletionWithAgents
 from agents_app.sessions import AgentChats
 from mochi_project.app import install_services
+from sessions_app.deletion import SessionDeletion
 from sessions_app.errors import SessionNotFound
 from sessions_app.list_query import SessionPage
 from sessions_app.messages import AssistantMessage, UserMessage
@@ -41,7 +42,7 @@ class Turns:
 def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
     chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
-    deletion = SessionDeletion(manager, chats, Turns(manager).cancel)
+    deletion = DeletionWithAgents(manager, chats, Turns(manager).cancel)
     services = services_of({SessionManager: manager, AgentChats: chats, SessionDeletion: deletion})
     install_services(services)
     yield manager
