@@ -23,7 +23,6 @@ from tools_app.mcp.remote import CallHeaders, RemoteError
 from tools_app.mcp.server import ManagedServer
 from tools_app.toolset import (
     InvalidTool,
-    Tool,
     ToolInvocation,
     ToolListing,
     ToolResult,
@@ -96,25 +95,23 @@ class McpTools:
         Waits 2 seconds for servers that start, with a selection at most 10. A server that has
         worked keeps its tools while it is down.
         """
-        concerned = None if selection is None else _concerned(selection)
-        if concerned is not None and not concerned:
-            return ToolListing()
+        concerned = None
+        if selection is not None:
+            servers = {server_of(name) for name in selection.names}
+            concerned = frozenset(name for name in {*servers, selection.group} if name)
+            if not concerned:
+                return ToolListing()
         await self._follow()
         chosen = [
-            server
-            for name, server in self._servers.items()
-            if concerned is None or name in concerned
+            self._servers[name] for name in self._servers if concerned is None or name in concerned
         ]
         within = self._limits.listing_wait if selection is None else self._limits.start_wait
         unknown = [server for server in chosen if not server.named.tools]
         for server in chosen:
             server.request_start()
         await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
-        tools: dict[str, Tool] = {}
-        for server in chosen:
-            tools |= server.named.tools
         return ToolListing(
-            tools=tools,
+            tools={name: tool for server in chosen for name, tool in server.named.tools.items()},
             groups={s.name: list(s.named.tools) for s in chosen if s.named.tools},
             invalid=[
                 *self._broken(concerned),
@@ -212,13 +209,16 @@ class McpTools:
         if config is self._config or self._closed:
             return
         self._config = config
-        wanted = {name: spec for name, spec in config.servers.items() if _usable(spec)}
+        wanted = {
+            name: spec
+            for name, spec in config.servers.items()
+            if not isinstance(spec, BrokenSpec) and not spec.disabled
+        }
         self._end([n for n, server in self._servers.items() if wanted.get(n) != server.spec])
         self._servers = {
             name: self._servers.get(name)
             or ManagedServer(name, spec, self._limits, self._call_headers)
             for name, spec in wanted.items()
-            if not isinstance(spec, BrokenSpec)
         }
 
     def _end(self, names: Iterable[str]) -> None:
@@ -251,15 +251,6 @@ class McpTools:
         if self._config.error:
             broken.insert(0, InvalidTool(name=FILE, file=FILE, reason=self._config.error))
         return broken
-
-
-def _concerned(selection: ToolSelection) -> frozenset[str]:
-    servers = {server_of(name) for name in selection.names}
-    return frozenset(name for name in {*servers, selection.group} if name)
-
-
-def _usable(spec: Spec) -> bool:
-    return not isinstance(spec, BrokenSpec) and not spec.disabled
 
 
 def _failure(server: ManagedServer, message: str, code: str) -> ToolResult:
