@@ -39,7 +39,6 @@ _LONGEST_REPAIRED = 256 * 1024
 """Looking for commas to take out holds the interpreter all the time."""
 _FENCES = frozenset({"```", "```json"})
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
-_SPACE = re.compile(r"\s*")
 
 
 def arguments_of(raw: Any) -> Mapping[str, Any]:
@@ -101,20 +100,15 @@ def _values(text: str) -> Iterator[Any]:
     Raises:
         ValueError: It holds something else, or too many.
     """
-    at = _skip_space(text, 0)
     for _ in range(_MOST_REPEATED):
-        if at >= len(text):
+        text = text.lstrip()
+        if not text:
             return
-        value, end = _DECODER.raw_decode(text, at)
+        value, end = _DECODER.raw_decode(text)
         yield value
-        at = _skip_space(text, end)
-    if at < len(text):
+        text = text[end:]
+    if text.strip():
         raise ValueError("too many values")
-
-
-def _skip_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
 
 
 _DECODER = json.JSONDecoder(

@@ -21,16 +21,15 @@ class CallPiece(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str = ""
 
 
-class _Call:
+class _Call(msgspec.Struct, eq=False):
     """A call of which some pieces have come."""
 
-    def __init__(self, number: int, index: int | None) -> None:
-        self.number = number
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.pieces: list[str] = []
-        self.arguments = ShownArguments()
+    number: int
+    index: int | None
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = []
+    arguments: ShownArguments = msgspec.field(default_factory=ShownArguments)
 
 
 class CallPieces:

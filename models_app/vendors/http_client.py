@@ -113,7 +113,6 @@ async def _watch(vendor: Vendor, response: httpx2.Response) -> None:
     if response.request.method == "POST" and response.is_success:
         read = partial(_translated, read, vendor.translator())
     response.aiter_bytes = read  # type: ignore[method-assign]
-    response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
     opened = opened_responses.get()
     if opened is not None:
         opened.append(response)
@@ -161,24 +160,3 @@ async def _translated(
         if events := reader.feed(data):
             yield events
     yield reader.end()
-
-
-async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:
-    """Yield the lines of an event stream, which end with a newline and with nothing else.
-
-    ``Response.aiter_lines``, with which Google's SDK reads, also ends them at U+2028, U+0085 and
-    their like, which a model's text may hold: the rest of the answer would be lost.
-    """
-    begun: list[bytes] = []
-    async for data in response.aiter_bytes():
-        first, *others = data.split(b"\n")
-        begun.append(first)
-        for piece in others:
-            yield _decoded(begun)
-            begun = [piece]
-    if any(begun):
-        yield _decoded(begun)
-
-
-def _decoded(pieces: list[bytes]) -> str:
-    return b"".join(pieces).removesuffix(b"\r").decode(errors="replace")

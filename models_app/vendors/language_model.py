@@ -35,7 +35,6 @@ from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
-    from pydantic_ai.settings import ModelSettings
 
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
@@ -178,6 +177,7 @@ class VendorLanguageModel:
             request_parameters,
         )
         from models_app.vendors.http_client import inserted_files, opened_responses  # noqa: PLC0415
+        from models_app.vendors.pydantic_models import fit  # noqa: PLC0415
 
         reader = DeltaReader(self.vendor.name, request.model)
         files = InsertedFiles(request.files)
@@ -186,7 +186,7 @@ class VendorLanguageModel:
         with typed_errors(self.vendor, request.model, clients.key):
             try:
                 model = clients.make_model(request.model)
-                settings = self._settings(request, model)
+                settings = fit(self.vendor.settings(request), model)
                 schema = request.answer_schema if self._sends_schema(request, model) else None
                 parameters = request_parameters(request.tools, schema)
                 leaves_out = bool(request.tools) and schema is not request.answer_schema
@@ -225,11 +225,6 @@ class VendorLanguageModel:
         )
         supported = profile.get("supports_json_schema_output", False)
         return bool(_sends_schema(request) and supported and (takes_both or not request.tools))
-
-    def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
-        from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
-
-        return fit(self.vendor.settings(request), model)
 
     def _load(self, clients: _Clients) -> ModelFactory:
         """Import the modules that a request needs; runs in a thread."""

@@ -31,7 +31,6 @@ KeyLookup = Callable[[str], str | None]
 ModelFactory = Callable[[str], "Model"]
 """From a model's bare name to pydantic-ai's model."""
 
-CHAT = ("completion",)
 ALL_BUT_THINKING = ("completion", "tools", "vision")
 ALL_CAPABILITIES = ("completion", "tools", "thinking", "vision")
 """Also assumed of a model whose capabilities the provider does not state."""
