@@ -53,24 +53,7 @@ def _make_private_file(path: Path) -> None:
 
 
 def _migrate() -> None:
-    if _applied() < _known():
-        call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
-
-
-def _known() -> set[str]:
-    """Return the names of the queue's migrations, without importing them."""
-    import django_q.migrations  # noqa: PLC0415 - a name to look beside
-
-    folder = Path(str(django_q.migrations.__file__)).parent
-    return {entry.stem for entry in folder.glob("[0-9]*.py")}
-
-
-def _applied() -> set[str]:
-    with connection.cursor() as cursor:
-        if "django_migrations" not in connection.introspection.table_names(cursor):
-            return set()
-        cursor.execute("SELECT name FROM django_migrations WHERE app = 'django_q'")
-        return {name for (name,) in cursor.fetchall()}
+    call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
 
 
 def _forget_old_tasks() -> None:
