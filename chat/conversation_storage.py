@@ -112,7 +112,8 @@ class ConversationStorage:
 
     def sweep(self, older_than_seconds: float) -> None:
         """Remove what turns left that ended longer ago, and what dead processes left. Blocks."""
-        self.recovery.sweep(older_than_seconds)
+        self.journal.sweep(older_than_seconds)
+        self.repository.sweep()
         self.confirmation_store.sweep(older_than_seconds)
         self.sweep_records(UNCREATED_SECONDS)
 

@@ -283,11 +283,6 @@ class TurnRecovery:
             exc_info=exc_info,
         )
 
-    def sweep(self, older_than_seconds: float) -> None:
-        """Remove journals that ended longer ago than that, and remains of dead writers."""
-        self._journal.sweep(older_than_seconds)
-        self._repository.sweep()
-
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:
     logger.warning(message, extra={"session_id": session_id, "turn_id": turn_id})

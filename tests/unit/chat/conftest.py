@@ -241,6 +241,11 @@ class House:
             records=self.records,
         )
 
+    def sweep(self, age: float) -> None:
+        """Remove ended journals, and what dead processes left, as housekeeping does."""
+        self.journal.sweep(age)
+        self.repository.sweep()
+
     async def new_session(
         self, model: str = "m", *, tools: Sequence[str] = (), policy: str = "never_confirm"
     ) -> str:

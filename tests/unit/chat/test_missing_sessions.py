@@ -35,7 +35,7 @@ async def dead(house, after_a_kill):
 
 def keep_house(house):
     house.recovery.seal_all()
-    house.recovery.sweep(OLD)
+    house.sweep(OLD)
 
 
 def texts(house, session_id):
@@ -175,7 +175,7 @@ async def test_sessions_that_were_moved_are_sealed_all_the_same(dead, tmp_path):
     def move():
         house.sessions_dir.rename(moved.sessions_dir)
         sealed = sealed_text(moved, session_id)
-        moved.recovery.sweep(OLD)
+        moved.sweep(OLD)
         return sealed, list(house.data_dir.glob(".mochi/turns/*/*"))
 
     assert await asyncio.to_thread(move) == (["Half an"], [])

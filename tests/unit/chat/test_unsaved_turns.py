@@ -179,7 +179,7 @@ async def test_a_turn_that_could_not_be_saved_is_swept_up_by_housekeeping(house,
     house.model.go_on.set()
     await turn.finished()
     disk.mend()
-    await asyncio.to_thread(house.recovery.sweep, 0)
+    await asyncio.to_thread(house.sweep, 0)
     await asyncio.to_thread(house.recovery.seal_all)
     session = await asyncio.to_thread(house.sessions.repository.load, session_id)
     assert session.messages[-1].content == "Half"

@@ -67,7 +67,7 @@ class TwoHouses:
         """Do what housekeeping does."""
         recovery = self.ephemeral.recovery
         await asyncio.to_thread(recovery.seal_all)
-        await asyncio.to_thread(recovery.sweep, age)
+        await asyncio.to_thread(self.ephemeral.sweep, age)
         await asyncio.to_thread(self.ephemeral.ephemeral.sweep)
 
 

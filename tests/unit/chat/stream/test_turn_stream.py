@@ -23,6 +23,7 @@ from models_app.errors import OllamaError
 from sessions_app.errors import StorageError
 from tests.unit.chat.listening import names, read_all
 
+TURN, OTHER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c50000abce"
 STARTED = TurnStarted(turn_id="t1", session_id="s", model="m")
 
 
@@ -157,19 +158,19 @@ async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
     signals = FileSignals(tmp_path / "signals", PathWatcher(interval_seconds=0.001))
     obeyed = asyncio.Queue()
     inbox = SignalInbox(signals, lambda turn_id, kind: obeyed.put_nowait((turn_id, kind)))
-    inbox.expect("t1")
+    inbox.expect(TURN)
     inbox.open()
-    await asyncio.to_thread(signals.send, "t1", "cancel")
-    await asyncio.to_thread(signals.send, "other", "cancel")
-    path = tmp_path / "signals" / "t1.cancel"
+    await asyncio.to_thread(signals.send, TURN, "cancel")
+    await asyncio.to_thread(signals.send, OTHER_TURN, "cancel")
+    path = tmp_path / "signals" / f"{TURN}.cancel"
     async with asyncio.timeout(5):
         while await asyncio.to_thread(path.exists):
             await asyncio.sleep(0.001)
-        inbox.ready("t1")
-        assert await obeyed.get() == ("t1", "cancel")
-    inbox.forget("t1")
+        inbox.ready(TURN)
+        assert await obeyed.get() == (TURN, "cancel")
+    inbox.forget(TURN)
     assert obeyed.empty()
-    assert await asyncio.to_thread((tmp_path / "signals" / "other.cancel").exists)
+    assert await asyncio.to_thread((tmp_path / "signals" / f"{OTHER_TURN}.cancel").exists)
 
 
 async def test_while_the_listener_waits_events_go_straight_to_its_sink(turn_stream):
