@@ -60,7 +60,7 @@ def body_schemas() -> dict[str, Any]:
     import msgspec  # noqa: PLC0415 - only for the document
 
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415
-    from dialects_app.client_sessions import NAME_PATTERN  # noqa: PLC0415
+    from dialects_app.shared.client_sessions import NAME_PATTERN  # noqa: PLC0415
 
     _, found = msgspec.json.schema_components([RunIn], ref_template=_COMPONENT)
     found["RunIn"]["properties"]["threadId"]["pattern"] = f"^{NAME_PATTERN}$"

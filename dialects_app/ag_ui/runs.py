@@ -28,10 +28,10 @@ from dialects_app.ag_ui.request import (
     read_turn,
 )
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
-from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import MOST_AT_ONCE, beside
+from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.files import with_files
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from dialects_app.ai_sdk.ui_messages import CLIENT_ID
-from dialects_app.client_sessions import NAME_PATTERN
 from dialects_app.errors import ChatDiffers
+from dialects_app.shared.client_sessions import NAME_PATTERN
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, UserMessage

@@ -29,9 +29,9 @@ from dialects_app.ai_sdk.body import (
 )
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
-from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import beside
+from dialects_app.shared.client_sessions import ClientSession, find_session
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dialects_app.client_sessions import find_session
+from dialects_app.shared.client_sessions import find_session
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import utc_now

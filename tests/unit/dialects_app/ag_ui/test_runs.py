@@ -11,8 +11,8 @@ from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from dialects_app.ag_ui.body import RunIn
 from dialects_app.ag_ui.runs import Runs
-from dialects_app.client_sessions import session_id_of
 from dialects_app.errors import ChatDiffers
+from dialects_app.shared.client_sessions import session_id_of
 from models_app.default_model import DefaultModel
 from sessions_app.errors import SessionBusy, SessionExists, ValidationFailed
 from sessions_app.ids_and_clock import utc_now

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.client_sessions import find_session, session_id_of
+from dialects_app.shared.client_sessions import find_session, session_id_of
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.service import SessionManager
