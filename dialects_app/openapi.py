@@ -16,6 +16,7 @@ from dialects_app.chat_completions.answer import CompletionOut
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.compacting import CompactionOut
 from dialects_app.responses.conversations import (
     ConversationDeletedOut,
     ConversationIn,
@@ -93,6 +94,17 @@ class OperationDetails(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
 
 
+_COMPACTION = {
+    "id": "resp_5f0c1d2e3a4b5c6d7e8f9a0b",
+    "object": "response.compaction",
+    "created_at": 1_790_000_000,
+    "output": [
+        {"id": "cmp_1", "type": "compaction", "encrypted_content": "mochi.record:Ada said hello."}
+    ],
+    "usage": usage_of(Usage(input_tokens=20, output_tokens=6)),
+}
+
+
 def _models() -> dict[str, OperationDetails]:
     return {
         "openai_list_models": OperationDetails(
@@ -155,6 +167,12 @@ def _responses() -> dict[str, OperationDetails]:
             body_example={"model": "qwen3:14b", "input": "Hello!"},
             answer=InputTokensOut,
             example={"object": "response.input_tokens", "input_tokens": 12},
+        ),
+        "openai_compact_response": OperationDetails(
+            body=ResponseIn,
+            body_example={"model": "qwen3:14b", "input": "Hello!"},
+            answer=CompactionOut,
+            example=_COMPACTION,
         ),
         "openai_get_response": OperationDetails(example=_RESPONSE, stream=_RESPONSE_EVENTS),
         "openai_cancel_response": OperationDetails(example={**_RESPONSE, "status": "cancelled"}),

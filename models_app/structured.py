@@ -200,13 +200,20 @@ async def ask_for_json(
     )
 
 
-async def whole_answer(language_model: LanguageModel, request: ModelRequest, *, enough: int) -> str:
+async def whole_answer(
+    language_model: LanguageModel,
+    request: ModelRequest,
+    *,
+    enough: int,
+    ends: list[Finished] | None = None,
+) -> str:
     """Return a model's answer as one clean text, without its reasoning.
 
     Args:
         language_model: The model's provider.
         request: The request.
         enough: Characters after which the model is stopped; the text so far is the answer.
+        ends: The end of the answer, which counts its tokens, is appended to it.
 
     Raises:
         ModelError: The provider can't be asked, or its answer broke off.
@@ -225,6 +232,8 @@ async def whole_answer(language_model: LanguageModel, request: ModelRequest, *, 
                     thought += len(delta.text)
                 elif isinstance(delta, Finished):
                     parts.append(cleaner.finish()[0])
+                    if ends is not None:
+                        ends.append(delta)
             if length > enough or thought > enough + LONGEST_THOUGHT:
                 break
     return "".join(parts)

@@ -24,7 +24,7 @@ from chat.summaries.prompt import (
     with_names,
 )
 from models_app.errors import ContextOverflow, ModelError
-from models_app.language_model import LanguageModel, ModelRequest
+from models_app.language_model import Finished, LanguageModel, ModelRequest
 from models_app.structured import whole_answer
 from sessions_app.context_state import ContextState
 from sessions_app.ids_and_clock import utc_now
@@ -131,6 +131,9 @@ class RequestCompactor:
         tools: What is offered with every request.
         first: The plan of the first request, where it was made when the turn began.
         now: The clock.
+
+    Attributes:
+        ends: The ends of the model's calls, which count their tokens.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class RequestCompactor:
         self._tools = tools
         self._first = first
         self._now = now
+        self.ends: list[Finished] = []
 
     async def compact(
         self,
@@ -207,7 +211,8 @@ class RequestCompactor:
         failure = None
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                async with aclosing(self._summaries(compaction, window)) as summaries:
+                summaries = self.summaries(compaction.messages, window, compaction.previous)
+                async with aclosing(summaries):
                     async for made in summaries:
                         summary = made
         except ModelError as error:
@@ -223,15 +228,15 @@ class RequestCompactor:
             compaction.state, summary=summary, model=session.metadata.model if summary else None
         )
 
-    async def _summaries(
-        self, compaction: Compaction, window: WindowChoice
+    async def summaries(
+        self, messages: Sequence[Message], window: WindowChoice, previous: str | None = None
     ) -> AsyncGenerator[str | None, None]:
-        """Summarize what is dropped piece by piece; yield the summary of all pieces so far.
+        """Summarize messages piece by piece; yield the summary of all pieces so far.
 
         A piece that does not fit, because its text has more tokens than estimated, is read in
         smaller ones. The request says how many messages are not read at all.
         """
-        summary, messages, room = compaction.previous, compaction.messages, _room(window)
+        summary, room = previous, _room(window)
         while messages:
             pieces = await asyncio.to_thread(_pieces, messages, room)
             messages = ()
@@ -273,7 +278,9 @@ class RequestCompactor:
             purpose="compaction",
             options={} if window.window is None else {"num_predict": ANSWER_TOKENS},
         )
-        text = await whole_answer(self._language_model, request, enough=COMPACTION_LENGTH + 1000)
+        text = await whole_answer(
+            self._language_model, request, enough=COMPACTION_LENGTH + 1000, ends=self.ends
+        )
         return text.strip()[:COMPACTION_LENGTH] or previous
 
 

@@ -24,7 +24,6 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
-from dialects_app.responses.errors import CompactionNotOffered
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
 from dialects_app.responses.stored_responses import StoredResponses, questions_of
@@ -63,10 +62,19 @@ async def count_input_tokens(request: HttpRequest) -> HttpResponse:
     return _json(InputTokensOut(input_tokens=tokens))
 
 
-@router.post("/responses/compact", include_in_schema=False)
-async def compact(request: HttpRequest) -> HttpResponse:
-    """Refuse to compact a conversation, in words."""
-    raise CompactionNotOffered
+@router.post(
+    "/responses/compact",
+    response={200: None, (400, 404, 429, 502, 503): None},
+    summary="Compact a conversation",
+    operation_id="openai_compact_response",
+)
+async def compact_response(request: HttpRequest) -> HttpResponse:
+    """Return the user's messages and a record of the conversation, to be sent as `input`.
+
+    The body is `model`, and `input` or `previous_response_id`. The model writes the record, of 250
+    words at most. Nothing is saved.
+    """
+    return _json(await _maker().compact(await read_body(request, ResponseIn)))
 
 
 @router.get(

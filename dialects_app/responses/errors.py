@@ -75,15 +75,3 @@ class ItemNotFound(MochiError):
             item_id=item_id[:100],
             **({} if field is None else {"field": field}),
         )
-
-
-class CompactionNotOffered(MochiError):
-    """Clients can't have a conversation compacted: the server shortens what a model gets itself."""
-
-    code = "NOT_FOUND"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Conversations are not compacted here. Send the whole history, or "
-            "'previous_response_id': what is too long for the model is shortened with each request."
-        )

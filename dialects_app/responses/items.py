@@ -39,6 +39,9 @@ FindItem = Callable[[str], Item | None]
 """Returns the saved item with an id; None if there is none."""
 
 MOST_ITEMS = 10_000
+RECORD_MARK = "mochi.record:"
+"""Begins the content of a record, which is not sealed: other servers' are not taken for one."""
+_BEFORE_RECORD = "(A record of the conversation so far, of which the answers are left out:)"
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,6 +295,18 @@ class _Reader:
             path=path,
         )
 
+    def compaction(self, item: Item, path: str) -> None:
+        """Read the record of an earlier part, which stands in its place."""
+        content = required(item, "encrypted_content", path)
+        if not content.startswith(RECORD_MARK):
+            refuse(
+                f"{path}.encrypted_content",
+                "Another server wrote this record: send the messages that it stands for.",
+            )
+        record = content.removeprefix(RECORD_MARK)
+        self._round = None
+        self._entries.append(self._said("user", f"{_BEFORE_RECORD}\n\n{record}", path))
+
     def mcp_list_tools(self, item: Item, path: str) -> None:
         """Ignore a list of tools, which is created for each turn."""
 
@@ -360,4 +375,5 @@ _READERS: Mapping[str, Callable[[_Reader, Item, str], None]] = {
     "mcp_approval_request": _Reader.mcp_approval_request,
     "mcp_approval_response": _Reader.mcp_approval_response,
     "mcp_list_tools": _Reader.mcp_list_tools,
+    "compaction": _Reader.compaction,
 }

@@ -15,6 +15,7 @@ from chat.start.turn_request import TurnRequest
 from chat.turn.turn_ids import new_turn_id
 from dialects_app.responses.answers import Answers, resumed_calls
 from dialects_app.responses.body import ResponseIn, what_was_sent
+from dialects_app.responses.compacting import CompactionOut, compact, items_of_user
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued, find_continued, needs_no_session
 from dialects_app.responses.conversations import NO_MODEL, Conversations
@@ -127,6 +128,26 @@ class ResponseMaker:
             name_field(error, body)
             raise
         return job.plan.estimate.tokens if job.plan else 0
+
+    async def compact(self, body: ResponseIn) -> CompactionOut:
+        """Return the compacted form of a conversation, which its client sends back as input.
+
+        Raises:
+            MochiError: The request is invalid, or the model can't be asked.
+        """
+        try:
+            continued, parsed = await asyncio.to_thread(self._read, body)
+            history = continued.session.messages[: continued.length] if continued else ()
+            session_id = continued.session.session_id if continued else ""
+            return await compact(
+                [*history, *parsed.messages],
+                items_of_user(history, session_id, body.input),
+                model=await self._model(body, continued),
+                models=self._models,
+            )
+        except MochiError as error:
+            name_field(error, body)
+            raise
 
     async def _start(
         self, body: ResponseIn, asked: ParsedResponse, key: str | None, client: str | None

@@ -46,7 +46,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (f"{_CHATS}|{_OPENAI_CHATS}", "MESSAGE_DELETED"),
     (_CHATS, f"{_SETTINGS} ATTACHMENT_NOT_FOUND {_TURNS_FAIL} CONTENT_REFUSED"),
     ("/summarize$", f"{_MODELS_FAIL} MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
-    ("/summarize$", "BUDGET_EXCEEDED BUDGETS_INVALID"),
+    ("/(summarize|compact)$", "BUDGET_EXCEEDED BUDGETS_INVALID"),
+    ("/compact$", _MODELS_FAIL),
     ("/budgets$", "BUDGETS_INVALID"),
     ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", f"SESSION_EXISTS {_SETTINGS}"),
     ("GET .*{attachment_id}", "ATTACHMENT_NOT_FOUND"),
@@ -67,7 +68,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("{conversation_id}", "CONVERSATION_NOT_FOUND"),
     ("/v1/(responses|conversations)/{.*}|/items", "SESSION_BUSY SESSION_READ_ONLY"),
     (
-        "^POST /v1/responses(/input_tokens)?$",
+        "^POST /v1/responses(/input_tokens|/compact)?$",
         "MODEL_NOT_FOUND PREVIOUS_RESPONSE_NOT_FOUND CONVERSATION_NOT_FOUND",
     ),
     (_OPENAI_CHATS, "VALIDATION_ERROR MISSING_TOOL_RESULT SESSION_BUSY SESSION_READ_ONLY"),

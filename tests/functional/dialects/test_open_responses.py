@@ -201,12 +201,6 @@ def test_an_error_has_the_fields_of_the_schema(server, fields):
     check(answer.json(), an_object(error=an_object(type=TEXT, code=TEXT, message=TEXT, param={})))
 
 
-def test_compaction_is_refused_in_words(server):
-    answer = post(server, "/compact", input="A long story.")
-    assert answer.status_code == 404
-    assert "not compacted here" in answer.json()["error"]["message"]
-
-
 def test_a_later_turn_names_the_one_before_it(server: MochiServer, connect: Callable[..., Any]):
     server.reset()
     first = post(server, input="I am Ada.").json()

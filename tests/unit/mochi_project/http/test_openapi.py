@@ -301,6 +301,7 @@ def test_a_body_is_required_where_the_request_means_nothing_without_it(
         "POST /api/v1/sessions/{session_id}/summarize",
         "POST /v1/conversations",
         "POST /v1/responses",
+        "POST /v1/responses/compact",
         "POST /v1/responses/input_tokens",
     }
 
