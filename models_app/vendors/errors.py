@@ -90,13 +90,9 @@ def error_from_refusal(
         retry_after: Seconds to wait before a retry, if stated.
     """
     name = vendor.name
-    facts: dict[str, Any] = {"provider": name}
-    if model is not None:
-        facts["model"] = model
-    if status is not None:
-        facts["status"] = status
-    if retry_after is not None:
-        facts["retry_after"] = round(retry_after, 3)
+    pause = None if retry_after is None else round(retry_after, 3)
+    stated = {"provider": name, "model": model, "status": status, "retry_after": pause}
+    facts: dict[str, Any] = {key: fact for key, fact in stated.items() if fact is not None}
     text = words or (f"HTTP {status}" if status else "an error without a message")
     if _TOO_LONG.search(text):
         fault = "context"

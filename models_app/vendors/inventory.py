@@ -60,11 +60,7 @@ class VendorInventory:
         self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
 
     async def list(self) -> list[ModelInfo]:
-        """Return the models that can chat, in the vendor's order.
-
-        Raises:
-            ModelError: The vendor can't be asked.
-        """
+        """Return the models that can chat, in the vendor's order."""
         value = await self._get(self._vendor.list_path)
         infos = [info for item in _items(value) if (info := _info(self._vendor, item)) is not None]
         for info in infos:
@@ -77,12 +73,7 @@ class VendorInventory:
         return info if info is not None and info.can_chat else None
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return a model's facts, from the cache while they are fresh.
-
-        Raises:
-            ModelNotFound: The vendor does not have it, or it can't chat.
-            ModelError: The vendor can't be asked.
-        """
+        """Return a model's facts, from the cache while they are fresh."""
         info = self._known.get(model)
         if info is None:
             info = await self._fetch(model)

@@ -6,7 +6,6 @@ server that uses Ollama alone imports none of them.
 """
 
 import asyncio
-import importlib
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -17,7 +16,6 @@ import msgspec
 
 from models_app.errors import ModelError, ServiceUnavailable
 from models_app.expiring_cache import ExpiringCache
-from models_app.inserted_files import InsertedFiles
 from models_app.language_model import (
     ANY_OBJECT,
     Delta,
@@ -34,7 +32,6 @@ from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.models import Model
 
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
@@ -104,7 +101,8 @@ class VendorLanguageModel:
             ModelError: A subclass, before the first batch or between batches.
         """
         name = request.model
-        in_words = _sends_schema(request) and self._refusing.get(name) is not None
+        is_fitted = request.answer_schema not in (None, ANY_OBJECT)
+        in_words = is_fitted and self._refusing.get(name) is not None
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
@@ -112,7 +110,7 @@ class VendorLanguageModel:
                 asked = (
                     msgspec.structs.replace(request, answer_schema=None) if in_words else request
                 )
-                async with aclosing(self._ask(asked)) as batches:
+                async with aclosing(await self._ask(asked)) as batches:
                     async for batch in batches:
                         if in_words and not streaming:
                             self._refusing.set(name, True)
@@ -164,77 +162,28 @@ class VendorLanguageModel:
             await clients.http.aclose()
 
     async def _ask(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Return the batches of an answer, which the first of them asks for."""
         clients = await self._open()
         if clients.make_model is None:
             clients.make_model = await asyncio.to_thread(self._load, clients)
-        # Loaded already: these are look-ups.
-        from pydantic_ai.direct import model_request_stream  # noqa: PLC0415
+        from models_app.vendors.pydantic_models import answer  # noqa: PLC0415 - loaded already
 
-        from models_app.vendors.deltas import DeltaReader  # noqa: PLC0415
-        from models_app.vendors.exceptions import typed_errors  # noqa: PLC0415
-        from models_app.vendors.history import (  # noqa: PLC0415
-            model_messages,
-            request_parameters,
-        )
-        from models_app.vendors.http_client import inserted_files, opened_responses  # noqa: PLC0415
-        from models_app.vendors.pydantic_models import fit  # noqa: PLC0415
-
-        reader = DeltaReader(self.vendor.name, request.model)
-        files = InsertedFiles(request.files)
-        messages = model_messages(request.messages, self.vendor, request.model, files.stand_ins)
-        opened: list[httpx2.Response] = []
-        with typed_errors(self.vendor, request.model, clients.key):
-            try:
-                model = clients.make_model(request.model)
-                settings = fit(self.vendor.settings(request), model)
-                schema = request.answer_schema if self._sends_schema(request, model) else None
-                parameters = request_parameters(request.tools, schema)
-                leaves_out = bool(request.tools) and schema is not request.answer_schema
-                notices: list[Delta] = [SchemaLeftOut()] if leaves_out else []
-                opened_responses.set(opened)
-                inserted_files.set(files if request.files else None)
-                async with model_request_stream(
-                    model,
-                    messages,
-                    model_settings=settings,
-                    model_request_parameters=parameters,
-                    instrument=False,
-                ) as stream:
-                    opened_responses.set(None)
-                    inserted_files.set(None)
-                    async for event in stream:
-                        if (delta := reader.read(event)) is not None:
-                            yield [*notices, delta]
-                            notices = []
-                    last = [*notices, *reader.finish(stream.get())]
-            finally:
-                inserted_files.set(None)
-                for response in opened:
-                    await response.aclose()
-        yield last
+        return answer(self.vendor, request, clients.make_model, clients.key)
 
     def _was_sent_schema(self, request: ModelRequest) -> bool:
         make = self._clients.make_model if self._clients is not None else None
-        return make is not None and self._sends_schema(request, make(request.model))
+        if make is None:
+            return False
+        from models_app.vendors.pydantic_models import is_sent_schema  # noqa: PLC0415 - loaded
 
-    def _sends_schema(self, request: ModelRequest, model: "Model") -> bool:
-        """Return whether a request is sent with its schema to this model."""
-        profile = model.profile
-        takes_both = self.vendor.fits_answers_beside_tools and profile.get(
-            "google_supports_tool_combination", True
-        )
-        supported = profile.get("supports_json_schema_output", False)
-        return bool(_sends_schema(request) and supported and (takes_both or not request.tools))
+        return is_sent_schema(self.vendor, request, make(request.model))
 
     def _load(self, clients: _Clients) -> ModelFactory:
         """Import the modules that a request needs; runs in a thread."""
+        from models_app.vendors.pydantic_models import open_models  # noqa: PLC0415 - two seconds
+
         self.vendor.translator()
-        for name in ("deltas", "exceptions", "history"):
-            importlib.import_module(f"models_app.vendors.{name}")
-        importlib.import_module("pydantic_ai.direct")
-        module = importlib.import_module("models_app.vendors.pydantic_models")
-        maker: ModelFactory = module.open_models(self.vendor, clients.key, clients.http)
-        return maker
+        return open_models(self.vendor, clients.key, clients.http)
 
     async def _open(self) -> _Clients:
         """Return the clients of the running event loop, opening them on first use.
@@ -255,19 +204,14 @@ class VendorLanguageModel:
         return self._clients
 
     def _open_http(self) -> "httpx2.AsyncClient":
-        module = importlib.import_module("models_app.vendors.http_client")
-        client: httpx2.AsyncClient = module.open_client(
+        from models_app.vendors.http_client import open_client  # noqa: PLC0415 - slow
+
+        return open_client(
             self.vendor,
             silence_timeout=self._silence_timeout,
             connect_timeout=self._connect_timeout,
             call_headers=self._call_headers,
         )
-        return client
-
-
-def _sends_schema(request: ModelRequest) -> bool:
-    """Return whether a request may be sent with a schema; vendors close that of any object."""
-    return request.answer_schema is not None and request.answer_schema != ANY_OBJECT
 
 
 def _may_be_about_schema(error: ModelError) -> bool:

@@ -1,13 +1,21 @@
-"""Opens pydantic-ai's models of a vendor and fits settings to them. Imported lazily."""
+"""Opens pydantic-ai's models of a vendor and asks them. Imported lazily."""
 
 import warnings
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, cast
 
 import httpx2
+from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UnsupportedSettingWarning
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
+from models_app.inserted_files import InsertedFiles
+from models_app.language_model import ANY_OBJECT, Delta, ModelRequest, SchemaLeftOut
+from models_app.vendors.deltas import DeltaReader
+from models_app.vendors.exceptions import typed_errors
+from models_app.vendors.history import model_messages, request_parameters
+from models_app.vendors.http_client import inserted_files, opened_responses
 from models_app.vendors.vendor import ModelFactory, Vendor
 
 NO_KEY = "no-key"
@@ -31,7 +39,63 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
     return vendor.open_models(key or NO_KEY, http_client)
 
 
-def fit(settings: dict[str, Any], model: Model) -> ModelSettings:
+async def answer(
+    vendor: Vendor, request: ModelRequest, make_model: ModelFactory, key: str | None
+) -> AsyncGenerator[Sequence[Delta], None]:
+    """Send a request and yield batches of deltas.
+
+    Raises:
+        ModelError: A subclass, before the first batch or between batches.
+    """
+    reader = DeltaReader(vendor.name, request.model)
+    files = InsertedFiles(request.files)
+    messages = model_messages(request.messages, vendor, request.model, files.stand_ins)
+    opened: list[httpx2.Response] = []
+    with typed_errors(vendor, request.model, key):
+        try:
+            model = make_model(request.model)
+            settings = _fit(vendor.settings(request), model)
+            schema = request.answer_schema if is_sent_schema(vendor, request, model) else None
+            parameters = request_parameters(request.tools, schema)
+            leaves_out = bool(request.tools) and schema is not request.answer_schema
+            notices: list[Delta] = [SchemaLeftOut()] if leaves_out else []
+            opened_responses.set(opened)
+            inserted_files.set(files if request.files else None)
+            async with model_request_stream(
+                model,
+                messages,
+                model_settings=settings,
+                model_request_parameters=parameters,
+                instrument=False,
+            ) as stream:
+                opened_responses.set(None)
+                inserted_files.set(None)
+                async for event in stream:
+                    if (delta := reader.read(event)) is not None:
+                        yield [*notices, delta]
+                        notices = []
+                last = [*notices, *reader.finish(stream.get())]
+        finally:
+            inserted_files.set(None)
+            for response in opened:
+                await response.aclose()
+    yield last
+
+
+def is_sent_schema(vendor: Vendor, request: ModelRequest, model: Model) -> bool:
+    """Return whether a request is sent with its schema to this model.
+
+    That of any object is not: vendors close it.
+    """
+    profile = model.profile
+    takes_both = vendor.fits_answers_beside_tools and profile.get(
+        "google_supports_tool_combination", True
+    )
+    fits = profile.get("supports_json_schema_output", False) and (takes_both or not request.tools)
+    return bool(fits) and request.answer_schema not in (None, ANY_OBJECT)
+
+
+def _fit(settings: dict[str, Any], model: Model) -> ModelSettings:
     """Return the settings without those that this model would refuse or warn about."""
     profile = cast("dict[str, Any]", model.profile)
     thinking = settings.get("thinking")
