@@ -1,9 +1,9 @@
 """Plugs Redis and object stores into the server, if they are configured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mochi_project.app import Factory, MochiApp
+from mochi_project.app import Factory, MochiApp, Services
 
 
 class ClusterApp(MochiApp):
@@ -14,3 +14,13 @@ class ClusterApp(MochiApp):
     def factories(self, configuration: Any) -> Mapping[type | str, Factory]:
         """Return the factories, which replace those of one machine; none without a cluster."""
         return {} if configuration.journal_url is None else super().factories(configuration)
+
+    async def findings(self, services: Services) -> Sequence[Any]:
+        """Return what is found of Redis, the object store and this node; nothing without them."""
+        from mochi_project.reachability import Stores  # noqa: PLC0415 - for few
+
+        if not services.get(Stores).are_shared:
+            return ()
+        from cluster_app.findings import server_findings, shared_findings  # noqa: PLC0415
+
+        return [*shared_findings(services), *await server_findings(services)]

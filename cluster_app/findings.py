@@ -7,7 +7,7 @@ from cluster_app.connections import Cluster
 from cluster_app.shared_stores import redis_report
 from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.findings import Finding
+from mochi_project.console.findings import Finding
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS, FolderLayout, parts_of
 from sessions_app.errors import StorageError
 from tools_app.mcp.toolset import McpTools

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -110,6 +111,14 @@ class MochiApp(AppConfig):
         """Return the factories of the app's services: ``FACTORIES`` of its ``services.py``."""
         factories: Mapping[type | str, Factory] = import_module(f"{self.name}.services").FACTORIES
         return factories
+
+    async def findings(self, services: Services) -> Sequence[Any]:  # noqa: ARG002 - of some
+        """Return what ``mochi-server doctor`` reports of the app, each a ``Finding``."""
+        return ()
+
+    def kept_files(self, configuration: Any) -> Mapping[str, Path]:  # noqa: ARG002 - of some
+        """Return the files and directories of the app that a backup keeps, each by its name."""
+        return {}
 
     def chores(self) -> Mapping[str, Callable[[Services], object]]:
         """Return what the housekeeper does each minute in a thread, each by its name."""

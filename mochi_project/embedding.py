@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 SETTINGS_MODULE = "mochi_project.settings"
 PACKAGES = (
     *("agents_app", "chat", "cluster_app", "dialects_app", "models_app", "prompts_app"),
-    *("scripted_app", "search_app", "sessions_app", "tools_app", "transfer_app", "usage_app"),
+    *("scripted_app", "search_app", "sessions_app", "terminal_app", "tools_app", "transfer_app"),
+    "usage_app",
 )
 LOG_SETTINGS = frozenset({"log_level", "log_format"})
 """Settings that ask for our logging; a program that gives none of them keeps its own."""

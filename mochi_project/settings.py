@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "usage_app",
     "cluster_app",
     "scripted_app",
+    "terminal_app",
     "mochi_project.background.django_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.

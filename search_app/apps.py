@@ -1,6 +1,7 @@
 """Plugs the search of sessions into the server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mochi_project.app import MochiApp, Services
 
@@ -16,3 +17,10 @@ class SearchApp(MochiApp):
         from search_app.services import tidy  # noqa: PLC0415 - after the start of Django
 
         return {"tidy the search index": tidy}
+
+    async def findings(self, services: Services) -> Sequence[Any]:
+        """Return what is found of the index."""
+        from mochi_project.console.findings import finding_of  # noqa: PLC0415 - for few
+        from search_app.findings import search_finding  # noqa: PLC0415 - imports SQLite
+
+        return [finding_of("search", lambda: search_finding(services))]

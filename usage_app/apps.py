@@ -1,6 +1,10 @@
 """Plugs usage, budgets, metrics and traces into the server."""
 
-from mochi_project.app import MochiApp
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mochi_project.app import MochiApp, Services
 
 
 class UsageApp(MochiApp):
@@ -12,3 +16,22 @@ class UsageApp(MochiApp):
         "usage_app.budgets.api:router",
         "usage_app.metrics.api:router",
     )
+
+    async def findings(self, services: Services) -> Sequence[Any]:
+        """Return what is found of usage, prices and budgets."""
+        from usage_app.budget_findings import budgets_finding  # noqa: PLC0415 - for few
+        from usage_app.usage import Usage  # noqa: PLC0415 - for few
+        from usage_app.usage_findings import usage_findings  # noqa: PLC0415 - for few
+
+        return [*usage_findings(services.get(Usage)), budgets_finding(services)]
+
+    def kept_files(self, configuration: Any) -> Mapping[str, Path]:
+        """Return the ledger, the prices and the budgets."""
+        from usage_app.services import BUDGETS  # noqa: PLC0415 - for few
+        from usage_app.usage import prices_path, usage_dir  # noqa: PLC0415 - for few
+
+        return {
+            "prices": prices_path(configuration),
+            "usage": usage_dir(configuration),
+            "budgets": configuration.resolved_data_dir / BUDGETS,
+        }

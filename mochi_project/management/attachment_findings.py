@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from chat.conversation_storage import SessionKind, Storages
 from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.findings import Finding
+from mochi_project.console.findings import Finding
 from mochi_project.screen_text import printable
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 from sessions_app.attachments.service import AttachmentService

@@ -3,7 +3,7 @@
 from agents_app.sweeping import SessionSweep
 from mochi_project.app import Services
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.findings import Finding
+from mochi_project.console.findings import Finding
 
 
 def retention_finding(services: Services) -> Finding:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, load_command_class
+from django.core.management import CommandError, get_commands, load_command_class
 from jsonschema import Draft202012Validator
 
 from chat.activity.events import ACTIVITY_EVENTS
@@ -87,7 +87,7 @@ def complaint_about(words: list[str]) -> str | None:
         return None
     name, *rest = words[at:]
     try:
-        command = load_command_class("mochi_project", name)
+        command = load_command_class(get_commands()[name], name)
         command.create_parser("mochi-server", name).parse_args(rest)
     except CommandError as error:
         left_out = "arguments are required" in str(error) and "ACTION" not in str(error)

@@ -2,7 +2,7 @@
 
 import asyncio
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from agents_app.folders import read_folders
 from chat.conversation_storage import SessionKind, Storages
 from chat.summaries.service import SummaryService
-from mochi_project.app import Services, build_services
+from mochi_project.app import Services, build_services, mochi_apps
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
@@ -22,24 +22,19 @@ from mochi_project.configuration.variable_names import (
     names_at_start,
     variable_warnings,
 )
+from mochi_project.console.findings import Finding, finding_of
+from mochi_project.console.reports import ReportCommand
 from mochi_project.management.attachment_findings import attachments_finding
-from mochi_project.management.budget_findings import budgets_finding
-from mochi_project.management.findings import Finding
-from mochi_project.management.model_findings import model_findings
-from mochi_project.management.reports import ReportCommand
 from mochi_project.management.retention_findings import retention_finding
-from mochi_project.management.search_findings import search_finding
-from mochi_project.management.usage_findings import usage_findings
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.reachability import Stores
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
+from models_app.findings import model_findings
 from prompts_app.service import SystemPromptService
-from sessions_app.errors import MochiError
 from sessions_app.service import SessionManager
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
-from usage_app.usage import Usage
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -63,8 +58,6 @@ class Command(ReportCommand):
         findings = [
             *_configuration(services.get(MochiSettings)),
             *_data(services),
-            *usage_findings(services.get(Usage)),
-            *_shared(services),
             *asyncio.run(_asked(services)),
         ]
         if not services.get(Stores).are_shared:  # else any node's will do
@@ -88,21 +81,6 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _shared(services: Services) -> Iterator[Finding]:
-    if services.get(Stores).are_shared:
-        from cluster_app.findings import shared_findings  # noqa: PLC0415 - an extra
-
-        yield from shared_findings(services)
-
-
-async def _servers_of_node(services: Services) -> list[Finding]:
-    if not services.get(Stores).are_shared:
-        return []
-    from cluster_app.findings import server_findings  # noqa: PLC0415 - an extra
-
-    return await server_findings(services)
-
-
 def _configuration(settings: MochiSettings) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
     names = names_at_start(settings)
@@ -121,13 +99,11 @@ def _data(services: Services) -> Iterator[Finding]:
         for note in notes:
             yield Finding("file system", "note", f"{note}.")
     yield from _trust(settings)
-    yield _counted("sessions", lambda: _sessions(services))
-    yield _counted("retention", lambda: retention_finding(services))
-    yield _counted("attachments", lambda: attachments_finding(services))
-    yield _counted("search", lambda: search_finding(services))
-    yield budgets_finding(services)
-    yield _counted("turns", lambda: _turns(services))
-    yield _counted("system prompts", lambda: _prompts(services))
+    yield finding_of("sessions", lambda: _sessions(services))
+    yield finding_of("retention", lambda: retention_finding(services))
+    yield finding_of("attachments", lambda: attachments_finding(services))
+    yield finding_of("turns", lambda: _turns(services))
+    yield finding_of("system prompts", lambda: _prompts(services))
     yield _agents(settings)
 
 
@@ -143,15 +119,6 @@ def _trust(settings: MochiSettings) -> Iterator[Finding]:
 def _needs_trust(check: str) -> Finding:
     """Return that a part is not used; the advice is given once, under ``trust``."""
     return Finding(check, "note", "not used, because the folder is not trusted")
-
-
-def _counted(check: str, count: Callable[[], Finding]) -> Finding:
-    try:
-        return count()
-    except MochiError as error:
-        return Finding(check, "broken", error.message)
-    except OSError as error:
-        return Finding(check, "broken", f"{error.filename}: {error.strerror}")
 
 
 def _sessions(services: Services) -> Finding:
@@ -212,7 +179,8 @@ async def _asked(services: Services) -> list[Finding]:
     try:
         models = await model_findings(services)
         own = [await _tools(services), await _servers(services)]
-        return [*models, *own, *await _servers_of_node(services)]
+        wings = [each for app in mochi_apps() for each in await app.findings(services)]
+        return [*wings, *models, *own]
     finally:
         await services.aclose()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ninja.responses import NinjaJSONEncoder
 
-from mochi_project.management.command import MochiCommand
+from mochi_project.console.command import MochiCommand
 
 
 class Command(MochiCommand):

@@ -9,8 +9,8 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 
 from mochi_project.configuration.loading import start_here
+from mochi_project.console.reports import ReportCommand
 from mochi_project.management.example_data import Copied, copy_examples
-from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import TrustDecision, judge, remember, shown

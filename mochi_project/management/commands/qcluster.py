@@ -11,7 +11,7 @@ from mochi_project.app import current_services
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.management.command import MochiCommand
+from mochi_project.console.command import MochiCommand
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.reachability import Stores
 

@@ -11,7 +11,7 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from mochi_project.configuration.loading import start_here
-from mochi_project.management.reports import ReportCommand
+from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import PART_NAMES, Part, parts_of
 from mochi_project.trust.decision import remember

@@ -20,7 +20,6 @@ from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.loading import load_settings
-from mochi_project.management.backup import entries_of
 from models_app.catalogue import ModelCatalogue
 from scripted_app.server import ScriptedModelServer
 from search_app.service import SessionSearch
@@ -30,6 +29,7 @@ from sessions_app.store.records import record_name
 from tests.unit.chat.keys import keys_in
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
+from transfer_app.backup import entries_of
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
 DIRECTORIES = (

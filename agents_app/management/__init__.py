@@ -1,0 +1,1 @@
+"""Defines the management commands of the app."""

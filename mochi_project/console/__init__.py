@@ -1,0 +1,1 @@
+"""Provides what management commands share: arguments, reports, services."""

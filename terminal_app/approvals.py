@@ -1,0 +1,148 @@
+"""Asks on the terminal whether tools may run."""
+
+import asyncio
+from collections import deque
+
+from msgspec import UNSET
+
+from chat.approvals.service import ConfirmationService
+from chat.errors import ConfirmationError
+from chat.stream.events import AgentToolResult, Event, ToolConfirmationRequired, ToolResultReceived
+from terminal_app.calls import shown_call, shown_text
+from terminal_app.console import Console, can_ask
+
+CHOICES = "y: run it, n: don't, a: run it, and this tool from now on without asking"
+_ANSWERS = {"y": "y", "yes": "y", "": "n", "n": "n", "no": "n", "a": "a", "all": "a", "always": "a"}
+
+
+class Approvals:
+    """Decides whether tools may run: by asking, or in one way for all of them.
+
+    Args:
+        console: Where questions are asked.
+        answer: The answer to every question; None asks.
+    """
+
+    def __init__(self, console: Console, answer: bool | None = None) -> None:
+        self._console = console
+        self._answer = answer
+        self._always: set[tuple[str, str]] = set()
+
+    @property
+    def can_answer(self) -> bool:
+        """Return whether a question would get an answer."""
+        return self._answer is not None or can_ask()
+
+    async def decide(self, asked: ToolConfirmationRequired) -> bool:
+        """Return whether the call may run."""
+        call, tool = shown_call(asked), _tool_of(asked)
+        changed = asked.reason == "tool_changed"
+        answer = self._answer
+        if answer is None and tool in self._always and not changed:
+            answer = True
+        if answer is not None:
+            self._console.info(f"[{call}: {'approved' if answer else 'denied'}]")
+            return answer
+        if changed:
+            self._console.info(
+                f"[{shown_text(asked.tool_name)} is not what it was when it was enabled]"
+            )
+        choice = await self._ask(f"Run {call}? [y/N/a] ")
+        if choice == "a":
+            self._always.add(tool)
+        return choice != "n"
+
+    async def _ask(self, question: str) -> str:
+        while True:
+            line = await self._console.ask(question)
+            if line is None:
+                return "n"
+            if choice := _ANSWERS.get(line.strip().lower()):
+                return choice
+            self._console.info(CHOICES)
+
+
+class Questions:
+    """Asks about the calls of one turn, one after the other, while its events go on.
+
+    A question that another client answers, or that the end of the turn closes, goes away.
+
+    Args:
+        approvals: Who decides.
+        confirmations: Where answers are given.
+        session_id: The session of the turn.
+        console: Where it is said why an answer came too late.
+    """
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        confirmations: ConfirmationService,
+        session_id: str,
+        console: Console,
+    ) -> None:
+        self._approvals = approvals
+        self._confirmations = confirmations
+        self._session_id = session_id
+        self._console = console
+        self._waiting: deque[ToolConfirmationRequired] = deque()
+        self._open: tuple[str, asyncio.Task[None]] | None = None
+        self.unanswered: list[ToolConfirmationRequired] = []
+
+    def notice(self, event: Event | None) -> None:
+        """Ask what an event asks; close the question about a call that has a result."""
+        if isinstance(event, ToolConfirmationRequired):
+            if self._approvals.can_answer:
+                self._waiting.append(event)
+                self._ask_next()
+            else:
+                self.unanswered.append(event)
+        elif isinstance(event, (ToolResultReceived, AgentToolResult)):
+            self._close(_id_of(event))
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        self._waiting.clear()
+        if self._open is not None:
+            task = self._open[1]
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _ask_next(self) -> None:
+        if self._open is None and self._waiting:
+            asked = self._waiting.popleft()
+            task = asyncio.create_task(self._ask(asked))
+            self._open = _id_of(asked), task
+            task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._open = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._console.error(str(error))
+        self._ask_next()
+
+    async def _ask(self, asked: ToolConfirmationRequired) -> None:
+        approved = await self._approvals.decide(asked)
+        try:
+            await self._confirmations.decide(
+                self._session_id, asked.confirmation_id, approved=approved
+            )
+        except ConfirmationError as error:  # answered elsewhere, or too late
+            self._console.info(f"[{error.message}]")
+
+    def _close(self, call_id: str) -> None:
+        for asked in list(self._waiting):
+            if _id_of(asked) == call_id:
+                self._waiting.remove(asked)
+        if self._open is not None and self._open[0] == call_id:
+            self._open[1].cancel()
+
+
+def _id_of(event: ToolConfirmationRequired | ToolResultReceived | AgentToolResult) -> str:
+    inner = getattr(event, "inner_tool_call_id", UNSET)
+    return inner if isinstance(inner, str) else event.tool_call_id
+
+
+def _tool_of(asked: ToolConfirmationRequired) -> tuple[str, str]:
+    agent = "" if asked.agent_name is UNSET else asked.agent_name
+    return agent, asked.tool_name

@@ -1,0 +1,183 @@
+"""Runs the commands that are typed within a conversation: ``/model``, ``/edit``, ``/retry``."""
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from chat.stream.events import Event
+from models_app.catalogue import ModelCatalogue
+from models_app.language_model import Think
+from sessions_app.suggestions import suggestion
+from terminal_app.console import Console
+from terminal_app.conversation import Conversation
+
+HELP = """\
+/model [NAME]     say which models there are, or let another one answer
+/attach [FILE]    send an image or a file with your next message
+/think [HOW]      let the model reason: on, off, low, medium, high
+/edit             change your last message, and have it answered
+/retry            answer the last message again, or go on where approval is due
+/follow           show the answer that another program gets in this session
+/new              begin a new conversation
+/help             show this
+/quit             end (or CTRL-D)
+Enter sends. Alt-Enter or CTRL-J begins a new line, as Enter does between
+\"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
+Up and down find what you typed before."""
+NAMES = ("/attach", "/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
+_SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
+_THINK: Mapping[str, Think] = {
+    "on": True,
+    "off": False,
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+
+
+class Quit(Exception):
+    """The person ends the conversation."""
+
+
+class ReadText(Protocol):
+    """Lets a person edit a text."""
+
+    async def __call__(self, default: str = "") -> str:
+        """Return the text as it is then."""
+        ...
+
+
+class ChatCommands:
+    """Runs the commands of one conversation.
+
+    Args:
+        conversation: The conversation.
+        models: The models that may answer.
+        console: Where answers to commands go.
+        read: Lets the person edit a message.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        models: ModelCatalogue,
+        console: Console,
+        read: ReadText,
+    ) -> None:
+        self._conversation = conversation
+        self._models = models
+        self._console = console
+        self._read = read
+        self._run: Mapping[str, Callable[[str], Awaitable[Event | None]]] = {
+            "/attach": self._attach,
+            "/edit": self._edit,
+            "/follow": self._follow,
+            "/help": self._help,
+            "/model": self._model,
+            "/new": self._new,
+            "/quit": self._quit,
+            "/retry": self._retry,
+            "/think": self._think,
+        }
+
+    async def run(self, typed: str) -> Event | None:
+        """Run a command; return the last event of the turn that it ran, if it ran one.
+
+        Raises:
+            Quit: The person ends the conversation.
+            MochiError: The command failed.
+        """
+        name, _, rest = typed.strip().partition(" ")
+        run = self._run.get(_SAME.get(name, name))
+        if run is None:
+            hint = suggestion(name, NAMES) or "; /help lists the commands"
+            self._console.error(f"There is no command {name}{hint}")
+            self._console.info("To send it as a message, put a space before it.")
+            return None
+        return await run(rest.strip())
+
+    async def _help(self, _: str) -> None:
+        self._console.info(HELP)
+
+    async def _quit(self, _: str) -> None:
+        raise Quit
+
+    async def _new(self, _: str) -> None:
+        left = await self._conversation.begin_anew()
+        self._console.info("A new conversation.")
+        if left is not None:
+            self._console.info(f"`mochi-server chat {left}` goes on with the one before.")
+
+    async def _follow(self, _: str) -> Event | None:
+        if not await self._conversation.is_busy():
+            self._console.info("No other program gets an answer here just now.")
+            return None
+        return await self._conversation.follow()
+
+    async def _retry(self, _: str) -> Event | None:
+        if await self._conversation.editable() is None:
+            self._console.info("Nothing was said yet.")
+            return None
+        return await self._conversation.retry()
+
+    async def _edit(self, _: str) -> Event | None:
+        text = await self._conversation.editable()
+        if text is None:
+            self._console.info("Nothing was said yet.")
+            return None
+        edited = await self._read(default=text)
+        if not edited.strip():
+            self._console.info("Nothing changed.")
+            return None
+        return await self._conversation.edit(edited)
+
+    async def _attach(self, name: str) -> None:
+        if name:
+            try:
+                await self._conversation.attach(Path(_unquoted(name)))
+            except OSError as error:
+                self._console.error(f"{name}: {error.strerror}.")
+                return
+        waiting = self._conversation.attachments
+        names = ", ".join(attachment.name for attachment in waiting)
+        self._console.info(f"With your next message: {names or 'nothing'}.")
+
+    async def _model(self, name: str) -> None:
+        if name:
+            await self._conversation.use_model(name)
+            self._console.info(f"{name} answers from now on.")
+            return
+        listing = await self._models.listing()
+        for model in listing.models:
+            mark = "*" if model.name == self._conversation.model else " "
+            self._console.info(f"{mark} {model.name}")
+        for missing in listing.unavailable:
+            self._console.info(f"  {missing.provider}: {missing.message}")
+        if all(model.name != self._conversation.model for model in listing.models):
+            self._console.info(f"* {self._conversation.model}")
+
+    async def _think(self, how: str) -> None:
+        if how:
+            if how not in _THINK:
+                self._console.error(f"Say how to think: {', '.join(_THINK)}.")
+                return
+            self._conversation.think = _THINK[how]
+        think = self._conversation.think
+        now = next((word for word, value in _THINK.items() if value is think), "as the model likes")
+        self._console.info(f"Thinking: {now}.")
+
+
+def _unquoted(name: str) -> str:
+    """Return a path as it is: terminals quote what is dropped on them."""
+    try:
+        words = shlex.split(name)
+    except ValueError:  # a quotation mark that is part of the name
+        return name
+    return words[0] if len(words) == 1 else name
+
+
+def is_command(typed: str) -> bool:
+    """Return whether a line is a command: a slash and a name, which paths are not."""
+    name = typed.split(maxsplit=1)[0]
+    return typed.startswith("/") and "/" not in name[1:] and "\n" not in typed.strip()

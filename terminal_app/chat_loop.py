@@ -1,0 +1,147 @@
+"""Runs a conversation in the terminal until the user ends it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from chat.stream.events import Cancelled, Event, Failed
+from sessions_app.calls import open_calls
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.session import Session
+from terminal_app.chat_commands import ChatCommands, Quit, is_command
+from terminal_app.console import Console
+from terminal_app.conversation import Conversation
+from terminal_app.interrupt import Interrupt
+from terminal_app.keyboard import silent_keyboard
+from terminal_app.line_editor import InputCleared, LineEditor
+
+ADVICE = {
+    SessionBusy.code: "/follow shows that answer; /retry sends your message afterwards.",
+    SessionNotFound.code: "It was deleted. /new begins another conversation.",
+}
+Result = TypeVar("Result")
+
+
+class ChatLoop:
+    """Reads what a person types, and answers it.
+
+    Whatever fails is told, and the conversation goes on.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        commands: ChatCommands,
+        editor: LineEditor,
+        console: Console,
+        interrupt: Interrupt,
+    ) -> None:
+        self._conversation = conversation
+        self._commands = commands
+        self._editor = editor
+        self._console = console
+        self._interrupt = interrupt
+
+    async def run(self) -> None:
+        """Talk until the person ends it.
+
+        Raises:
+            MochiError: The session can't be read.
+        """
+        await self._greet()
+        step = self._follow if await self._conversation.is_busy() else self._answer
+        while not self._interrupt.wants_end:
+            self._interrupt.forget()
+            try:
+                await step()
+            except (EOFError, Quit):
+                break
+            except InputCleared as cleared:
+                if cleared.was_entered:
+                    self._console.info("[not sent; the up key brings it back]")
+                elif not cleared.text:
+                    self._console.info("CTRL-D or /quit ends.")
+            except asyncio.CancelledError:
+                self._console.info("[stopped]")
+            except MochiError as error:
+                self._complain(error.message, error.code, can_retry=error.retryable)
+                self._advise(error.code)
+            step = self._answer
+        await self._say_goodbye()
+
+    async def _follow(self) -> None:
+        """Show the answer that another program gets, which was there first."""
+        self._console.info("[another program gets this answer; CTRL-C stops it]")
+        await self._show(self._conversation.follow())
+
+    async def _answer(self) -> None:
+        typed = await self._stoppable(self._editor.read())
+        if typed.strip() or self._conversation.attachments:
+            await self._show(self._do(typed))
+
+    async def _show(self, work: Coroutine[Any, Any, Event | None]) -> None:
+        with silent_keyboard():
+            last = await self._stoppable(work)
+        self._report(last)
+
+    async def _do(self, typed: str) -> Event | None:
+        if typed.strip() and is_command(typed):
+            return await self._commands.run(typed)
+        return await self._conversation.say(typed.strip())
+
+    async def _stoppable(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run something that a signal cancels, unless it stops in a way of its own."""
+        task = asyncio.create_task(work)
+        with self._interrupt.stops(task.cancel):
+            return await task
+
+    def _report(self, last: Event | None) -> None:
+        """Say how a turn ended, if one ran, and leave a line free after it."""
+        if isinstance(last, Failed):
+            self._complain(last.message, last.code, can_retry=True)
+        elif isinstance(last, Cancelled):
+            self._console.info("[stopped; what there is of the answer is saved]")
+        if last is not None:
+            self._console.info("")
+
+    def _complain(self, message: str, code: str, *, can_retry: bool) -> None:
+        self._console.error(f"{message} ({code})")
+        if can_retry:
+            self._console.info("/retry tries again.")
+
+    def _advise(self, code: str) -> None:
+        if (advice := ADVICE.get(code)) is not None:
+            self._console.info(advice)
+
+    async def _greet(self) -> None:
+        session = await self._conversation.session()
+        if session is None:
+            self._console.info(f"{self._conversation.model}, a new conversation; /help says more")
+            return
+        self._conversation.model = model = session.metadata.model
+        count = len(session.messages)
+        messages = f"{count} message{'' if count == 1 else 's'}"
+        self._console.info(
+            f"{model}, session {session.session_id} with {messages}; /help says more"
+        )
+        self._recall(session)
+
+    def _recall(self, session: Session) -> None:
+        """Show how the conversation ended."""
+        last = [m for m in session.messages if isinstance(m, (UserMessage, AssistantMessage))][-2:]
+        for message in last:
+            mark = "> " if isinstance(message, UserMessage) else ""
+            if message.content:
+                self._console.info(f"{mark}{message.content}")
+            if isinstance(message, UserMessage) and message.attachments:
+                names = ", ".join(attachment.name for attachment in message.attachments)
+                self._console.info(f"{mark}[{names}]")
+        if any(not call.client_side for call in open_calls(session.messages)):
+            self._console.info("[a tool call waits for approval; /retry goes on]")
+
+    async def _say_goodbye(self) -> None:
+        if await self._conversation.discard_unanswered():
+            return
+        if self._conversation.session_id is not None:
+            self._console.info(f"mochi-server chat {self._conversation.session_id} goes on")

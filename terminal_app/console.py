@@ -1,0 +1,113 @@
+"""Writes to a terminal, or where its output is redirected to, and reads lines from it."""
+
+import asyncio
+import os
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from mochi_project.screen_text import printable
+from terminal_app.keyboard import line_keyboard
+
+DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
+LINE_BYTES = 4096
+PATIENCE_SECONDS = 2.0
+
+
+class Console:
+    """The two streams of a command: answers go to one, everything about them to the other.
+
+    Nothing in a text steers the terminal: it may be a model's, a tool's or a stranger's file's.
+
+    Args:
+        out: Where answers go.
+        err: Where information, questions and errors go.
+    """
+
+    def __init__(self, out: IO[str], err: IO[str]) -> None:
+        self.out = out
+        self.err = err
+        self._dims_answers = has_colors(out)
+        self._has_colors = has_colors(err)
+
+    def info(self, text: str) -> None:
+        """Write a line of information, dim on a terminal."""
+        self._write(text, DIM)
+
+    def error(self, text: str) -> None:
+        """Write a line that says what went wrong, red on a terminal."""
+        self._write(text, RED)
+
+    def answer(self, text: str) -> None:
+        """Write a piece of an answer."""
+        self.out.write(printable(text))
+
+    def dim_answer(self, *, begin: bool) -> None:
+        """Begin or end a part of an answer that is dim, where the terminal can show that."""
+        if self._dims_answers:
+            self.out.write(DIM if begin else PLAIN)
+
+    def _write(self, text: str, color: str) -> None:
+        text = printable(text)
+        line = f"{color}{text}{PLAIN}" if self._has_colors else text
+        self.err.write(f"{line}\n")
+        self.err.flush()
+
+    @contextmanager
+    def saying(self, text: str, *, after: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """Write a line of information if what is done meanwhile takes that many seconds."""
+        timer = asyncio.get_running_loop().call_later(after, self.info, text)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    async def ask(self, question: str) -> str | None:
+        """Ask, and return the line that is typed; None at the end of the input.
+
+        What was typed before the question is thrown away: it answers something else. Nothing is
+        left behind when the caller is cancelled, which a thread that reads would be.
+        """
+        with line_keyboard():
+            line = await self._read_line(question)
+        if not line:
+            self.err.write("\n")
+        return line.decode(errors="replace") if line else None
+
+    async def _read_line(self, question: str) -> bytes:
+        stdin = sys.stdin.fileno()
+        await asyncio.to_thread(self._put, stdin, question)
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(stdin, _note, typed)
+        try:
+            await typed
+        except asyncio.CancelledError:
+            self.err.write("\n")
+            raise
+        finally:
+            loop.remove_reader(stdin)
+        return os.read(stdin, LINE_BYTES)  # a terminal has a whole line, or none
+
+    def _put(self, stdin: int, question: str) -> None:
+        termios.tcflush(stdin, termios.TCIFLUSH)
+        self.err.write(printable(question))
+        self.err.flush()
+
+
+def has_colors(stream: IO[str]) -> bool:
+    """Return whether a stream is a terminal whose user did not ask for plain text."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
+
+
+def can_ask() -> bool:
+    """Return whether a person sees questions on stderr and can answer them on stdin."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def _note(typed: "asyncio.Future[None]") -> None:
+    if not typed.done():
+        typed.set_result(None)

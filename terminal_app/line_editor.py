@@ -1,0 +1,157 @@
+"""Reads messages from a person: several lines, history, completion (prompt_toolkit).
+
+Only conversations import this module: a server must not pay for the library.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from sessions_app.store.atomic import PRIVATE_FILE
+from terminal_app.console import Console
+
+FENCE = '"""'
+PROMPT, CONTINUATION = "> ", ". "
+
+
+class InputCleared(Exception):
+    """CTRL-C was pressed.
+
+    Attributes:
+        text: What had been typed.
+        was_entered: Whether Enter had been pressed, too.
+    """
+
+    def __init__(self, text: str, *, was_entered: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.was_entered = was_entered
+
+
+class LineEditor:
+    """Reads messages. Enter sends; Alt-Enter, CTRL-J and text within fences begin a new line.
+
+    Args:
+        history: The file in which messages are remembered.
+        commands: Completed when Tab is pressed.
+        console: Where it is said that nothing is remembered.
+    """
+
+    def __init__(self, history: Path, commands: Sequence[str], console: Console) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            PROMPT,
+            multiline=True,
+            prompt_continuation=_continuation,
+            history=_open_history(history, console),
+            completer=_Commands(commands),
+            complete_while_typing=False,
+            key_bindings=_bindings(),
+        )
+
+    async def read(self, default: str = "") -> str:
+        """Return the next message, without its fences.
+
+        Args:
+            default: A text to edit.
+
+        Raises:
+            InputCleared: CTRL-C was pressed.
+            EOFError: CTRL-D was pressed, or the terminal is gone.
+        """
+        text = await self._session.prompt_async(default=default, handle_sigint=False)
+        if self._is_taken_back():
+            raise InputCleared(text, was_entered=True)
+        return _without_fences(text)
+
+    def _is_taken_back(self) -> bool:
+        """Return whether CTRL-C came while Enter was handled: it is no key of the next prompt."""
+        typed = get_typeahead(self._session.input)
+        stops = [index for index, press in enumerate(typed) if press.key == Keys.ControlC]
+        store_typeahead(self._session.input, typed[stops[-1] + 1 :] if stops else typed)
+        return bool(stops)
+
+
+class _Commands(Completer):
+    def __init__(self, commands: Sequence[str]) -> None:
+        self._commands = commands
+
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002 - a completer's signature
+    ) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        if typed.startswith("/"):
+            for command in self._commands:
+                if command.startswith(typed):
+                    yield Completion(command, start_position=-len(typed))
+
+
+class _SafeHistory(FileHistory):
+    """A history whose file may fail: then it is kept in memory only."""
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(string)
+        except OSError:  # a full disk is told by the session's file
+            return
+
+
+def _open_history(path: Path, console: Console) -> History:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        os.close(os.open(path, flags, PRIVATE_FILE))
+    except OSError as error:
+        console.info(f"[what you type is not remembered: {error.strerror}]")
+        return InMemoryHistory()
+    return _SafeHistory(str(path))
+
+
+def _continuation(_width: int, _line: int, wraps: int) -> str:
+    """Mark a line that the person began, not one that the terminal's width makes."""
+    return "" if wraps else CONTINUATION
+
+
+def _bindings() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if _is_unfenced(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def begin_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline()
+
+    @keys.add("c-c")
+    def clear(event: KeyPressEvent) -> None:
+        event.app.exit(exception=InputCleared(event.current_buffer.text))
+
+    return keys
+
+
+def _is_unfenced(text: str) -> bool:
+    """Return whether a text is complete: its first fence, if it begins with one, is closed."""
+    text = text.strip()
+    return not text.startswith(FENCE) or (text.endswith(FENCE) and len(text) >= 2 * len(FENCE))
+
+
+def _without_fences(text: str) -> str:
+    stripped = text.strip()
+    if stripped.startswith(FENCE) and _is_unfenced(stripped):
+        return stripped[len(FENCE) : -len(FENCE)].strip("\n")
+    return text

@@ -1,0 +1,119 @@
+"""Turns as they are shown to people."""
+
+import io
+
+import msgspec
+import pytest
+
+from chat.stream.events import (
+    AgentComplete,
+    AgentExecution,
+    AgentPlanning,
+    AgentStarted,
+    ContentDelta,
+    StatusChanged,
+    ThinkingContentDelta,
+    ToolResultReceived,
+)
+from chat.stream.numbered_event import NumberedEvent
+from terminal_app.console import Console
+from terminal_app.transcript import Transcript
+
+AGENT = {"agent_name": "coder", "call_index": 0, "tool_call_id": "c"}
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def show(out: io.StringIO, *events: msgspec.Struct) -> str:
+    """Return what goes to stderr."""
+    err = io.StringIO()
+    transcript = Transcript(Console(out, err))
+    for number, event in enumerate(events, 1):
+        data = msgspec.json.encode(event).decode()
+        transcript("t", NumberedEvent(number, event.event, data))  # type: ignore[attr-defined]
+    transcript.end_line()
+    return err.getvalue()
+
+
+def test_what_agents_say_is_dim_and_what_they_do_is_information() -> None:
+    screen = Screen()
+    err = show(
+        screen,
+        AgentStarted(instruction="Look\nhere", **AGENT),
+        AgentPlanning(content="1. Look.", **AGENT),
+        AgentComplete(session_id="s", output="Done.", **AGENT),
+        ContentDelta(content="It is empty."),
+    )
+    assert screen.getvalue() == "\x1b[2m1. Look.\x1b[0m\nIt is empty.\n"
+    assert err == "[coder begins: Look\\nhere]\n[coder is done]\n"
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else() -> None:
+    pipe = io.StringIO()
+    show(
+        pipe,
+        StatusChanged(state="loading_model"),
+        ThinkingContentDelta(content="hm"),
+        AgentPlanning(content="plan", **AGENT),
+        ContentDelta(content="Paris."),
+    )
+    assert pipe.getvalue() == "Paris.\n"
+
+
+def test_without_colors_the_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen()
+    show(screen, ThinkingContentDelta(content="hm"), ContentDelta(content="Paris."))
+    assert screen.getvalue() == "hm\n\nParis.\n"
+
+
+def test_a_wait_for_approval_is_no_note() -> None:
+    assert show(Screen(), StatusChanged(state="waiting_for_confirmation")) == ""
+    assert show(Screen(), StatusChanged(state="loading_model")) == "[loading model]\n"
+    warning = StatusChanged(state="warning", message="A budget is\x1b used up.")
+    assert show(Screen(), warning) == "[A budget is\\u001b used up.]\n"
+
+
+HOSTILE = "\x1b]52;c;eA==\x07\x9b2J\r\u202e"
+
+
+def test_nothing_that_a_model_or_a_tool_says_steers_the_terminal() -> None:
+    screen, tool = Screen(), {"tool_name": f"x{HOSTILE}", "call_index": 0, "tool_call_id": "c"}
+    hostile = {**AGENT, "agent_name": f"a{HOSTILE}"}
+    err = show(
+        screen,
+        ThinkingContentDelta(content=f"hm{HOSTILE}"),
+        AgentStarted(instruction=HOSTILE, **hostile),
+        AgentExecution(content=HOSTILE, **AGENT),
+        ToolResultReceived(
+            success=False,
+            result=None,
+            error_message=HOSTILE,
+            summary=HOSTILE,
+            execution_time_ms=1,
+            **tool,
+        ),
+        AgentComplete(session_id="s", output="", **hostile),
+        ContentDelta(content=f"Paris{HOSTILE}"),
+    )
+    for shown in (screen.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", ""), err):
+        assert all(char == "\n" or char.isprintable() for char in shown), shown
+
+
+def test_nothing_in_an_error_or_a_question_steers_the_terminal() -> None:
+    err = io.StringIO()
+    console = Console(io.StringIO(), err)
+    console.error(f"no such model{HOSTILE}")
+    console.info(f"> what was said{HOSTILE}")
+    assert err.getvalue() == "no such model]52;c;eA==2J\n> what was said]52;c;eA==2J\n"

@@ -1,0 +1,79 @@
+"""``mochi-server mcp``: list and check the MCP servers of ``mcp.json``."""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from django.conf import settings as django_settings
+from django.core.management import CommandError
+from rich.table import Column, Table
+
+from mochi_project.app import Services
+from mochi_project.console.reports import ReportCommand
+from mochi_project.console.service_runner import ask, start_servers
+from mochi_project.screen_text import printable
+from tools_app.errors import ToolServerNotFound
+from tools_app.mcp.toolset import McpServer, McpTools
+
+
+class Command(ReportCommand):
+    """List the MCP servers, or start them to check whether they work."""
+
+    help = "List the MCP servers of mcp.json, or check whether they work."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the subcommands, each with ``--json``."""
+        actions = self.add_actions(parser)
+        listing = actions.add_parser("list", help="list the servers; starts none")
+        check = actions.add_parser("check", help="start all servers, or one; fails if one fails")
+        check.add_argument("name", metavar="NAME", nargs="?")
+        self.add_json_flag(listing, check)
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
+        """Run one of the two subcommands."""
+        is_check, only = action == "check", options.get("name")
+        servers = ask(lambda services: _servers(services, only, start=is_check))
+        if options["json"]:
+            self.print_json({"servers": msgspec.to_builtins(servers)})
+        else:
+            self._print(servers)
+        unusable = [server.name for server in servers if not _is_well(server)]
+        if is_check and unusable:
+            raise CommandError(f"Not usable: {', '.join(unusable)}.")
+
+    def _print(self, servers: Sequence[McpServer]) -> None:
+        if not servers:
+            path = django_settings.MOCHI.resolved_mcp_config_path
+            self.stdout.write(f"{path} names no servers.")
+            return
+        # Not cropped, so that names can be copied.
+        name, tools = Column("Server", no_wrap=True), Column("Tools", overflow="fold")
+        table = Table(name, "Transport", "State", tools, Column("Problem", overflow="fold"))
+        for server in servers:
+            refused = [f"{tool.name}: {tool.reason}" for tool in server.invalid]
+            table.add_row(
+                printable(server.name),
+                server.transport,
+                server.state,
+                "\n".join(server.tools),
+                "\n".join(map(printable, filter(None, [server.error, *refused]))),
+            )
+        self.print_rich(table)
+
+
+async def _servers(services: Services, only: str | None, *, start: bool) -> Sequence[McpServer]:
+    if start:
+        await start_servers(services, only)
+    servers = await services.get(McpTools).servers()
+    if only is None:
+        return servers
+    found = [server for server in servers if server.name == only]
+    if not found:
+        raise ToolServerNotFound(only)
+    return found
+
+
+def _is_well(server: McpServer) -> bool:
+    """Return whether the server works or is disabled."""
+    return server.error is None and server.state in {"ready", "disabled"}

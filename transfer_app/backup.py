@@ -1,0 +1,209 @@
+"""Copies all that must be kept of a data directory, and puts it back (docs/backup.md).
+
+A backup is laid out as a data directory with the default places (docs/decisions/0053). Files are
+written beside the old ones and renamed, so a copy that breaks off leaves no half file.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.core.management import CommandError
+
+from chat.conversation_storage import (
+    ConversationStorage,
+    SessionKind,
+    StorageEngine,
+    Storages,
+    build_storages,
+    locations_of,
+)
+from mochi_project.app import build_services, mochi_apps
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.format.codec import encode
+from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.services import attachments_dir
+from sessions_app.session import Session
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+
+SESSION_SUFFIX = ".json"
+_MADE_BY_PYTHON = "__pycache__"
+_KEPT_MODE = 0o755  # what others may write they could change, and it may be code
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the data: a file, a directory, or a directory of sessions.
+
+    Attributes:
+        name: Its name for people.
+        path: Where it is.
+        storage: What reads its sessions, if it holds some.
+        is_whole: Whether names that begin with a dot belong to it.
+    """
+
+    name: str
+    path: Path
+    storage: ConversationStorage | None = None
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a part, with its path relative to the part."""
+
+    part: Part
+    relative: Path
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file."""
+        return self.part.path / self.relative
+
+
+def counted_files(name: str, count: int) -> str:
+    """Return the line about the files of a part."""
+    return f"{count:6} {'file' if count == 1 else 'files'} of {name}"
+
+
+def require_files(settings: MochiSettings) -> None:
+    """Refuse a configuration with which sessions are not files.
+
+    Raises:
+        CommandError: They are objects; the message says what to do.
+    """
+    if settings.sessions_url is not None:
+        raise CommandError(
+            "Sessions, prompts and profiles are in the object store of MOCHI_SESSIONS_URL. Copy "
+            "them with `mochi-server sessions copy FROM TO`, or keep versions of its bucket. "
+            "Everything else is files, which you deploy."
+        )
+
+
+def storages_of(settings: MochiSettings) -> Storages:
+    """Return the storages of a configuration, whose changes no log tells. Opens nothing."""
+    return build_storages(build_services(settings).get(StorageEngine), settings)
+
+
+def parts_of(settings: MochiSettings) -> list[Part]:
+    """Return the parts of a data directory that a backup keeps, always in the same order."""
+    data = settings.resolved_data_dir
+    storages = storages_of(settings)
+    return [
+        Part("sessions", settings.resolved_sessions_dir, storages[SessionKind.CHAT]),
+        Part("chats of agents", settings.resolved_agent_chats_dir, storages[SessionKind.AGENT]),
+        # After the sessions, so that whatever they refer to is there.
+        Part("attachments", attachments_dir(settings)),
+        Part("responses", locations_of(settings, SessionKind.CHAT).records_dir),
+        Part("agents", settings.resolved_agents_dir),
+        Part("tools", settings.resolved_tools_dir),
+        Part("system prompts", settings.resolved_system_prompts_dir),
+        Part("profiles", data / "profiles"),
+        Part("MCP servers", settings.resolved_mcp_config_path),
+        Part("planning prompt", settings.resolved_planning_prompt_path),
+        Part("execution prompt", settings.resolved_execution_prompt_path),
+        *(
+            Part(name, path)
+            for app in mochi_apps()
+            for name, path in app.kept_files(settings).items()
+        ),
+        Part("workspace", settings.resolved_workspace, is_whole=True),
+    ]
+
+
+def entries_of(settings: MochiSettings, *, without: Collection[Path] = ()) -> Iterator[Entry]:
+    """Yield the files of all parts; each file belongs to one of them."""
+    parts = parts_of(settings)
+    for part in parts:
+        left_out = {other.path for other in parts if other is not part}
+        data = settings.resolved_data_dir  # which may be the workspace
+        left_out |= {settings.resolved_state_dir, data / ".env", *without}
+        yield from (Entry(part, relative) for relative in _files_of(part, left_out))
+
+
+def copy_entry(entry: Entry, target: Path) -> None:
+    """Copy a file; a session whose turn runs is copied as if it were interrupted now.
+
+    Raises:
+        FileNotFoundError: It was removed meanwhile.
+        OSError: It can't be read, or the copy can't be written.
+    """
+    make_private_directory(target.parent)
+    session = _running_session(entry)
+    if session is None:
+        _copy_file(entry.path, target, PRIVATE_FILE if entry.part.storage else _KEPT_MODE)
+    else:
+        write_atomically(target, encode(session))
+
+
+def parts_elsewhere(settings: MochiSettings) -> list[str]:
+    """Return the parts of a backup that links lead out of it, to files of who restores it."""
+    data = settings.resolved_data_dir.resolve()
+    return [
+        part.name for part in parts_of(settings) if not part.path.resolve().is_relative_to(data)
+    ]
+
+
+def places(settings: MochiSettings) -> Callable[[Entry], Path]:
+    """Return what says where a file of another data directory belongs in this one."""
+    by_name = {part.name: part.path for part in parts_of(settings)}
+    return lambda entry: by_name[entry.part.name] / entry.relative
+
+
+def _running_session(entry: Entry) -> Session | None:
+    storage = entry.part.storage
+    if storage is None:
+        return None
+    try:
+        return storage.recovery.copy_of(entry.path.stem)
+    except (SessionNotFound, SessionCorrupt):  # no session, or none that can be read: as it is
+        return None
+
+
+def _files_of(part: Part, left_out: Collection[Path]) -> Iterator[Path]:
+    if part.path.is_file():
+        yield Path()
+        return
+    for folder, folders, files in os.walk(part.path):
+        here = Path(folder)
+        if part.storage is not None:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if _belongs(part, here / name, left_out))
+        linked = [name for name in folders if (here / name).is_symlink()]  # not walked into
+        for name in sorted([*files, *linked]):
+            path = here / name
+            if _belongs(part, path, left_out) and _can_be_copied(path):
+                yield path.relative_to(part.path)
+
+
+def _belongs(part: Part, path: Path, left_out: Collection[Path]) -> bool:
+    if path in left_out or path.name == _MADE_BY_PYTHON:
+        return False
+    if part.storage is not None and path.suffix != SESSION_SUFFIX:
+        return False
+    return part.is_whole or not path.name.startswith(".")
+
+
+def _can_be_copied(path: Path) -> bool:
+    """Return whether it is a file or a link: sockets and the like hold no data."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _copy_file(source: Path, target: Path, mode: int) -> None:
+    """Copy a file with what of its permissions is in ``mode``, or a link as a link."""
+    temporary = target.parent / f".{target.name[:64]}.{new_file_tag()}.tmp"
+    try:
+        shutil.copy2(source, temporary, follow_symlinks=False)
+        if not temporary.is_symlink():
+            temporary.chmod(temporary.stat().st_mode & mode)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
