@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import asdict, replace
 
-from chat.approvals.confirmation import Confirmation, Decision
+from chat.approvals.confirmation import Decision
 from chat.errors import HistoryChanged, NoActiveTurn
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
@@ -32,6 +32,7 @@ from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_mess
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
+from dialects_app.shared.shown_calls import questions_of
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
@@ -152,11 +153,7 @@ class UIChats:
         if session is None:
             return UIMessagesOut(id=chat_id, messages=())
         space = await self._chat.space_with(session.session_id)
-        questions = {
-            each.tool_call_id: each.confirmation_id
-            for each in await _pending(space, session.session_id)
-            if each.agent_name is None
-        }
+        questions = questions_of(await space.confirmations.pending(session.session_id))
         shown = await asyncio.to_thread(
             ui_messages, session.session_id, session.messages, questions
         )
@@ -287,10 +284,6 @@ async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> Listene
         raise
     except MochiError:
         return None
-
-
-async def _pending(space: SessionSpace, session_id: str) -> Sequence[Confirmation]:
-    return await space.confirmations.pending(session_id)
 
 
 async def _asking(

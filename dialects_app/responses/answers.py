@@ -10,6 +10,7 @@ from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued
 from dialects_app.responses.items import ApprovalAnswer, ParsedInput
 from dialects_app.responses.record import ResumedCall
+from dialects_app.shared.shown_calls import questions_of
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.messages import ToolMessage
@@ -61,12 +62,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             raise SessionBusy(session_id, running.turn_id)
         if not open_calls(session.messages):
             refuse(self.approvals[0].path, "No call of the conversation waits for an approval.")
-        questions = {
-            asked.tool_call_id: asked.confirmation_id
-            for asked in await self.space.confirmations.pending(session_id)
-            if asked.agent_name is None
-        }
-        return resumed_calls(self.continued, questions)
+        pending = await self.space.confirmations.pending(session_id)
+        return resumed_calls(self.continued, questions_of(pending))
 
     def name_field(self, error: MochiError) -> None:
         """Name the approval that an error is about."""

@@ -26,10 +26,11 @@ from dialects_app.responses.conversations import (
 )
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
-from dialects_app.responses.stored_responses import StoredResponses, questions_of
+from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.responses.view import respond
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
+from dialects_app.shared.shown_calls import questions_of
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from models_app.catalogue import ModelCatalogue

@@ -14,6 +14,7 @@ from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.shown_calls import questions_of
 from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -78,10 +79,5 @@ def _end_of(outcome: Outcome) -> ResponseEnd | None:
     if outcome.error is not None:
         return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
     if outcome.state is State.SUSPENDED:
-        questions = {
-            asked.tool_call_id: asked.confirmation_id
-            for asked in outcome.confirmations
-            if asked.agent_name is None
-        }
-        return ResponseEnd(questions=questions)
+        return ResponseEnd(questions=questions_of(outcome.confirmations))
     return None

@@ -2,13 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from chat.approvals.confirmation import Confirmation
 from chat.errors import NoActiveTurn
 from chat.service import SessionSpace
 from chat.stream.numbered_event import Listener, NumberedEvent
@@ -27,6 +26,7 @@ from dialects_app.responses.saved_turn import (
 )
 from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.ids import ResponseId, read_response_id
+from dialects_app.shared.shown_calls import questions_of
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.session import Session
 
@@ -230,13 +230,6 @@ class ForgetSession(Protocol):
 
     def __call__(self, session_id: str, *, check: Callable[[Session], object]) -> None:
         """Delete a session unless ``check`` raises for its current state."""
-
-
-def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
-    """Return the pending approvals of a session's own calls (not agents'), by call id."""
-    return {
-        asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
-    }
 
 
 def _is_all_there_is(session: Session, turn_id: str) -> bool:

@@ -1,10 +1,11 @@
 """Shows calls and their results as all protocols do. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from chat.approvals.confirmation import Confirmation
 from chat.stream.events import AgentToolResult, ToolResultReceived
 from sessions_app.messages import ToolCall
 from tools_app.toolset import AGENT_TOOL
@@ -32,3 +33,10 @@ def result_text(result: ToolResultReceived | AgentToolResult) -> str:
     if result.result is None:
         return f"{FAILED}{result.error_message or ''}"
     return result.result
+
+
+def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
+    """Return the pending approvals of a session's own calls (not agents'), by call id."""
+    return {
+        asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
+    }

@@ -2,8 +2,9 @@
 
 import pytest
 
+from chat.approvals.confirmation import Confirmation
 from chat.stream.events import FinishedCall
-from dialects_app.shared.shown_calls import result_text, shown_call
+from dialects_app.shared.shown_calls import questions_of, result_text, shown_call
 from sessions_app.messages import ToolCall
 
 
@@ -38,3 +39,22 @@ def test_a_failed_call_says_so_as_in_the_session(result, text):
         execution_time_ms=1.0,
     )
     assert result_text(call.event()) == text
+
+
+def test_questions_are_those_of_the_sessions_own_calls():
+    asked = {
+        "session_id": "s",
+        "message_id": "m",
+        "call_index": 0,
+        "tool_name": "add",
+        "arguments": {},
+        "arguments_hash": "",
+        "turn_id": "t",
+        "created_at": "",
+        "expires_at": "",
+    }
+    pending = [
+        Confirmation(confirmation_id="conf_1", tool_call_id="c1", **asked),
+        Confirmation(confirmation_id="conf_2", tool_call_id="c2", agent_name="clerk", **asked),
+    ]
+    assert questions_of(pending) == {"c1": "conf_1"}
