@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from models_app.vendors.settings import options_named, thinking_budget
+from models_app.vendors.settings import thinking_budget
 from models_app.vendors.signatures import running_round_is_signed
 from models_app.vendors.vendor import (
     ALL_BUT_THINKING,
@@ -26,6 +26,7 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
     list_path = "/v1/models?limit=1000"
     model_path = "/v1/models/{}"
     thinks_before_required_calls = False
+    samplers = ("top_k",)
 
     name: str = "anthropic"
     base_url: str = "https://api.anthropic.com"
@@ -44,10 +45,6 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
         return ModelFacts(
             ALL_CAPABILITIES if thinks else ALL_BUT_THINKING, item.get("max_input_tokens")
         )
-
-    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``top_k``."""
-        return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the effort, and the budget if the request has one."""

@@ -12,10 +12,10 @@ import msgspec
 from models_app.vendors.shown_arguments import ShownArguments
 
 
-class CallPiece(msgspec.Struct, frozen=True, kw_only=True):
+class CallPiece(msgspec.Struct, frozen=True):
     """A piece of a call; what it does not say is None, or empty."""
 
-    index: int | None = None
+    index: float | None = None
     id: str = ""
     name: str = ""
     arguments: str = ""
@@ -25,7 +25,7 @@ class _Call(msgspec.Struct, eq=False):
     """A call of which some pieces have come."""
 
     number: int
-    index: int | None
+    index: float | None
     id: str = ""
     name: str = ""
     pieces: list[str] = []
@@ -37,7 +37,7 @@ class CallPieces:
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
-        self._by_index: dict[int | None, _Call] = {}
+        self._by_index: dict[float | None, _Call] = {}
         self._by_id: dict[str, _Call] = {}
 
     def place(self, piece: CallPiece) -> dict[str, Any]:

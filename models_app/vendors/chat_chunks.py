@@ -141,9 +141,8 @@ class ChatChunks(Translator):
         call_id, name, arguments = call_of(item)
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else compact_json(arguments)
-        index = _index(item.get("index"))
-        piece = CallPiece(index=index, id=call_id, name=name, arguments=arguments)
-        placed = self._calls.place(piece)
+        index = number_of(item.get("index"))
+        placed = self._calls.place(CallPiece(index, call_id, name, arguments))
         if isinstance(item.get("extra_content"), dict):  # signatures of Google's models
             placed["extra_content"] = item["extra_content"]
         return {"tool_calls": [placed]}
@@ -160,12 +159,6 @@ def _texts(content: Any) -> Iterator[tuple[str, str]]:
 def _word(value: Any) -> str | None:
     text = "" if isinstance(value, bool) else text_of(value)
     return None if text.lower() in ("", "null", "none") else text
-
-
-def _index(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdecimal():
-        return int(value[:9])
-    return value if type(value) is int else None
 
 
 def _is_openrouters(detail: Any) -> bool:

@@ -4,20 +4,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from models_app.vendors.openai import chat_model, open_sdk
-from models_app.vendors.settings import options_named
 from models_app.vendors.vendor import ALL_CAPABILITIES, ModelFactory, ModelFacts, Vendor
 
 if TYPE_CHECKING:
     import httpx2
-
-# Samplers that llama.cpp, vLLM and their like take beside OpenAI's own parameters.
-_SAMPLERS = ("top_k", "min_p", "repeat_penalty")
 
 
 class CompatibleServer(Vendor, frozen=True, kw_only=True):
     """A server with OpenAI's API at a configured address."""
 
     model_path = None
+    samplers = ("top_k", "min_p", "repeat_penalty")  # of llama.cpp, vLLM and their like
     list_is_complete = False
     lists_times = False
     fills_empty_text = True
@@ -32,7 +29,7 @@ class CompatibleServer(Vendor, frozen=True, kw_only=True):
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the samplers, which OpenAI's SDK passes on unchanged."""
-        samplers = options_named(_SAMPLERS, options)
+        samplers = super().sampling_settings(options)
         return {"extra_body": samplers} if samplers else {}
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,9 @@ def error_from_refusal(
     fault = fault or _FAULT_OF_STATUS.get(status or 0, "provider")
     fault = _told_by_words(fault, text)
     if fault == "key":
-        text = _about_key(vendor, text)
+        names = " or ".join(vendor.key_variables) or "a variable that holds a key with API_KEY_ENV"
+        advice = f"{'Check' if vendor.key_variables else 'Name'} {names}."
+        text = f"Invalid API key for '{name}': {text.rstrip('.')}. {advice}"
     elif fault == "model":
         text = f"'{name}' does not have this model, or its address is wrong: {text}"
     elif fault == "files":
@@ -154,12 +156,6 @@ def redact_keys(text: str, key: str | None) -> str:
     if key and len(key) >= _SHORTEST_KEY:
         text = text.replace(key, "***")
     return _LOOKS_LIKE_A_KEY.sub("***", text)[:MAX_WORDS]
-
-
-def _about_key(vendor: Vendor, text: str) -> str:
-    names = " or ".join(vendor.key_variables)
-    advice = f"Check {names}." if names else "Name a variable that holds a key with API_KEY_ENV."
-    return f"Invalid API key for '{vendor.name}': {text.rstrip('.')}. {advice}"
 
 
 def _shown(url: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models_app.vendors.settings import options_named, thinking_budget
+from models_app.vendors.settings import thinking_budget
 from models_app.vendors.vendor import (
     ALL_BUT_THINKING,
     ALL_CAPABILITIES,
@@ -23,6 +23,7 @@ class Google(Vendor, frozen=True, kw_only=True):
 
     list_path = "/v1beta/models?pageSize=1000"
     model_path = "/v1beta/models/{}"
+    samplers = ("top_k",)
 
     name: str = "google"
     base_url: str = "https://generativelanguage.googleapis.com"
@@ -41,10 +42,6 @@ class Google(Vendor, frozen=True, kw_only=True):
             return ModelFacts(tuple(methods), context_length)
         thinks = item.get("thinking") is True
         return ModelFacts(ALL_CAPABILITIES if thinks else ALL_BUT_THINKING, context_length)
-
-    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``top_k``."""
-        return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the budget if the request has one, else the effort."""

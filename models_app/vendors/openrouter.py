@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from models_app.errors import ModelNotFound
 from models_app.vendors.openai import open_sdk
-from models_app.vendors.settings import options_named, thinking_budget
+from models_app.vendors.settings import thinking_budget
 from models_app.vendors.vendor import ModelFactory, ModelFacts, Vendor
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
 
     model_path = None
     thinks_before_required_calls = False
+    samplers = ("top_k",)
 
     name: str = "openrouter"
     base_url: str = "https://openrouter.ai/api/v1"
@@ -41,10 +42,6 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
     def listed_name(self, model: str) -> str:
         """Return the name without its variant (``:free``), which is only another routing."""
         return model.partition(":")[0]
-
-    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``top_k``."""
-        return options_named(("top_k",), options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the budget if the request has one, else the effort."""

@@ -1,8 +1,7 @@
 """Defines ``Vendor``, a provider other than Ollama, and how a provider's API is used.
 
 Each provider is a subclass in a module of its own, which ``registry`` lists (docs/decisions/0050).
-Imported with the
-configuration, so SDKs and HTTP clients are imported inside of functions only.
+Imported with the configuration, so SDKs and HTTP clients are imported inside of functions only.
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from models_app.errors import Unauthorized
-from models_app.vendors.settings import common_settings, effective_think
+from models_app.vendors.settings import common_settings, effective_think, options_named
 from sessions_app.messages import Message
 
 if TYPE_CHECKING:
@@ -78,6 +77,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             servers refuse ``null``.
         fits_answers_beside_tools: Whether a model that is sent a schema for its answer can still
             call tools.
+        samplers: The options that it takes beside the common ones.
     """
 
     list_path: ClassVar[str] = "/models"
@@ -87,6 +87,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     lists_times: ClassVar[bool] = True
     fills_empty_text: ClassVar[bool] = False
     fits_answers_beside_tools: ClassVar[bool] = True
+    samplers: ClassVar[tuple[str, ...]] = ()
 
     name: str
     base_url: str
@@ -118,7 +119,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the sampling settings of this provider in addition to the common ones."""
-        return {}
+        return options_named(self.samplers, options)
 
     def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that turn thinking on, with its effort, or off."""
