@@ -2,14 +2,14 @@
 
 import errno
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 
 import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
-from chat.remote.retries import SealingSchedule
 from chat.remote.sealing import (
     closing_lines,
     is_question_gone,
@@ -42,6 +42,8 @@ MOST_FENCES = 5
 """The attempts of a new turn to end the journals of earlier ones, if others do the same."""
 
 CLOCKS_APART_SECONDS = 7200.0
+LONGEST_SECONDS = 30.0
+"""The longest pause between two attempts to seal a session."""
 
 
 class TurnRecovery:
@@ -282,6 +284,37 @@ class TurnRecovery:
             extra={"session_id": session_id, **facts},
             exc_info=exc_info,
         )
+
+
+class SealingSchedule:
+    """Schedules the sealing of sessions: new ones at once, failed ones with growing pauses.
+
+    Args:
+        now: A clock.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._tried: dict[str, tuple[float, float]] = {}
+        self._failures: dict[str, str] = {}
+
+    def due(self, found: Collection[str]) -> list[str]:
+        """Return the items to try now, sorted."""
+        now = self._now()
+        tried = {name: self._tried[name] for name in found if name in self._tried}
+        due = sorted(name for name in found if tried.get(name, (0.0, now))[1] <= now)
+        for name in due:
+            pause = tried.get(name, (0.0, now))[0]
+            tried[name] = (min(2 * pause, LONGEST_SECONDS) or 1.0, now + pause)
+        self._tried = tried
+        self._failures = {name: why for name, why in self._failures.items() if name in tried}
+        return due
+
+    def is_news(self, name: str, why: str) -> bool:
+        """Return whether an item failed for the first time, or for another reason than before."""
+        before = self._failures.get(name)
+        self._failures[name] = why
+        return why != before
 
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:
