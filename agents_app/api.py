@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router, Status
+from ninja import Status
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
@@ -18,9 +18,10 @@ from agents_app.schemas import (
 from agents_app.sessions import AgentChats
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
+from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["agents"])
+router = Router(access="chat", tags=["agents"])
 
 
 @router.get(
@@ -50,6 +51,7 @@ async def list_agents(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="reload_agents",
 )
+@needs(access="manage")
 async def reload_agents(request: HttpRequest) -> dict[str, Any]:
     """Discover all agents again, and list them."""
     return agents_payload(await service(AgentCatalogue).reload())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Header, Query, Router, Status
+from ninja import Header, Query, Status
 
 from chat.approvals.schemas import ConfirmationOut
 from chat.errors import TurnCrashed
@@ -40,6 +40,7 @@ from mochi_project.app import service
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading
+from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
 from sessions_app.attachments.intake import resolve
@@ -50,7 +51,7 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
 from sessions_app.service import SessionManager
 
-router = Router(tags=["chat"])
+router = Router(access="chat", tags=["chat"])
 
 ERRORS: dict[Any, Any] = {
     (402, 404, 409, 422, 500, 502, 503, 507): ENVELOPE,
@@ -89,6 +90,7 @@ async def chat(
     response={200: None, **ERRORS},
     openapi_extra=STREAM,
 )
+@needs(first=True)
 async def chat_stream(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
 ) -> StreamingHttpResponse:
@@ -129,6 +131,7 @@ async def chat_in_session(
     response={200: None, **ERRORS},
     openapi_extra=STREAM,
 )
+@needs(first=True)
 async def chat_stream_in_session(
     request: HttpRequest,
     session_id: str,
@@ -170,6 +173,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     response={200: None, 204: None, (404, 422, 500): ENVELOPE},
     openapi_extra=STREAM,
 )
+@needs(first=True)
 async def reattach(
     request: HttpRequest,
     session_id: str,

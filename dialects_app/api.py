@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
 
 from dialects_app import models_list
 from dialects_app.models_list import Kind, ModelListOut, model_out
 from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
+from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 
-router = Router(tags=["OpenAI"])
+router = Router(access="chat", tags=["OpenAI"])
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 

@@ -11,6 +11,7 @@ OPENAI = ForeignApi(
         "dialects_app.responses.api:router",
     ),
     module="dialects_app.openai_api",
+    errors="dialects_app.shared.errors:error_answer",
 )
 
 

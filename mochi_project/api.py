@@ -5,12 +5,11 @@ from pkgutil import resolve_name
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 from ninja.openapi.schema import OpenAPISchema
 
 from mochi_project.app import foreign_apis, mochi_apps, routers_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
-from mochi_project.http.docs_page import PackagedSwagger
+from mochi_project.http.docs_page import PackagedSwagger, open_page
 from mochi_project.http.openapi import by_tags, describe_common_answers
 from mochi_project.http.openapi_components import shape_components
 from mochi_project.http.strict_json import StrictJsonParser
@@ -50,7 +49,7 @@ api = MochiAPI(
         'events. Every error is `{"error": {code, message, details}}`.'
     ),
     docs=PackagedSwagger(),
-    docs_decorator=require_safe,
+    docs_decorator=open_page,
     parser=StrictJsonParser(),
     urls_namespace="api",
 )

@@ -78,12 +78,18 @@ class ForeignApi(NamedTuple):
         namespace: The namespace of its URL names.
         routers: Its routers, as ``module:name``.
         module: The module with its ``urlpatterns`` and ``openapi_schema``, imported late.
+        errors: The function that makes its errors, as ``module:name``.
     """
 
     prefix: str
     namespace: str
     routers: Sequence[str]
     module: str
+    errors: str
+
+    def has(self, path: str) -> bool:
+        """Return whether a path is of this API."""
+        return path.startswith(self.prefix) and path[len(self.prefix) :][:1] in {"", "/"}
 
 
 class MochiApp(AppConfig):

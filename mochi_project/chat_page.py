@@ -18,11 +18,7 @@ CONTENT_TYPES: Mapping[str, str] = {
     "message_view.js": _SCRIPT,
     "sidebar.js": _SCRIPT,
 }
-"""Every file of the page, by its name, with its content type."""
-
-PATHS = frozenset({"/", *(f"/{name}" for name in CONTENT_TYPES)})
-"""The paths of the page. Its files hold no data, so they need no token."""
-
+"""Every file of the page, by its name, with its content type. They hold no data."""
 
 _PACKAGED = Path(__file__).parent / "chat-page"
 _OF_THE_CHECKOUT = Path(__file__).parents[1] / "examples" / "chat-page"

@@ -16,23 +16,25 @@ if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
 
 from mochi_project.api import api
 from mochi_project.app import foreign_apis
+from mochi_project.chat_page import CONTENT_TYPES
 from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
 from mochi_project.http.metrics_page import metrics_view
 from mochi_project.http.playground import file_view, index_view
+from mochi_project.routing import NATIVE, native_routes
 
 View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
-_FIRST = ("chat/<session_id>/stream", "chat/stream")
-"""The paths of streams, which are tried before all others: a first token waits for that."""
-
 _routes, _app_name, _namespace = api.urls
+_NATIVE = f"{NATIVE[1:]}/"
+_first = dict.fromkeys(each.path[len(NATIVE) + 1 :] for each in native_routes() if each.needs.first)
 _views = {str(each.pattern): each.callback for each in _routes if isinstance(each, URLPattern)}
 
 urlpatterns = [
-    *(path(f"api/v1/{route}", cast("View", _views[route])) for route in _FIRST),
-    path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
-    path("api/v1/", (_routes, _app_name, _namespace)),
+    # A first token waits for the paths that are tried before its own.
+    *(path(f"{_NATIVE}{route}", cast("View", _views[route])) for route in _first),
+    path(f"{_NATIVE}docs/static/<str:name>", asset_view, name="docs-asset"),
+    path(_NATIVE, (_routes, _app_name, _namespace)),
     # By their names: nothing of them is imported before it is asked for.
     *(
         URLResolver(
@@ -45,7 +47,7 @@ urlpatterns = [
     ),
     path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),
-    path("<str:name>", file_view, name="chat-page-file"),
+    *(path(name, file_view, {"name": name}, name="chat-page-file") for name in CONTENT_TYPES),
     # A route, not only ``handler404``: that one is reached by an exception and through a thread.
     re_path(r"", unknown_path_view),
 ]

@@ -3,9 +3,10 @@
 import asyncio
 
 from django.http import HttpRequest
-from ninja import Router, Status
+from ninja import Status
 
 from mochi_project.app import service
+from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.language_model import ModelInfo
 from models_app.profile_schemas import (
@@ -19,7 +20,7 @@ from models_app.schemas import ModelListOut, ModelOut
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["models"])
+router = Router(access="chat", tags=["models"])
 
 
 @router.get(
@@ -78,6 +79,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
     operation_id="create_profile",
     tags=["profiles"],
 )
+@needs(access="manage")
 async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[Profile]:
     """Create a profile."""
     models = service(ModelCatalogue)
@@ -108,6 +110,7 @@ async def get_profile(request: HttpRequest, name: str) -> Profile:
     operation_id="update_profile",
     tags=["profiles"],
 )
+@needs(access="manage")
 async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn) -> Profile:
     """Replace a profile."""
     models = service(ModelCatalogue)
@@ -128,6 +131,7 @@ async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn)
     operation_id="delete_profile",
     tags=["profiles"],
 )
+@needs(access="manage")
 async def delete_profile(request: HttpRequest, name: str) -> Status[None]:
     """Remove a profile."""
     models = service(ModelCatalogue)

@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query, Router
+from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
+from mochi_project.routing import Router
 from search_app.places import SearchPlaces
 from search_app.schemas import SearchOut, SearchParams, results_to_json
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["sessions"])
+router = Router(access="chat", tags=["sessions"])
 
 
 @router.get(

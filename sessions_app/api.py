@@ -7,13 +7,14 @@ from typing import Annotated, Any, get_args
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Header, Query, Router, Status
+from ninja import Header, Query, Status
 
 from chat.activity.states import StateReader
 from chat.service import ChatService
 from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
+from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from prompts_app.service import SystemPromptService
@@ -46,7 +47,7 @@ from sessions_app.http.schemas import (
 from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
 
-router = Router(tags=["sessions"])
+router = Router(access="chat", tags=["sessions"])
 
 IdempotencyKey = Annotated[
     str | None,

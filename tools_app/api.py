@@ -3,9 +3,9 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
 
 from mochi_project.app import service
+from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog, statistics
@@ -20,7 +20,7 @@ from tools_app.schemas import (
     ToolOut,
 )
 
-router = Router(tags=["tools"])
+router = Router(access="chat", tags=["tools"])
 
 
 @router.get(
@@ -50,6 +50,7 @@ async def list_tools(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="list_tool_executions",
 )
+@needs(access="manage")
 async def list_executions(request: HttpRequest) -> dict[str, Any]:
     """List the last calls, with statistics."""
     executions = await service(ExecutionLog).recent()
@@ -67,6 +68,7 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="reload_tools",
 )
+@needs(access="manage")
 async def reload_tools(request: HttpRequest) -> dict[str, Any]:
     """Discover the folder again, and list all tools."""
     await service(FolderTools).reload()
@@ -109,6 +111,7 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="restart_mcp_server",
 )
+@needs(access="manage")
 async def restart_server(request: HttpRequest, name: str) -> Any:
     """Restart one MCP server."""
     return await service(McpTools).restart(name)

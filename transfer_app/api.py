@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from ninja import Query, Router
+from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.configuration.config import MochiSettings
@@ -14,6 +14,7 @@ from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, ResponseSlot
+from mochi_project.routing import Router, needs
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.export import to_markdown
@@ -28,7 +29,7 @@ from transfer_app.layout import attachment_name, attachment_named
 from transfer_app.uploaded import UploadedImport
 from transfer_app.writing import SessionExport, session_pieces
 
-router = Router(tags=["sessions"])
+router = Router(access="chat", tags=["sessions"])
 
 MOST_NAMED = 20
 """The maximum attachments named in a header; proxies accept headers of some KiB."""
@@ -162,6 +163,7 @@ async def export_sessions(
     ),
     operation_id="import_sessions",
 )
+@needs(body="stream", limit="max_import_bytes")
 async def import_sessions(
     request: HttpRequest,
     source: Annotated[Source, Query(description="The program that wrote it")] = "auto",

@@ -4,15 +4,16 @@ from typing import Annotated
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query, Router
+from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
+from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
 from usage_app.usage import Usage
 
-router = Router(tags=["usage"])
+router = Router(access="manage", tags=["usage"])
 
 
 @router.get(

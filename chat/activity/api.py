@@ -4,17 +4,18 @@ import re
 from typing import Annotated
 
 from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Header, Query, Router
+from ninja import Header, Query
 
 from chat.activity.feed import ActivityFeed
 from chat.activity.openapi import CHANGES
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.storage.change_log import POSITION_PATTERN
 from mochi_project.app import service
+from mochi_project.routing import Router
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["sessions"])
+router = Router(access="chat", tags=["sessions"])
 
 _POSITION = re.compile(POSITION_PATTERN, re.ASCII)
 

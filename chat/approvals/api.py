@@ -1,7 +1,6 @@
 """Serves the routes of approvals: what waits for one, and the answer to it."""
 
 from django.http import HttpRequest
-from ninja import Router
 
 from chat.approvals.schemas import (
     ApprovalDecisionOut,
@@ -11,9 +10,10 @@ from chat.approvals.schemas import (
 )
 from chat.approvals.service import ConfirmationService
 from mochi_project.app import service
+from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["chat"])
+router = Router(access="chat", tags=["chat"])
 
 
 @router.get(

@@ -2,14 +2,14 @@
 
 import msgspec
 from django.http import HttpRequest
-from ninja import Router
 
 from chat.summaries.schemas import SummarizeIn, SummaryOut
 from chat.summaries.service import SummaryService
 from mochi_project.app import service
+from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(tags=["chat"])
+router = Router(access="chat", tags=["chat"])
 
 
 @router.get(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Router, Schema
+from ninja import Schema
 from pydantic import ConfigDict
 
 from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
@@ -16,6 +16,7 @@ from dialects_app.ag_ui.description import RUN, THREAD
 from dialects_app.shared.attaching import RequestFiles
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
+from mochi_project.routing import Router, needs
 from models_app.default_model import DefaultModel
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
@@ -24,7 +25,7 @@ from sessions_app.service import SessionManager
 if TYPE_CHECKING:
     from dialects_app.ag_ui.runs import Runs
 
-router = Router(tags=["AG-UI"])
+router = Router(access="chat", tags=["AG-UI"])
 
 _INDEX = re.compile(r"\[(\d+)\]")
 _FIELD = re.compile(r"^\w+")
@@ -54,6 +55,7 @@ class AgUiStoppedOut(Schema):
     response={200: None, (400, 402, 404, 408, 409, 413, 422, 500, 502, 503, 507): ENVELOPE},
     openapi_extra=RUN,
 )
+@needs(limit="max_history_bytes", first=True)
 async def run(request: HttpRequest) -> HttpResponseBase:
     """Run a thread's new messages and stream AG-UI 1.0 events, for `HttpAgent` and CopilotKit.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from ninja import Path, Router
+from ninja import Path
 
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
@@ -19,6 +19,7 @@ from mochi_project.app import service
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
+from mochi_project.routing import Router, needs
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
     from dialects_app.ai_sdk.projector import UIMessageProjector
 
-router = Router(tags=["AI SDK"])
+router = Router(access="chat", tags=["AI SDK"])
 
 STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
 
@@ -46,6 +47,7 @@ ChatId = Annotated[
     operation_id="ui_chat",
     openapi_extra=openapi.CHAT,
 )
+@needs(limit="max_history_bytes", first=True)
 async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
     """Answer the last message of a chat with a UI message stream; the turn survives a disconnect.
 

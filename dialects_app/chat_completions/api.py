@@ -6,7 +6,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from msgspec.structs import replace
-from ninja import Header, Router
+from ninja import Header
 
 from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
@@ -17,11 +17,12 @@ from dialects_app.shared.body import read_body
 from mochi_project.app import service
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
+from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.service import SessionManager
 
-router = Router(tags=["OpenAI"])
+router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 
 @router.post(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Query, Router
+from ninja import Query
 
 from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
@@ -33,13 +33,14 @@ from dialects_app.shared.body import read_body
 from dialects_app.shared.shown_calls import questions_of
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
+from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.errors import SessionNotFound
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 
-router = Router(tags=["OpenAI"])
+router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]

@@ -8,12 +8,9 @@ fields are ``mochi_code`` and ``details``. The packages retry a request on 408, 
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from mochi_project.errors.formats import ErrorAnswer
 from mochi_project.errors.statuses import seconds_before_retry, status_of_error
 from sessions_app.messages import NO_EXTRA
-
-BASE = "/v1"
 
 _STATUS_HERE = {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429, "CONTEXT_OVERFLOW": 400}
 """Statuses of these protocols that differ from ours.
@@ -46,25 +43,6 @@ _WORDS_OF_CODES = {
 
 _TYPES_OF_CODES = {"BUDGET_EXCEEDED": "insufficient_quota"}
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-class ErrorAnswer(msgspec.Struct, frozen=True):
-    """An error response.
-
-    Attributes:
-        status: The HTTP status.
-        body: The JSON of the body.
-        headers: Additional headers, with lower-case names.
-    """
-
-    status: int
-    body: dict[str, Any]
-    headers: dict[str, str]
-
-
-def speaks_openai(path: str) -> bool:
-    """Return whether errors of a path have OpenAI's format."""
-    return path.startswith(BASE) and path[len(BASE) : len(BASE) + 1] in {"", "/"}
 
 
 def error_answer(

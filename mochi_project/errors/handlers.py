@@ -11,8 +11,8 @@ from django.urls import Resolver404, resolve
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
-from dialects_app.shared.errors import error_answer, speaks_openai
 from mochi_project.errors import messages
+from mochi_project.errors.formats import error_format
 from mochi_project.errors.statuses import envelope, seconds_before_retry, status_of_error
 from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, StorageError
@@ -81,9 +81,9 @@ def error_response(
         status: The HTTP status; by default the one of ``code``.
         retryable: Whether the same request may succeed later.
         details: Machine-readable details.
-        path: The request path; errors below ``/v1`` have OpenAI's format.
+        path: The request path, which says the format.
     """
-    if speaks_openai(path):
+    if (error_answer := error_format(path)) is not None:
         answer = error_answer(code, message, status=status, retryable=retryable, details=details)
         return HttpResponse(
             json.dumps(answer.body, default=str).encode(),

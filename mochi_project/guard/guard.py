@@ -2,19 +2,18 @@
 
 Pure ASGI, and cheap: one pass over the raw headers, with everything possible precomputed. Bodies
 are read here, with a size limit and a deadline, so that large or slow ones never occupy Django.
-Refusals have the JSON error envelope; below ``/v1`` they have OpenAI's format, and every response
-there has an ``x-request-id`` (docs/decisions/0059).
+What a path needs is declared at its route. Refusals have the JSON error envelope; those of an API
+beside the native one have its format, and every response there has an ``x-request-id``
+(docs/decisions/0059).
 """
 
 import hmac
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 import orjson
 
-from dialects_app.shared.errors import speaks_openai
-from mochi_project import chat_page
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors import messages
@@ -30,21 +29,12 @@ from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
 from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.memory.large_bodies import leave_large_body
-from sessions_app.errors import AttachmentTooLarge
+from mochi_project.routing import Needs, route_table
 
 MAX_HEAD_BYTES = 64 * 1024
 
-TOKEN_FREE_PATHS = chat_page.PATHS | {
-    "/api/v1/health",
-    "/api/v1/health/ready",
-    "/api/v1/docs",
-    "/api/v1/openapi.json",
-}
-HISTORY_PATHS = frozenset({"/api/v1/agui", "/api/v1/ui/chat"})
-"""Our own routes to which clients send whole conversations, as to those below ``/v1``."""
 FORM_BYTES = 64 * 1024
 """The bytes allowed for the headers and fields of a form around an upload."""
-TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
 
 SECURITY_HEADERS: Headers = (
     (b"x-content-type-options", b"nosniff"),
@@ -81,23 +71,6 @@ _KEY_HEADERS = (b"x-api-key", b"api-key")
 logger = logging.getLogger(__name__)
 
 
-def _attachment_too_large(max_bytes: int) -> Refused:
-    error = AttachmentTooLarge(max_bytes)
-    return Refused(error.code, error.message, **error.details)
-
-
-def _import_too_large(max_bytes: int) -> Refused:
-    message = messages.body_too_large(max_bytes, "MOCHI_MAX_IMPORT_BYTES")
-    return Refused("PAYLOAD_TOO_LARGE", message, max_bytes=max_bytes)
-
-
-UPLOADS: Mapping[str, Callable[[int], Refused]] = {
-    "/api/v1/attachments": _attachment_too_large,
-    "/api/v1/import": _import_too_large,
-}
-"""The paths whose bodies are streamed to the view, and their errors for the limit of a setting."""
-
-
 class Guard:
     """Passes only admissible requests to an ASGI application.
 
@@ -122,15 +95,9 @@ class Guard:
     ) -> None:
         self._app = app
         self._token = token.encode() if token else None
-        self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
-        self._histories = BodyReader(
-            max_bytes=settings.largest_body_bytes,
-            large_bytes=settings.max_body_bytes,
-            deadline=body_deadline,
-            variable="MOCHI_MAX_HISTORY_BYTES",
-        )
-        largest = (settings.max_attachment_bytes, settings.max_import_bytes)
-        self._max_upload = dict(zip(UPLOADS, largest, strict=True))
+        self._settings = settings
+        self._routes = route_table()
+        self._readers: dict[str, BodyReader] = {}
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
@@ -155,7 +122,8 @@ class Guard:
         has_body = _has_body(scope, head)
         path = path_below_root(scope)
         extra = _ALWAYS
-        if speaks_openai(path):
+        needs = self._routes.needs_of(path)
+        if self._routes.api_of(path) is not None:
             extra = (*extra, (b"x-request-id", request_id(head.get(b"x-request-id"))))
         try:
             self._check_head(scope, head, twice, size)
@@ -166,10 +134,11 @@ class Guard:
                     await cors.answer_preflight(origin, asked, extra, send)
                     return
                 extra = (*extra, *cors.response_headers(origin))
-            self._check_token(scope, path, head)
+            if needs.token:
+                self._check_token(scope, head)
             _check_server(scope)
-            if has_body or (path in UPLOADS and scope["method"] == "POST"):
-                scope, receive = await self._with_body(scope, path, receive, head)
+            if has_body or (needs.body == "stream" and scope["method"] == "POST"):
+                scope, receive = await self._with_body(scope, needs, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
             await send_refusal(refusal, scope, receive, send, extra, has_body=has_body)
@@ -189,7 +158,7 @@ class Guard:
             leave_large_body(scope)
 
     async def _with_body(
-        self, scope: Scope, path: str, receive: Receive, head: dict[bytes, bytes]
+        self, scope: Scope, needs: Needs, receive: Receive, head: dict[bytes, bytes]
     ) -> tuple[Scope, Receive]:
         """Read a request's body; return the scope, and a ``receive`` that replays the body.
 
@@ -197,26 +166,38 @@ class Guard:
             Refused: The body is not admissible.
             ClientLeft: The client disconnected before the body was complete.
         """
-        if path in UPLOADS:  # for any method: the view, or its absence, decides
+        if needs.body == "stream":  # for any method: the view, or its absence, decides
+            max_bytes = getattr(self._settings, needs.limit)
             body = StreamedBody(
                 receive,
                 head,
-                max_bytes=self._max_upload[path] + FORM_BYTES,
+                max_bytes=max_bytes + FORM_BYTES,
                 silence_seconds=self._body_deadline,
-                too_large=partial(UPLOADS[path], self._max_upload[path]),
+                too_large=partial(_too_large, needs, max_bytes),
             )
             return body.noted_in(scope), body.receive
         noted = {**scope}
         if b"transfer-encoding" in head:
             # A copy: trailers are appended to the original list after the check here.
             noted["headers"] = list(scope["headers"])
-        brings_history = speaks_openai(path) or path in HISTORY_PATHS
-        bodies = self._histories if brings_history else self._bodies
         try:
-            return noted, await bodies.read(noted, receive, head)
+            return noted, await self._reader_of(needs.limit).read(noted, receive, head)
         except BaseException:
             leave_large_body(noted)
             raise
+
+    def _reader_of(self, limit: str) -> BodyReader:
+        """Return what reads bodies up to the limit of a setting."""
+        reader = self._readers.get(limit)
+        if reader is None:
+            usual = self._settings.max_body_bytes
+            reader = self._readers[limit] = BodyReader(
+                max_bytes=max(usual, getattr(self._settings, limit)),
+                large_bytes=usual,
+                deadline=self._body_deadline,
+                variable=_variable(limit),
+            )
+        return reader
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
         """Check headers, including those that a web page can't forge.
@@ -253,9 +234,7 @@ class Guard:
         ):
             raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
-    def _check_token(self, scope: Scope, path: str, head: dict[bytes, bytes]) -> None:
-        if path in TOKEN_FREE_PATHS or path.startswith(TOKEN_FREE_PREFIX):
-            return
+    def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
         if self._token is None:
             self._check_proxy(scope)
             return
@@ -277,6 +256,18 @@ class Guard:
                 "asks for no token: set MOCHI_API_TOKEN, or name the proxy in "
                 "MOCHI_TRUSTED_PROXIES if it lets in only whom you trust.",
             )
+
+
+def _variable(limit: str) -> str:
+    return f"MOCHI_{limit.upper()}"
+
+
+def _too_large(needs: Needs, max_bytes: int) -> Refused:
+    if needs.too_large is not None:
+        error = needs.too_large(max_bytes)
+        return Refused(error.code, error.message, **error.details)
+    message = messages.body_too_large(max_bytes, _variable(needs.limit))
+    return Refused("PAYLOAD_TOO_LARGE", message, max_bytes=max_bytes)
 
 
 def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:

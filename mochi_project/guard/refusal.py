@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from dialects_app.shared.errors import error_answer, speaks_openai
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
+from mochi_project.errors.formats import error_format
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
@@ -87,8 +87,8 @@ def _answer(
 ) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
     """Return the status, body and headers of an error, in the format for the path."""
     headers = [(b"content-type", b"application/json; charset=utf-8")]
-    if speaks_openai(path):
-        answer = error_answer(code, message, details=details, retryable=retryable)
+    if (error_answer := error_format(path)) is not None:
+        answer = error_answer(code, message, details=dict(details), retryable=retryable)
         status, body = answer.status, orjson.dumps(answer.body)
         headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
     else:

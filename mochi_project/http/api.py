@@ -1,12 +1,12 @@
 """Serves the ``/health`` routes."""
 
 from django.http import HttpRequest
-from ninja import Router
 
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
+from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ErrorResponse
 
-router = Router(tags=["server"])
+router = Router(access="manage", tags=["server"])
 
 
 @router.get(
@@ -16,6 +16,7 @@ router = Router(tags=["server"])
     summary="Health of the server",
     description="Answers within two seconds and needs no token.",
 )
+@needs(token=False)
 async def health_route(request: HttpRequest) -> HealthOut:
     """Report whether the server works, and whether Ollama answers."""
     return await health()
@@ -35,6 +36,7 @@ async def health_route(request: HttpRequest) -> HealthOut:
         "Needs no token."
     ),
 )
+@needs(token=False)
 async def ready_route(request: HttpRequest) -> ReadyOut:
     """Report whether requests should be sent here."""
     return await ready()

@@ -10,10 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import mark_safe
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
 
 from mochi_project.errors.handlers import not_allowed, plain_error
+from mochi_project.routing import View, needs
 
 CONTENT_TYPES = {
     "swagger-ui.css": "text/css; charset=utf-8",
@@ -49,6 +51,11 @@ _PAGE = """<!doctype html>
 """
 
 
+def open_page(view: View) -> View:
+    """Let everybody read a page, and nobody send to it."""
+    return needs(token=False)(require_safe(view))
+
+
 class PackagedSwagger(DocsBase):
     """Renders Swagger UI from the files inside the installed ``ninja`` package."""
 
@@ -75,6 +82,7 @@ class PackagedSwagger(DocsBase):
         return HttpResponse(page, headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
 
 
+@needs(token=False)
 async def asset_view(request: HttpRequest, name: str) -> HttpResponse:
     """Serve one of the page's files, cacheable because its URL includes the version."""
     if request.method not in {"GET", "HEAD"}:

@@ -1,5 +1,6 @@
 """Adds to the OpenAPI schema the errors of all routes: the guard's and the error handlers'."""
 
+from functools import cache
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
@@ -9,8 +10,8 @@ from chat.http.sse import EVENT_ID_PATTERN
 from chat.storage.change_log import POSITION_PATTERN
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
-from mochi_project.guard.guard import TOKEN_FREE_PATHS
 from mochi_project.http.error_codes import describe_errors
+from mochi_project.routing import native_routes
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.http.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
@@ -174,7 +175,7 @@ def _without_null(parameter: dict[str, Any]) -> None:
 
 def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     names = list(_OF_ALL_ROUTES)
-    if path.endswith(tuple(TOKEN_FREE_PATHS)):  # there may be a path prefix
+    if operation["operationId"] in _token_free():
         operation["security"] = []
     else:
         names += _OF_TOKEN_ROUTES
@@ -194,6 +195,12 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     describe_errors(path, method, operation, common=[_COMMON[name][0] for name in names])
     if operation.pop(PLAIN_TEXT_ERRORS, False):
         _describe_sentences(operation)
+
+
+@cache
+def _token_free() -> frozenset[str | None]:
+    """Return the operations that need no token."""
+    return frozenset(each.operation_id for each in native_routes() if not each.needs.token)
 
 
 def _describe_sentences(operation: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from mochi_project import chat_page
 from mochi_project.errors.handlers import not_allowed, unknown_path_view
+from mochi_project.routing import needs
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -17,6 +18,7 @@ CONTENT_SECURITY_POLICY = (
 """Allows only the page's own files to run, and no text to become markup (Trusted Types)."""
 
 
+@needs(token=False)
 async def index_view(request: HttpRequest) -> HttpResponse:
     """Serve the chat page, or redirect to the docs."""
     if request.method not in {"GET", "HEAD"}:
@@ -26,9 +28,10 @@ async def index_view(request: HttpRequest) -> HttpResponse:
     return await _file("index.html")
 
 
+@needs(token=False)
 async def file_view(request: HttpRequest, name: str) -> HttpResponse:
     """Serve one of the page's files."""
-    if name not in chat_page.CONTENT_TYPES or not settings.MOCHI.serves_playground:
+    if not settings.MOCHI.serves_playground:
         return await unknown_path_view(request)
     if request.method not in {"GET", "HEAD"}:
         return not_allowed(request.method, ["GET", "HEAD"])

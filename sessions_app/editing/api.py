@@ -4,11 +4,12 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query, Router
+from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.large_json import answer, answer_by_reading
+from mochi_project.routing import Router
 from sessions_app.attachments.intake import resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.format.message_format import message_to_json
@@ -19,7 +20,7 @@ from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, Va
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
 from sessions_app.service import SessionManager
 
-router = Router(tags=["sessions"])
+router = Router(access="chat", tags=["sessions"])
 
 
 @router.get(

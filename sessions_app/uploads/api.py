@@ -8,12 +8,13 @@ from urllib.parse import quote
 import msgspec
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Query, Router, Status
+from ninja import Query, Status
 
 from mochi_project.app import service
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, problem, refusal
+from mochi_project.routing import Router, needs
 from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
 from sessions_app.attachments.names import checked_name
 from sessions_app.attachments.service import AttachmentService
@@ -22,7 +23,7 @@ from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.schemas import AttachmentOut
 from sessions_app.messages import Attachment
 
-router = Router(tags=["attachments"])
+router = Router(access="chat", tags=["attachments"])
 
 _SHOWN = IMAGES - {HEIC}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
@@ -52,6 +53,7 @@ _DOWNLOAD: dict[str, Any] = {
     ),
     operation_id="upload_attachment",
 )
+@needs(body="stream", limit="max_attachment_bytes", too_large=AttachmentTooLarge)
 async def upload_attachment(
     request: HttpRequest,
     name: Annotated[str | None, Query(max_length=1000, description="What people call it")] = None,

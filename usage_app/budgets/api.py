@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
 
 from mochi_project.app import service
+from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.budgets.observer import Budgets
 from usage_app.budgets.schemas import BudgetsOut, standings_to_json
 
-router = Router(tags=["usage"])
+router = Router(access="manage", tags=["usage"])
 
 
 @router.get(

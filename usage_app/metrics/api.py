@@ -4,16 +4,16 @@ import asyncio
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
 
 from mochi_project.app import service
 from mochi_project.reachability import Stores
+from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.metrics.errors import MetricsOff
 from usage_app.metrics.schemas import MetricsOut
 from usage_app.observers import Observers
 
-router = Router(tags=["server"])
+router = Router(access="manage", tags=["server"])
 
 
 @router.get(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.chat_page import CONTENT_TYPES, PATHS, read
+from mochi_project.chat_page import CONTENT_TYPES, read
 
 FOLDER = Path(__file__).parents[3] / "examples" / "chat-page"
 SCRIPTS = sorted(name for name in CONTENT_TYPES if name.endswith(".js"))
@@ -18,7 +18,6 @@ MAKES_MARKUP = re.compile(
 def test_every_file_of_the_page_is_named_and_read() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(CONTENT_TYPES)
     assert all(read(name) == (FOLDER / name).read_bytes() for name in CONTENT_TYPES)
-    assert {"/", "/app.js"} <= PATHS
 
 
 def test_the_page_has_no_inline_code_or_style_and_asks_no_other_server() -> None:

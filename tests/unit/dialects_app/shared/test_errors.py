@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.shared.errors import error_answer, error_object, speaks_openai
+from dialects_app.shared.errors import error_answer, error_object
 from mochi_project.errors.statuses import STATUS_OF_CODE
 
 
@@ -119,13 +119,3 @@ def test_a_used_up_quota_is_not_asked_again() -> None:
 
     assert answer.body["error"]["code"] == "insufficient_quota"
     assert answer.headers == {"x-should-retry": "false"}
-
-
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/models", "/v1/no/such"])
-def test_paths_below_v1_speak_openai(path: str) -> None:
-    assert speaks_openai(path)
-
-
-@pytest.mark.parametrize("path", ["", "/", "/v10", "/v1x/models", "/api/v1/models", "v1/models"])
-def test_other_paths_do_not(path: str) -> None:
-    assert not speaks_openai(path)

@@ -1,0 +1,197 @@
+"""Declares what routes need, and looks it up by path for the guard (docs/decisions/0134)."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, NamedTuple, TypedDict, TypeVar, Unpack
+
+import ninja
+from django.urls import URLPattern, URLResolver, get_resolver
+from ninja.utils import replace_path_param_notation
+
+from mochi_project.app import ForeignApi, foreign_apis, mochi_apps, routers_of
+from sessions_app.errors import MochiError
+
+View = TypeVar("View", bound=Callable[..., object])
+Access = Literal["chat", "manage"]
+
+NATIVE = "/api/v1"
+_DECLARED = "mochi_needs"
+_PARAMETER = re.compile(r"<(?:(?P<converter>\w+):)?\w+>")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Says what a route needs.
+
+    Attributes:
+        access: What a client must be allowed: ``chat`` is to hold conversations, with what they
+            are made of and choose from; ``manage`` is the rest.
+        token: Whether the server's token is asked for, if it has one.
+        body: Whether the guard reads the body, or the route does as it arrives (``stream``).
+        limit: The setting with the maximum size of the body.
+        too_large: Makes the error of a larger stream, from the maximum.
+        first: Whether its path is tried before others, since a first token waits for it.
+    """
+
+    access: Access = "manage"
+    token: bool = True
+    body: Literal["whole", "stream"] = "whole"
+    limit: str = "max_body_bytes"
+    too_large: Callable[[int], MochiError] | None = None
+    first: bool = False
+
+    @property
+    def are_usual(self) -> bool:
+        """Return whether the guard treats the route like one that it does not know."""
+        return replace(self, access="manage", first=False) == Needs()
+
+
+USUAL = Needs()
+
+
+class _Changes(TypedDict, total=False):
+    access: Access
+    token: bool
+    body: Literal["whole", "stream"]
+    limit: str
+    too_large: Callable[[int], MochiError]
+    first: bool
+
+
+def needs(**changes: Unpack[_Changes]) -> Callable[[View], View]:
+    """Declare what a view needs, where that differs from its router. See ``Needs``."""
+
+    def declare(view: View) -> View:
+        vars(view)[_DECLARED] = changes
+        return view
+
+    return declare
+
+
+class Router(ninja.Router):
+    """Ninja's router, which says what its routes need if they declare nothing else.
+
+    Args:
+        access: See ``Needs``.
+        limit: See ``Needs``.
+        tags: The tags of its routes in the OpenAPI document.
+    """
+
+    def __init__(self, *, access: Access, tags: list[str], limit: str = "max_body_bytes") -> None:
+        super().__init__(tags=tags)
+        self.needs = Needs(access=access, limit=limit)
+
+
+class Route(NamedTuple):
+    """A route of an API.
+
+    Attributes:
+        path: Its path in Django's notation, from the first slash.
+        methods: Its methods.
+        operation_id: Its name in the OpenAPI document.
+        needs: What it needs.
+    """
+
+    path: str
+    methods: tuple[str, ...]
+    operation_id: str | None
+    needs: Needs
+
+
+def routes_of(names: Sequence[str], prefix: str) -> Iterator[Route]:
+    """Yield the routes of routers that are mounted below a prefix."""
+    for router in routers_of(names):
+        for path, view in router.path_operations.items():
+            for operation in view.operations:
+                changes = vars(operation.view_func).get(_DECLARED, {})
+                yield Route(
+                    path=prefix + replace_path_param_notation(path),
+                    methods=tuple(operation.methods),
+                    operation_id=operation.operation_id,
+                    needs=replace(router.needs, **changes),
+                )
+
+
+@cache
+def native_routes() -> tuple[Route, ...]:
+    """Return the routes of the installed apps below ``/api/v1``."""
+    return tuple(route for app in mochi_apps() for route in routes_of(app.routers, NATIVE))
+
+
+class RouteTable:
+    """Finds what the route of a path needs; what is the same for all its methods.
+
+    Args:
+        declared: Paths in Django's notation, with what they need.
+        apis: The APIs beside the native one, whose routes are looked at with the first request.
+    """
+
+    def __init__(
+        self, declared: Iterable[tuple[str, Needs]], apis: Iterable[ForeignApi] = ()
+    ) -> None:
+        unusual = {path: given for path, given in declared if not given.are_usual}
+        self._exact = {path: given for path, given in unusual.items() if "<" not in path}
+        self._patterns = [
+            (re.compile(_regex(path)), given) for path, given in unusual.items() if "<" in path
+        ]
+        self._apis = tuple(apis)
+        self._tables: dict[str, RouteTable] = {}
+
+    def needs_of(self, path: str) -> Needs:
+        """Return what the route of a path needs; of an unknown path, what is usual."""
+        found = self._exact.get(path)
+        if found is not None:
+            return found
+        if (api := self.api_of(path)) is not None:
+            return self._table_of(api).needs_of(path)
+        for pattern, given in self._patterns:
+            if pattern.fullmatch(path):
+                return given
+        return USUAL
+
+    def api_of(self, path: str) -> ForeignApi | None:
+        """Return the API of a path that is not of the native one."""
+        return next((api for api in self._apis if api.has(path)), None)
+
+    def _table_of(self, api: ForeignApi) -> "RouteTable":
+        table = self._tables.get(api.prefix)
+        if table is None:
+            routes = routes_of(api.routers, api.prefix)
+            table = RouteTable((route.path, route.needs) for route in routes)
+            self._tables[api.prefix] = table
+        return table
+
+
+@cache
+def route_table() -> RouteTable:
+    """Return the table of all routes and pages of this server."""
+    routes = ((route.path, route.needs) for route in native_routes())
+    pages = _pages(get_resolver().url_patterns, "/")
+    return RouteTable([*routes, *pages], foreign_apis())
+
+
+def _pages(entries: Iterable[URLPattern | URLResolver], prefix: str) -> Iterator[tuple[str, Needs]]:
+    """Yield the paths of views that are no routes and declare what they need."""
+    for entry in entries:
+        path = prefix + str(entry.pattern)
+        if isinstance(entry, URLPattern):
+            changes: _Changes = vars(entry.callback).get(_DECLARED, {})
+            if changes:
+                yield path, replace(USUAL, **changes)
+        elif not isinstance(entry.urlconf_name, str):  # else it is imported late
+            yield from _pages(entry.url_patterns, path)
+
+
+def _regex(path: str) -> str:
+    """Return a regular expression for a path in Django's notation."""
+    parts: list[str] = []
+    end = 0
+    for found in _PARAMETER.finditer(path):
+        parts += re.escape(path[end : found.start()]), _CONVERTED[found["converter"] or "str"]
+        end = found.end()
+    return "".join([*parts, re.escape(path[end:])])
+
+
+_CONVERTED = {"str": "[^/]+", "path": ".+"}
