@@ -129,8 +129,8 @@ class EmptyAnswer(TurnError):
             "tool_settings, or ask another model."
         )
         super().__init__(
-            "The model gave an empty answer, also when it was asked again. "
-            + (why if offered else "Say it in other words, or ask another model."),
+            "The model gave an empty answer, also on a second try. "
+            + (why if offered else "Rephrase the message, or choose another model."),
             offered_tools=list(offered),
         )
 

@@ -55,8 +55,8 @@ def _evicting(info: Mapping[str, Any]) -> Iterator[str]:
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         yield (
-            f"its maxmemory-policy is {policy}: when it is full it would throw away turns that "
-            "run, and who lives. Set it to noeviction"
+            f"its maxmemory-policy is {policy}: when it is full it would evict running turns "
+            "and leases. Set it to noeviction"
         )
 
 
@@ -69,7 +69,7 @@ def _forgetting(info: Mapping[str, Any]) -> Iterator[str]:
     if not info.get("aof_enabled", 1):
         yield (
             "appendonly is off: when it restarts, the text of running turns that is not saved yet "
-            "is lost, and questions are asked again"
+            "is lost, and approvals are asked for again"
         )
     elif info.get("aof_last_write_status", "ok") != "ok":
         yield "its last write to its file failed: its disk may be full"

@@ -45,7 +45,7 @@ COMMANDS = {
     "qcluster": "run the background worker by itself, beside --no-worker servers",
     "restore": "put a backup back",
     "scripted_llm": "serve the scripted models of test mode by themselves",
-    "search": "find words in all that was said",
+    "search": "find words in all conversations",
     "send": "send a message to a session and print the answer as it comes",
     "sessions": "list, show, export, import, delete, check and copy sessions",
     "tools": "list, show, call and check tools",

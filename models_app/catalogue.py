@@ -335,7 +335,7 @@ async def _unless_unreachable(looking_up: Awaitable[Found], name: str) -> Found 
     except TimeoutError:
         logger.warning("the provider of model %r is silent", name)
     except ModelError as error:
-        logger.warning("model %r is not known just now: %s", name, error.message)
+        logger.warning("model %r can't be looked up at the moment: %s", name, error.message)
     return None
 
 

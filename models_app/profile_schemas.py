@@ -95,7 +95,7 @@ class _ProfileIn(Schema):
     )
     base_url: str | None = Field(
         None,
-        description="A configured address, or the one that stands in the file",
+        description="A configured address, or the one in the file",
         json_schema_extra={"pattern": r"^https?://[^\s/]"},
     )
     api_key_env: str | None = Field(
@@ -118,7 +118,7 @@ class ProfileUpdateIn(_ProfileIn):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _UPDATE})
 
-    name: str | None = Field(None, description="May be said again; it can't be changed")
+    name: str | None = Field(None, description="May be repeated; it can't be changed")
 
 
 class ProfileCreateIn(_ProfileIn):

@@ -143,7 +143,7 @@ class SessionCorrupt(SessionError):
     def __init__(self, session_id: str, reason: str) -> None:
         super().__init__(
             f"The file of session {session_id} can't be read ({reason}). It was left untouched: "
-            f"mend or restore {session_id}.json, or delete the session.",
+            f"fix or restore {session_id}.json, or delete the session.",
             session_id=session_id,
             reason=reason,
         )

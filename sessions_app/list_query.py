@@ -20,8 +20,8 @@ from sessions_app.store.repository import Listing, Unreadable
 
 Sort = Literal["updated", "created", "title"]
 Order = Literal["asc", "desc"]
-State = Literal["running", "awaiting_approval", "due", "idle"]
-"""The states of a session: its turn runs or waits for an approval, or its summary is due."""
+State = Literal["running", "awaiting_approval", "idle"]
+"""The states of a session: its turn runs or waits for an approval, or nothing goes on."""
 _Place = tuple[str, str]
 
 _PLACES: Mapping[Sort, Callable[[SessionMetadata], _Place]] = {

@@ -44,9 +44,7 @@ class Approvals:
             self._console.info(f"[{call}: {'approved' if answer else 'denied'}]")
             return answer
         if changed:
-            self._console.info(
-                f"[{shown_text(asked.tool_name)} is not what it was when it was enabled]"
-            )
+            self._console.info(f"[{shown_text(asked.tool_name)} has changed since it was enabled]")
         choice = await self._ask(f"Run {call}? [y/N/a] ")
         if choice == "a":
             self._always.add(tool)

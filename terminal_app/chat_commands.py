@@ -107,24 +107,24 @@ class ChatCommands:
         left = await self._conversation.begin_anew()
         self._console.info("A new conversation.")
         if left is not None:
-            self._console.info(f"`mochi-server chat {left}` goes on with the one before.")
+            self._console.info(f"`mochi-server chat {left}` continues the one before.")
 
     async def _follow(self, _: str) -> Event | None:
         if not await self._conversation.is_busy():
-            self._console.info("No other program gets an answer here just now.")
+            self._console.info("No other program is getting an answer in this session.")
             return None
         return await self._conversation.follow()
 
     async def _retry(self, _: str) -> Event | None:
         if await self._conversation.editable() is None:
-            self._console.info("Nothing was said yet.")
+            self._console.info("There are no messages yet.")
             return None
         return await self._conversation.retry()
 
     async def _edit(self, _: str) -> Event | None:
         text = await self._conversation.editable()
         if text is None:
-            self._console.info("Nothing was said yet.")
+            self._console.info("There are no messages yet.")
             return None
         edited = await self._read(default=text)
         if not edited.strip():

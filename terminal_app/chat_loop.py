@@ -117,13 +117,15 @@ class ChatLoop:
     async def _greet(self) -> None:
         session = await self._conversation.session()
         if session is None:
-            self._console.info(f"{self._conversation.model}, a new conversation; /help says more")
+            self._console.info(
+                f"{self._conversation.model}, a new conversation; /help for commands"
+            )
             return
         self._conversation.model = model = session.metadata.model
         count = len(session.messages)
         messages = f"{count} message{'' if count == 1 else 's'}"
         self._console.info(
-            f"{model}, session {session.session_id} with {messages}; /help says more"
+            f"{model}, session {session.session_id} with {messages}; /help for commands"
         )
         self._recall(session)
 
@@ -138,10 +140,10 @@ class ChatLoop:
                 names = ", ".join(attachment.name for attachment in message.attachments)
                 self._console.info(f"{mark}[{names}]")
         if any(not call.client_side for call in open_calls(session.messages)):
-            self._console.info("[a tool call waits for approval; /retry goes on]")
+            self._console.info("[a tool call waits for approval; /retry asks again]")
 
     async def _say_goodbye(self) -> None:
         if await self._conversation.discard_unanswered():
             return
         if self._conversation.session_id is not None:
-            self._console.info(f"mochi-server chat {self._conversation.session_id} goes on")
+            self._console.info(f"mochi-server chat {self._conversation.session_id} continues")

@@ -196,7 +196,7 @@ class Conversation:
         with self._interrupt.stops(Stop(self._turns, turn.session_id)):
             last = await self._watch(turn.listener, turn.leave, turn.committed)
         if last is None:
-            raise MochiError("The turn ended without a word.")
+            raise MochiError("The turn ended without an answer.")
         return last
 
     async def _watch(
@@ -256,7 +256,7 @@ class Conversation:
 
     def _id(self) -> str:
         if self.session_id is None:
-            raise MochiError("Nothing was said yet.")
+            raise MochiError("There are no messages yet.")
         return self.session_id
 
 

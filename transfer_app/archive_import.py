@@ -286,7 +286,7 @@ def _check(
         file = kept[reference.id]
         if file is not None and not _is_of(reference, file):
             raise ValidationFailed(
-                f"Session {session.session_id} of the file says of {reference.id} what it is not."
+                f"Session {session.session_id} describes the file {reference.id} wrongly."
             )
 
 

@@ -102,7 +102,7 @@ class PriceList:
                 self._table, self.problem = read_prices(self._path), None
             except InvalidPricesError as error:
                 self._table, self.problem = NO_PRICES, str(error)
-                logger.error("%s Prices of yours are not used until it is mended.", error)  # noqa: TRY400
+                logger.error("%s Your prices are ignored until the file is fixed.", error)  # noqa: TRY400
             self._stamp = stamp
 
     def _needs_library(self, provider: str, model: str) -> bool:

@@ -1,4 +1,4 @@
-"""Computes the state of each session: running, awaiting approval, due for a summary, or idle."""
+"""Computes the state of each session: running, awaiting approval, or idle."""
 
 import logging
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class States:
         """Return the state of a session.
 
         A question counts before the turn that waits for its answer, and also without one: the turn
-        may have been suspended. A summary is due only where nothing else goes on.
+        may have been suspended.
         """
         session_id = metadata.session_id
         if session_id in self._busy:  # of 10,000 sessions hardly any
@@ -43,13 +43,13 @@ class States:
                 return "awaiting_approval"
             if session_id in self._running:
                 return "running"
-        return "idle" if metadata.summary_due is None else "due"
+        return "idle"
 
 
 class StateReader:
     """Reads the states of sessions, of turns in any process. All calls block.
 
-    Sessions can be read while what is known of turns is out of reach (Redis). Their states are then
+    Sessions can be read while the states of turns are unavailable (Redis). Their states are then
     those that were read last.
 
     Args:
@@ -68,7 +68,7 @@ class StateReader:
             running = {claim.session_id for claim in self._repository.claims() if claim.alive}
             self._last = States(running, self._waiting.all(), self._waiting)
         except StorageUnavailable:
-            logger.warning("what is known of turns is out of reach")
+            logger.warning("the states of turns are unavailable")
         return self._last
 
     def of(self, metadata: SessionMetadata) -> State:
@@ -80,7 +80,7 @@ class StateReader:
         try:
             return self._state(metadata, self._repository.claim_of(metadata.session_id))
         except StorageUnavailable:
-            logger.warning("what is known of turns is out of reach")
+            logger.warning("the states of turns are unavailable")
             return self._last.of(metadata)
 
     def look(self, session_id: str) -> tuple[SessionMetadata, State]:

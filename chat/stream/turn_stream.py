@@ -250,7 +250,7 @@ class TurnStream:
             raise error_of(self.failure) from self.failure
         if self.written > MAX_TURN_BYTES:
             raise TurnLimitReached(
-                f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
+                f"The turn sent more than {MAX_TURN_BYTES // 2**20} MiB, which is the limit."
             )
 
     def _require_own(self) -> None:

@@ -253,7 +253,7 @@ class SummaryService:
                 return "gave way to a turn" if is_busy else f"left for later: {why.code}"
             case SessionNotFound():
                 self._failures.forget(session_id)
-                return "skipped: the session is gone"
+                return "skipped: the session was deleted"
         logger.warning("a summary failed", extra={"session_id": session_id, "code": why.code})
         self._failures.failed(session_id, code=why.code, message=why.message, again=why.retryable)
         return f"failed: {why.code}"

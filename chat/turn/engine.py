@@ -149,7 +149,7 @@ class TurnEngine:
                     self._cancellation.end()  # what is saved now must not be disturbed
                 given = await self._do(actions)
         except Exception:
-            logger.exception("the turn could not be ended as the table says")
+            logger.exception("the turn could not be ended by its state machine")
         if not self._stream.ended:
             await self._end_at_once()
         self.outcome.state = self.state

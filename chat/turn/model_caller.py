@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
 LONGEST_STEP = 1 << 16
-EMPTY = "The model gave an empty answer; it is asked again."
+EMPTY = "The model gave an empty answer; it is called again."
 ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
-UNFIT = "The model's answer does not fit the schema; it is asked again, without tools."
+UNFIT = "The model's answer does not fit the schema; it is called again, without tools."
 
 
 class AnswerSink:

@@ -135,7 +135,7 @@ class RedisSessionIndex:
         try:
             self._entries.wrote(session_id, mark, _entry_of(indexed))
         except StorageError:
-            logger.warning("the index of sessions was not told of a write", exc_info=True)
+            logger.warning("a write did not reach the index of sessions", exc_info=True)
             self._known.put(session_id, indexed)
             with self._lock:
                 self._untold.add(session_id)
@@ -166,7 +166,7 @@ class RedisSessionIndex:
             try:
                 work()
             except StorageError:  # it stays due
-                logger.warning("the index of sessions could not look at objects", exc_info=True)
+                logger.warning("the index of sessions could not read objects", exc_info=True)
             except Exception:
                 logger.exception("the index of sessions failed")
 

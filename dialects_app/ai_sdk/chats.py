@@ -223,7 +223,7 @@ class UIChats:
     async def _decide(self, body: UIChatIn, decisions: Mapping[str, bool]) -> Starting | Following:
         if not decisions:
             raise ValidationFailed(
-                "The last message has neither a user's words nor an approval.", field="messages"
+                "The last message has neither text of a user nor an approval.", field="messages"
             )
         session_id = (await self._find(body.id)).session_id
         space = await self._chat.space_with(session_id)
@@ -260,7 +260,7 @@ class UIChats:
         session = await asyncio.to_thread(self._sessions.get, session_id)
         known = {call.id for call in open_calls(session.messages)}
         if not known:
-            raise ChatDiffers("These questions were answered, and the answer goes on no more.")
+            raise ChatDiffers("These approvals were decided already, and their turn has ended.")
         request = TurnRequest(
             detached=True,
             decisions=_decided(decisions),
@@ -335,7 +335,7 @@ async def _place_of(
             await _compare(session, known, without=message)
         return "last"
     if body.message_id is None and body.trigger != "regenerate-message":
-        raise ChatDiffers("This message was answered before, and more was said since.")
+        raise ChatDiffers("This message was answered before, and the chat has newer messages.")
     if is_same:
         return Rewind(message_id=message.message_id)
     return Rewind(message_id=message.message_id, content=said.text, attachments=attachments)
@@ -356,7 +356,7 @@ async def _compare(
     left_out = None if without is None else client_id_of(without)
     count = len(session.messages) + len(known)
     if not await beside(count, lambda: _is_known(session, known, left_out)):
-        raise ChatDiffers("Something was said in this chat that the client does not know.")
+        raise ChatDiffers("The chat has messages that the client has not seen.")
 
 
 def _is_known(session: Session, known: Sequence[str], left_out: str | None) -> bool:

@@ -239,7 +239,7 @@ def _first_of(errors: BaseExceptionGroup[MochiError]) -> MochiError:
 def _refuse_type(file: GivenFile) -> NoReturn:
     refuse_file(
         file.path,
-        "It is not an image: PNG, JPEG, GIF, WebP and HEIC are known, by their bytes.",
+        "It is not an image: PNG, JPEG, GIF, WebP and HEIC are supported, by their bytes.",
         problem="unsupported_image_media_type",
     )
 

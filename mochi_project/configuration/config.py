@@ -154,7 +154,7 @@ class MochiSettings(BaseModel):
         0,
         ge=0,
         le=36500,
-        description="Days after which sessions that nobody changed are deleted, but for pinned and "
+        description="Days without changes after which sessions are deleted, except pinned and "
         "imported ones; 0: never",
     )
     shutdown_grace_seconds: float = Field(
@@ -283,7 +283,7 @@ class MochiSettings(BaseModel):
     @classmethod
     def _nodes_share_a_journal(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("journal_url", "unusable") is None:
-            raise ValueError("needs MOCHI_JOURNAL_URL, too: nobody could tell which nodes live")
+            raise ValueError("needs MOCHI_JOURNAL_URL, too: it shows which nodes are alive")
         return value
 
     @field_validator("secret_key")

@@ -84,7 +84,7 @@ class MochiCommand(BaseCommand):
             CommandError: There is no terminal; ``unasked`` says what was not done.
         """
         if not sys.stdin.isatty():
-            raise CommandError(f"{unasked}, and nobody can be asked. Pass --yes.")
+            raise CommandError(f"{unasked}, and there is no terminal to ask on. Pass --yes.")
         self.stderr.write(f"{question} [y/N] ", ending="")
         self.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -7,7 +7,7 @@ FOREIGN_PAGE = "Another site's page made this request; only its own pages may."
 JSON_REQUIRED = "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'."
 TOO_MANY_LARGE_BODIES = "Too many large requests are being read already. Try again shortly."
 SHUTTING_DOWN = "The server is shutting down."
-INTERNAL_ERROR = "Something went wrong in this server. Its log says what."
+INTERNAL_ERROR = "An unexpected error occurred in this server. Its log has the details."
 
 
 def headers_too_large(limit: int) -> str:

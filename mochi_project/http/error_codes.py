@@ -110,7 +110,7 @@ _MESSAGES: dict[str, str] = {
     "SUMMARY_NOT_FOUND": "The session has no summary yet.",
     "NO_ACTIVE_TURN": "The session has no running turn.",
     "BUDGET_EXCEEDED": "The budget of $5.00 a day for openai:* is used up: $5.02.",
-    "BUDGETS_INVALID": "budgets.json can't be used, so no model is asked: mend or remove it.",
+    "BUDGETS_INVALID": "budgets.json can't be used, so no model is called: fix or remove it.",
     "OLLAMA_UNREACHABLE": "Ollama can't be reached; is it running?",
     "OLLAMA_ERROR": "Ollama refused the request.",
     "CONTEXT_OVERFLOW": "The request is longer than the context window.",
@@ -136,9 +136,9 @@ _MESSAGES: dict[str, str] = {
     "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
     "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
     "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
-    "CHAT_DIFFERS": "Something was said in this chat that the client does not know.",
+    "CHAT_DIFFERS": "The chat has messages that the client has not seen.",
     "NOT_FOUND": "There is nothing of this name.",
-    "INTERNAL_ERROR": "Something went wrong in this server; its log says more.",
+    "INTERNAL_ERROR": "An unexpected error of this server; its log has the details.",
 }
 _RETRYABLE = frozenset(
     {

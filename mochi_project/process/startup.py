@@ -88,7 +88,7 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
 def _unsafe(error: UnsafeFileError) -> ConfigurationError:
     return ConfigurationError(
         f"{error}, and a secret is read only from a regular file of the user who runs the server "
-        "that nobody else can write: put that right (chown, chmod 600), or remove it, and another "
+        "that nobody else can write: fix that (chown, chmod 600), or remove it, and another "
         "secret is made"
     )
 
@@ -126,6 +126,6 @@ def warn_without_auth(settings: MochiSettings) -> str | None:
     if not settings.insecure_no_auth or settings.is_loopback or settings.api_token:
         return None
     return (
-        f"everybody who reaches {settings.host} can use this server, its tools included: "
+        f"everyone who can reach {settings.host} can use this server and its tools: "
         "--insecure-no-auth turned the token off"
     )

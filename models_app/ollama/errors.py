@@ -182,7 +182,7 @@ def only_loaded() -> OllamaError:
 def content_refused(words: str) -> ContentRefused:
     """Return the error for an answer that a filter ended."""
     return ContentRefused(
-        f"Ollama's server refused the content ({words}). Say it in other words, or ask another "
+        f"Ollama's server refused the content ({words}). Rephrase the message, or choose another "
         "model."
     )
 

@@ -133,7 +133,7 @@ class ModelInventory:
         else:
             info = known.info
         if not info.can_chat:
-            can = ", ".join(info.capabilities) or "nothing that is known"
+            can = ", ".join(info.capabilities) or "unknown"
             raise ModelNotFound(
                 f"Model '{name}' can't chat (what it can: {can}).", model=name, status=404
             )

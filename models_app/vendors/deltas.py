@@ -155,8 +155,8 @@ class DeltaReader:
         if reason == "content_filter":
             words = details.get("refusal") or details.get("finish_reason") or "its content filter"
             return ContentRefused(
-                f"'{self._provider}' refused the content ({words}). Say it in other words, or ask "
-                "another model.",
+                f"'{self._provider}' refused the content ({words}). Rephrase the message, or "
+                "choose another model.",
                 **facts,
             )
         if reason == "error":

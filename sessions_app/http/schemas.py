@@ -274,8 +274,8 @@ class SessionSavedOut(SessionOut):
 
 STATE: State = Field(
     description=(
-        "Activity in any process: an approval is pending (`awaiting_approval`), a turn runs, "
-        "a summary is `due`, or none (`idle`)"
+        "Activity in any process: an approval is pending (`awaiting_approval`), a turn runs, or "
+        "neither (`idle`)"
     )
 )
 

@@ -130,7 +130,7 @@ def raise_if_unwritable(error: OSError) -> None:
     if error.errno in _UNUSABLE:
         raise StorageUnavailable(
             "A directory of this server's data can't be used "
-            f"({os.strerror(error.errno).lower()}). Its log says which: mend it and try again."
+            f"({os.strerror(error.errno).lower()}). Its log says which: fix it and try again."
         ) from error
 
 

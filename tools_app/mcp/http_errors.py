@@ -33,7 +33,7 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
         sentences.append(f"How to sign in is described at {address} .")
     if wait := headers.get("retry-after"):
         pause = f"in {wait} seconds" if wait.isdecimal() else f"from {wait} on"
-        sentences.append(f"It can be asked again {pause}.")
+        sentences.append(f"Try again {pause}.")
     if words:
         sentences.append(f"It said: {words}")
     return " ".join(sentences)

@@ -316,7 +316,7 @@ class ManagedServer:
         logger.warning("MCP server %s does not work: %s", self.name, self.error)
         if stderr.last_words:
             self.error = redacted(
-                f"{self.error} It said: {stderr.last_words}", (), limit=MAX_ERROR_CHARS
+                f"{self.error} Its last output: {stderr.last_words}", (), limit=MAX_ERROR_CHARS
             )
 
     def _must_end(self) -> bool:

@@ -150,7 +150,7 @@ class McpTools:
         except TimeoutError:
             seconds = f"{self._limits.call:g}"
             return _failure(
-                server, f"The tool told nothing for {seconds} seconds and was stopped.", TIMED_OUT
+                server, f"The tool gave no output for {seconds} seconds and was stopped.", TIMED_OUT
             )
         except RemoteError as error:
             said = f" can't be used: {error}" if error.unavailable else f": {error}"

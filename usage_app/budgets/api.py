@@ -20,8 +20,8 @@ router = Router(access="manage", tags=["usage"])
     summary="List budgets",
     description=(
         "The budgets of `budgets.json`, with what is used of each in its present period, by all "
-        "processes of this data directory. While the file can't be used, no model is asked: 500 "
-        "`BUDGETS_INVALID` says what to mend."
+        "processes of this data directory. While the file can't be used, no model is called: 500 "
+        "`BUDGETS_INVALID` says what to fix."
     ),
     operation_id="list_budgets",
 )

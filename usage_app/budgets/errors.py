@@ -24,6 +24,6 @@ class BudgetsInvalid(CallRefused):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"No model is asked while budgets.json can't be used. Mend it or remove it: {reason}",
+            f"No model is called while budgets.json can't be used. Fix or remove it: {reason}",
             reason=reason,
         )

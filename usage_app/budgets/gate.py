@@ -75,11 +75,11 @@ class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
         """A sentence with the state of the budget and what to change."""
         budget = self.budget
         spent = budget.in_words(budget.part_of(self.spent))
-        runs = ", and calls that run may use what is left" if not self.is_used_up else ""
-        anew = f" It starts anew at {self.resets_at}." if self.resets_at else ""
+        runs = ", and running calls may use the rest" if not self.is_used_up else ""
+        reset = f" It resets at {self.resets_at}." if self.resets_at else ""
         return (
-            f"The budget of {budget} is used up: {spent}{runs}.{anew} "
-            "To go on before, raise it in budgets.json."
+            f"The budget of {budget} is used up: {spent}{runs}.{reset} "
+            "To continue before then, raise it in budgets.json."
         )
 
     @property
@@ -198,7 +198,7 @@ class BudgetGate:
             return None
         except InvalidBudgetsError as error:
             if is_new:
-                logger.error("%s No model is asked until it is mended or removed.", error)  # noqa: TRY400
+                logger.error("%s No model is called until it is fixed or removed.", error)  # noqa: TRY400
             raise BudgetsInvalid(str(error)) from error
         self._counters = Counters(budgets, self._ledger, self._now())
         return self._counters
@@ -318,11 +318,11 @@ def _typed_errors() -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise StorageUnavailable(
-            "Budgets can't be looked at: another process keeps their lock."
+            "Budgets can't be checked: another process holds their lock."
         ) from error
     except OSError as error:
         reason = error.strerror or error
-        raise StorageUnavailable(f"Budgets can't be looked at: {reason}.") from error
+        raise StorageUnavailable(f"Budgets can't be checked: {reason}.") from error
 
 
 def _drained(queue: deque[_Item]) -> list[_Item]:

@@ -43,11 +43,11 @@ class BudgetOut(BaseModel):
     left: str | int = Field(description="Never below 0; of calls that run nothing is taken off")
     running: str | int = Field(description="What calls that run will probably use")
     action: str = Field(description="`refuse` or `warn`")
-    resets_at: str | None = Field(description="When it starts anew (UTC); null: never")
+    resets_at: str | None = Field(description="When it resets (UTC); null: never")
     is_used_up: bool
     requests: int = Field(description="The calls that have ended and count")
     unpriced_requests: int = Field(
-        description="Those whose price is not known; they count as nothing of costs"
+        description="Calls whose price is unknown; they add nothing to the costs"
     )
 
 

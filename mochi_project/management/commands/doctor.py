@@ -136,8 +136,7 @@ def _turns(services: Services) -> Finding:
         storage = services.get(Storages)[kind]
         if broken := storage.journal.broken():
             notes.append(
-                "could not be saved and was set aside, for you to look at and remove: "
-                f"{', '.join(broken)}"
+                f"could not be saved and was set aside; review and remove: {', '.join(broken)}"
             )
         listing = storage.repository.list()
         known = {metadata.session_id for metadata in listing.sessions}
@@ -228,11 +227,11 @@ def _worker(settings: MochiSettings) -> Finding:
             advice = "MOCHI_BACKGROUND_WORKER is false: run `mochi-server qcluster` yourself"
         return Finding("worker", "note", advice)
     if state.phase == "running":
-        again = f", started anew {state.restarts} times" if state.restarts else ""
+        again = f", restarted {state.restarts} times" if state.restarts else ""
         return Finding("worker", "ok", f"running, kept by process {state.keeper}{again}")
     if state.phase == "starting":
         return Finding("worker", "note", f"starting, kept by process {state.keeper}")
-    return Finding("worker", "note", "died and is started anew; the server's log says why")
+    return Finding("worker", "note", "died and is being restarted; the server's log says why")
 
 
 def _summaries(services: Services) -> Iterator[Finding]:
@@ -244,7 +243,7 @@ def _summaries(services: Services) -> Iterator[Finding]:
         yield Finding("summaries", "broken", f"{error.filename}: {error.strerror}")
         return
     for failure in failures:
-        when = "given up until the next answer" if failure.given_up else "tried again"
+        when = "paused until the next answer" if failure.given_up else "tried again"
         yield Finding(
             "summaries",
             "note",

@@ -93,5 +93,5 @@ def _target(named: Path | None) -> Path:
         return named.expanduser().absolute()
     settings = django_settings.MOCHI
     if settings.test_mode:
-        raise CommandError("In test mode data are gone afterwards. Name a directory: init DIR")
+        raise CommandError("In test mode data are deleted at the end. Name a directory: init DIR")
     return Path(settings.resolved_data_dir)

@@ -47,8 +47,8 @@ class Command(ReportCommand):
         parser.add_argument(
             "--model", help="only answers of this model, and the rest of sessions that have it"
         )
-        parser.add_argument("--from", metavar="TIME", help="only what was said then or later")
-        parser.add_argument("--to", metavar="TIME", help="only what was said before; a date counts")
+        parser.add_argument("--from", metavar="TIME", help="only messages from then on")
+        parser.add_argument("--to", metavar="TIME", help="only messages before then; a date counts")
         parser.add_argument(
             "--limit", type=int, default=20, help=f"how many at most (20; up to {_MOST_RESULTS})"
         )

@@ -31,7 +31,7 @@ def test_a_conversation_goes_on_where_it_ended(person: Person) -> None:
     first.read_until("\x1b[2mhm\x1b[0m\r\n\r\none\r\n")
     end(first)
     (session_id,) = person.sessions()
-    assert f"mochi-server chat {session_id} goes on" in first.seen
+    assert f"mochi-server chat {session_id} continues" in first.seen
 
     second = person.opens(session_id)
     second.read_until("\x1b[2mone\x1b[0m")
@@ -105,7 +105,7 @@ def test_what_is_typed_while_an_answer_comes_is_the_next_message(person: Person)
 def test_the_last_message_is_edited_and_answered(person: Person) -> None:
     chat = person.opens()
     chat.enter("/edit")
-    chat.read_until("Nothing was said yet")
+    chat.read_until("There are no messages yet")
     chat.enter("Hello")
     chat.enter("/edit")
     chat.enter(", you")
@@ -174,7 +174,7 @@ def test_the_conversation_that_new_leaves_is_named(person: Person) -> None:
     chat.read_until("one\r\n")
     chat.enter("/new")
     (session_id,) = person.sessions()
-    chat.read_until(f"`mochi-server chat {session_id}` goes on")
+    chat.read_until(f"`mochi-server chat {session_id}` continues")
     end(chat)
 
 

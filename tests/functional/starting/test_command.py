@@ -235,7 +235,7 @@ def test_beyond_loopback_without_auth_there_is_a_warning(start: Start) -> None:
     server.url = server.url.replace("0.0.0.0", "127.0.0.1")
 
     assert server.get("/api/v1/sessions").status_code == 200
-    assert "warning: everybody who reaches" in server.stderr
+    assert "warning: everyone who can reach" in server.stderr
 
 
 def test_a_renamed_variable_is_read_and_told_of_once(start: Start) -> None:

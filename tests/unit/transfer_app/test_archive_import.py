@@ -224,7 +224,7 @@ def test_a_reference_that_lies_is_refused(
     store = MemoryStore()
     store.keep(CAT)
     archive = read(archive_of(session_of(there, question(claims)), store))
-    with pytest.raises(ValidationFailed, match="what it is not"):
+    with pytest.raises(ValidationFailed, match="describes the file"):
         taken(archive, here, MemoryStore())
     assert not listed(here).sessions
 

@@ -44,5 +44,5 @@ def test_a_file_that_cannot_be_used_breaks_the_server(services: Services, tmp_pa
     found = budgets_finding(services)
 
     assert found.state == "broken"
-    assert "Mend it or remove it" in found.detail
+    assert "Fix or remove it" in found.detail
     assert list(budget_lines(services)) == [found.detail]

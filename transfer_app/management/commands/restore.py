@@ -55,7 +55,7 @@ class Command(ReportCommand):
         settings = django_settings.MOCHI
         require_files(settings)
         if settings.test_mode:
-            raise CommandError("In test mode data are gone afterwards.")
+            raise CommandError("In test mode data are deleted at the end.")
         place, backup = places(settings), MochiSettings(data_dir=source)
         if linked := parts_elsewhere(backup):
             raise CommandError(f"{_listed(linked)} of {source}: a link leads out of the backup.")

@@ -84,14 +84,12 @@ def test_a_turn_of_a_dead_process_does_not_run(manager: SessionManager, state_of
     assert state_of(session) == "idle"
 
 
-def test_a_summary_is_due_where_nothing_else_goes_on(
-    manager: SessionManager, state_of: Any
-) -> None:
+def test_a_session_whose_summary_is_due_is_idle(manager: SessionManager, state_of: Any) -> None:
     session = made(manager)
     manager.repository.update(
         session.session_id, lambda found: with_metadata(found, now=utc_now(), summary_due=utc_now())
     )
-    assert state_of(session) == "due"
+    assert state_of(session) == "idle"
     claim(manager, session)
     assert state_of(session) == "running"
 

@@ -105,5 +105,5 @@ async def test_a_session_that_is_gone_is_no_failure(house):
         return "Too late."
 
     house.answers.script = [delete]
-    assert await house.run(session_id) == "skipped: the session is gone"
+    assert await house.run(session_id) == "skipped: the session was deleted"
     assert house.service.failing() == []

@@ -22,7 +22,7 @@ from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
             b'{"error": {"message": "not yours"}}',
             '403 Forbidden. It said: {"error": {"message": "not yours"',
         ),
-        (429, {"Retry-After": "7"}, b"", "429 Too Many Requests. It can be asked again in 7 sec"),
+        (429, {"Retry-After": "7"}, b"", "429 Too Many Requests. Try again in 7 sec"),
         (502, {"Content-Type": "text/html"}, b"<h1>Bad</h1> day", "502 Bad Gateway. It said: Bad"),
         (400, {}, b'{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"odd"}}', ": odd"),
         (404, {}, b"", "404 Not Found"),

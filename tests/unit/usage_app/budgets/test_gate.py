@@ -160,7 +160,7 @@ def test_calls_that_run_count_until_the_ledger_has_them(bank):
     bank.gate.admit(first)
     bank.gate.admit(second)
     error = refusal(bank)
-    assert "calls that run may use what is left" in error.message
+    assert "running calls may use the rest" in error.message
 
     bank.end(first, status="OLLAMA_UNREACHABLE", ttft_ms=None, cost=None)
     third = bank.start()

@@ -182,7 +182,7 @@ def test_where_nobody_can_be_asked_nothing_is_deleted(
     talk: str, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("y\n"))
-    with pytest.raises(CommandError, match="nobody can be asked"):
+    with pytest.raises(CommandError, match="no terminal to ask on"):
         run("delete", talk)
     assert manager.get(talk)
 
