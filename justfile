@@ -10,6 +10,16 @@ check: test
 test *arguments:
     uv run pytest {{ arguments }}
 
+# The unit tests of core alone: sessions, prompts, models, tools, chat, agents, and the Django shell
+test-core *arguments:
+    uv run pytest tests/unit/sessions_app tests/unit/prompts_app tests/unit/models_app tests/unit/tools_app \
+        tests/unit/chat tests/unit/agents_app tests/unit/mochi_project {{ arguments }}
+
+# The unit tests of wings alone: the apps that can be left out
+test-wings *arguments:
+    uv run pytest tests/unit/search_app tests/unit/transfer_app tests/unit/dialects_app tests/unit/usage_app \
+        tests/unit/cluster_app tests/unit/scripted_app tests/unit/terminal_app {{ arguments }}
+
 # What repeats with chance, for long: 200 rounds of random faults, 60 of kills, costly bodies, a thousand examples
 soak rounds="23":
     MOCHI_E2E_FAULT_ROUNDS={{ rounds }} MOCHI_E2E_CRASH_ROUNDS=60 MOCHI_E2E_BODIES=all \
