@@ -7,10 +7,22 @@ models are scripted, and the script can be changed while it runs::
         server.script("Good morning!")
         answer = httpx.post(f"{server.api_url}/chat", json={"model": MODEL, "message": "Hi"})
 
-:mod:`mochi_server.testing.plugin` has it as pytest fixtures.
+:meth:`MochiServer.client` streams answers to asynchronous tests, and
+:mod:`mochi_server.testing.plugin` has both as pytest fixtures.
 """
 
+from mochi_server.testing.client import MochiClient, StreamedEvent, TurnStream
 from mochi_server.testing.replies import Reply, ToolCall
 from mochi_server.testing.server import MODEL, MochiServer, ServerNotStarted, serve
 
-__all__ = ["MODEL", "MochiServer", "Reply", "ServerNotStarted", "ToolCall", "serve"]
+__all__ = [
+    "MODEL",
+    "MochiClient",
+    "MochiServer",
+    "Reply",
+    "ServerNotStarted",
+    "StreamedEvent",
+    "ToolCall",
+    "TurnStream",
+    "serve",
+]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mochi_project.configuration.setting_arguments import SettingArguments
+from mochi_server.testing.client import MochiClient
 from mochi_server.testing.server import MochiServer, serve
 
 
@@ -23,6 +24,12 @@ def mochi_server(mochi_settings: SettingArguments) -> Iterator[MochiServer]:
     """Run a server for one test."""
     with serve(**mochi_settings) as server:
         yield server
+
+
+@pytest.fixture
+def mochi_client(mochi_server: MochiServer) -> MochiClient:
+    """Return a client of the test's server, which streams answers."""
+    return mochi_server.client()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.embedding import as_variables
+from mochi_server.testing.client import MochiClient
 from mochi_server.testing.replies import Reply, ToolCall
 from scripted_app.replies import read_script
 from scripted_app.thread import ScriptedModelThread
@@ -49,6 +50,10 @@ class MochiServer:
         self.data_dir = data_dir
         self._model = model.server
         self._log = log
+
+    def client(self, model: str = MODEL) -> MochiClient:
+        """Return a client that streams answers, in sessions of a model."""
+        return MochiClient(self.api_url, model)
 
     def script(self, *replies: str | ToolCall | Reply) -> None:
         """Say what the models answer to their next requests, one reply each.

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpcore2  # noqa: F401 - the first client imports it, which blocks
 import httpx
+import httpx2
 import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ServerNotStarted, ToolCall, serve
@@ -62,7 +64,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "DJANGO_"))}
 
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "anyio"],
         cwd=tmp_path,
         # Nobody's configuration gets in, and no plugin but the one that is opted in to.
         env=kept | {"MOCHI_PORT": "nonsense", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -72,7 +74,8 @@ def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert {"conftest.py", "test_answers.py", "test_settings.py", "test_unittest.py"} == set(files)
+    tests = {"test_answers.py", "test_streams.py", "test_settings.py", "test_unittest.py"}
+    assert {"conftest.py", *tests} == set(files)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -140,6 +143,27 @@ def test_one_server_serves_tests_of_many_event_loops(server: MochiServer) -> Non
     server.script("first", "second")
 
     assert [asyncio.run(ask_it()) for _ in range(2)] == ["first", "second"]
+
+
+async def test_a_client_streams_an_answer_and_leaves_where_it_likes(server: MochiServer) -> None:
+    server.reset()
+    server.script(Reply(["one ", "two ", "three"], stall_seconds=20, stall_after=1), "four")
+
+    async with server.client().stream("Hello") as stream:
+        async for event in stream:
+            if event.name == "content_delta":
+                break
+    assert stream.text.startswith("one")
+    numbers = [event.id.partition(":")[2] for event in stream.events]
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+
+
+async def test_a_client_is_told_of_a_refusal(server: MochiServer) -> None:
+    with pytest.raises(httpx2.HTTPStatusError) as refused:
+        async with server.client().stream("Hello", session_id="0123456789"):
+            pass
+
+    assert refused.value.response.json()["error"]["code"] == "SESSION_NOT_FOUND"
 
 
 def test_servers_share_nothing_and_leave_nothing() -> None:
