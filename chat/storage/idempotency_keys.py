@@ -1,8 +1,9 @@
 """Stores idempotency keys, which map ``Idempotency-Key`` to a turn, as records.
 
 Of several equal requests exactly one starts a turn; the others get that turn. A key is held while
-the process lives that starts its turn, and for a minute at most. A start that takes longer begins
-its turn all the same, unless another request has taken the key (docs/decisions/0131).
+the process lives that starts its turn, for a minute at most, and for another one once its turn is
+known. A start that takes longer begins its turn all the same, unless another request has taken the
+key (docs/decisions/0131).
 """
 
 import hashlib
@@ -105,7 +106,12 @@ class HeldKey:
                 turn must not begin.
             StorageFull: No space is left.
         """
-        known = msgspec.structs.replace(self._stored, session_id=session_id, turn_id=turn_id)
+        known = msgspec.structs.replace(
+            self._stored,
+            session_id=session_id,
+            turn_id=turn_id,
+            held_until=self._keys.hold_end(),  # while the turn is saved
+        )
         if not self._keys.replace(self._name, self._stored, known):
             raise StorageUnavailable("Another process took the Idempotency-Key. Send it again.")
         self._stored = known
@@ -174,7 +180,7 @@ class IdempotencyKeys:
                 version=VERSION,
                 fingerprint=fingerprint,
                 holder=self._owners.mine(),
-                held_until=self._clock() + self._hold_seconds,
+                held_until=self.hold_end(),
                 start=secrets.token_hex(8),
             )
             if self._records.put(name, msgspec.json.encode(mine), exists=False):
@@ -222,11 +228,15 @@ class IdempotencyKeys:
         old = unchanged_since(self._records, self._clock() - older_than_seconds, lambda name: name)
         known, swept = known_turns() if old else set(), 0
         for name in old:
-            with suppress(KeyOfOtherVersion):
+            with suppress(KeyOfOtherVersion, UnreadableFileError):
                 data, found = self._read(name)
                 if found is not None and found.turn_id not in known and not self._is_held(found):
                     swept += self._records.swap(name, data, None)
         return swept
+
+    def hold_end(self) -> float:
+        """Return until when a key is held that is taken or kept now (Unix time)."""
+        return self._clock() + self._hold_seconds
 
     def replace(self, name: str, seen: _StoredKey, new: _StoredKey) -> bool:
         """Replace a record if it is unchanged; return whether it was."""

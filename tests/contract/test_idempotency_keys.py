@@ -162,6 +162,19 @@ def test_a_start_that_is_slower_than_its_hold_begins_its_turn(
     assert others.find("k") == held.record
 
 
+def test_a_turn_that_a_slow_start_made_known_is_held_while_it_is_saved(
+    keys: IdempotencyKeys, others: IdempotencyKeys, clock: Clock
+) -> None:
+    held = taken(keys)
+    clock.ahead = HOLD_SECONDS - 5
+    held.keep(SESSION, TURN)
+    clock.ahead = 2 * HOLD_SECONDS - 10
+    others.drop("k", held.record)
+    assert others.is_held("k", held.record)
+    clock.ahead = 2 * HOLD_SECONDS
+    assert not others.is_held("k", held.record)
+
+
 def test_a_start_that_is_slower_than_its_hold_and_was_overtaken_begins_none(
     keys: IdempotencyKeys, others: IdempotencyKeys, clock: Clock
 ) -> None:
@@ -231,3 +244,11 @@ def test_old_keys_go_with_their_turns(keys: IdempotencyKeys) -> None:
     assert keys.find("begun") == begun.record
     assert keys.find("gone") is None
     assert keys.find("starting") == starting.record
+
+
+def test_a_directory_in_the_place_of_a_key_keeps_no_other_from_being_swept(tmp_path: Path) -> None:
+    records = FileRecords(tmp_path, names=KEY_RECORDS)
+    keys = IdempotencyKeys(records, owners=MemoryOwners())
+    (tmp_path / f"{'0' * 40}.json").mkdir()
+    taken(keys).release()
+    assert keys.sweep(-1, set) == 1

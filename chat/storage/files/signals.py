@@ -18,7 +18,7 @@ from sessions_app.store.records import read_or_empty, sweep_records
 
 VERSION = 1
 """The format version, raised when the meaning of a kind changes. Version 0 was an empty file."""
-VERSION_LIMIT = 16
+RECORD_LIMIT = 4096
 _KNOWN = frozenset({b"", b"%d" % VERSION})
 _NAMES = rf"[0-9a-f]{{20}}\.(?:{'|'.join(KINDS)})"
 
@@ -33,7 +33,7 @@ class FileSignals:
 
     def __init__(self, directory: Path, watcher: PathWatcher) -> None:
         self._directory = directory
-        self._records = FileRecords(directory, names=_NAMES, limit=VERSION_LIMIT, durable=False)
+        self._records = FileRecords(directory, names=_NAMES, limit=RECORD_LIMIT, durable=False)
         self._watcher = watcher
 
     def send(self, turn_id: str, kind: SignalKind) -> None:

@@ -50,7 +50,10 @@ def test_a_signal_carries_its_version_and_an_empty_one_is_an_older_server_s(sign
     assert sorted(signals.take({TURN})) == [(TURN, "cancel"), (TURN, "detach")]
 
 
-@pytest.mark.parametrize(("name", "content"), [("cancel", "2\n"), ("pause", ""), ("pause", "1\n")])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("cancel", "2\n"), ("cancel", '2 {"by": "a client"}\n'), ("pause", ""), ("pause", "1\n")],
+)
 def test_a_signal_that_is_not_understood_is_neither_taken_nor_swept(
     signals, tmp_path, name, content
 ):
