@@ -8,3 +8,8 @@ class AgentsApp(MochiApp):
 
     name = "agents_app"
     routers = ("agents_app.api:router",)
+    statuses = {
+        "AGENT_NOT_FOUND": 404,
+        "AGENT_INVALID": 422,
+        "AGENT_STOPPED": 502,
+    }

@@ -13,3 +13,18 @@ class ChatApp(MochiApp):
         "chat.summaries.api:router",
         "chat.activity.api:router",
     )
+    statuses = {
+        "MESSAGE_DELETED": 409,
+        "TOOL_CONFIRMATION_TIMEOUT": 408,
+        "CONFIRMATION_NOT_FOUND": 404,
+        "CONFIRMATION_ALREADY_DECIDED": 409,
+        "SUMMARY_NOT_FOUND": 404,
+        "NO_ACTIVE_TURN": 409,
+        "TURN_LIMIT_REACHED": 502,
+        "EMPTY_ANSWER": 502,
+        "TURN_INTERRUPTED": 503,
+        "MISSING_TOOL_RESULT": 400,
+        "TOO_MANY_TURNS": 503,
+        "TOO_MANY_LISTENERS": 503,
+    }
+    retry_after = {"TOO_MANY_TURNS": 5, "TOO_MANY_LISTENERS": 5}

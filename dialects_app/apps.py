@@ -25,3 +25,11 @@ class DialectsApp(MochiApp):
         "dialects_app.ag_ui.description:body_schemas",
         "dialects_app.ai_sdk.openapi:ui_schemas",
     )
+    statuses = {
+        "RESPONSE_NOT_FOUND": 404,
+        "RESPONSE_NOT_STREAMABLE": 400,
+        "PREVIOUS_RESPONSE_NOT_FOUND": 400,
+        "CONVERSATION_NOT_FOUND": 404,
+        "ITEM_NOT_FOUND": 404,
+        "CHAT_DIFFERS": 409,
+    }

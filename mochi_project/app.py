@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from django.apps import AppConfig, apps
@@ -102,12 +103,16 @@ class MochiApp(AppConfig):
         apis: Its APIs beside that one.
         components: The functions that return components of the OpenAPI document to which its
             routes refer, as ``module:name``.
+        statuses: The HTTP statuses of the codes of its errors.
+        retry_after: The seconds after which a request may succeed, of codes that say so.
     """
 
     default = False
     routers: Sequence[str] = ()
     apis: Sequence[ForeignApi] = ()
     components: Sequence[str] = ()
+    statuses: Mapping[str, int] = MappingProxyType({})
+    retry_after: Mapping[str, int] = MappingProxyType({})
 
     def __init_subclass__(cls) -> None:
         """Have Django choose the subclass of the two classes that it finds in an ``apps.py``."""

@@ -8,3 +8,7 @@ class PromptsApp(MochiApp):
 
     name = "prompts_app"
     routers = ("prompts_app.api:router",)
+    statuses = {
+        "PROMPT_NOT_FOUND": 404,
+        "PROMPT_EXISTS": 409,
+    }

@@ -30,7 +30,7 @@ django.setup()
 from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
 from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
-from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
+from mochi_project.errors.statuses import retry_after, statuses  # noqa: E402
 from scripts import cluster, code_map, metric_names, reference, trace_names  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
@@ -144,10 +144,10 @@ def errors() -> str:
         if "code" in vars(error):
             classes.setdefault(error.code, []).append(error)
     rows = []
-    for code, status in STATUS_OF_CODE.items():
+    for code, status in statuses().items():
         found = classes.get(code, [])
         meaning = OTHER_ERRORS.get(code) or " ".join(map(_first_sentence, found))
-        after = RETRY_AFTER_OF_CODE.get(code)
+        after = retry_after().get(code)
         rows.append([f"`{code}`", str(status), meaning, f"{after} s" if after else ""])
     return _table(["Code", "Status", "Meaning", "`Retry-After`"], rows)
 

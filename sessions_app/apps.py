@@ -12,3 +12,21 @@ class SessionsApp(MochiApp):
         "sessions_app.editing.api:router",
         "sessions_app.uploads.api:router",
     )
+    statuses = {
+        "SESSION_NOT_FOUND": 404,
+        "SESSION_EXISTS": 409,
+        "SESSION_CORRUPT": 500,
+        "SESSION_READ_ONLY": 409,
+        "SESSION_NOT_DELETABLE": 409,
+        "SESSION_BUSY": 409,
+        "INVALID_MESSAGE_INDEX": 400,
+        "MESSAGE_CHANGED": 409,
+        "VARIANT_NOT_FOUND": 404,
+        "ATTACHMENT_NOT_FOUND": 404,
+        "ATTACHMENT_TOO_LARGE": 413,
+        "STORAGE_FULL": 507,
+        "STORAGE_READ_ONLY": 507,
+        "STORAGE_UNAVAILABLE": 503,
+        "IMPORT_RUNNING": 503,
+    }
+    retry_after = {"SESSION_BUSY": 1, "IMPORT_RUNNING": 5}

@@ -21,7 +21,7 @@ The tree (every app's ``errors.py`` adds its own branch under ``MochiError``)::
         * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
 
-These errors are independent of HTTP: ``mochi_project.errors.statuses`` maps ``code`` to status.
+These errors are independent of HTTP: ``apps.py`` maps ``code`` to status.
 """
 
 from typing import Any, ClassVar

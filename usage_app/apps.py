@@ -16,6 +16,10 @@ class UsageApp(MochiApp):
         "usage_app.budgets.api:router",
         "usage_app.metrics.api:router",
     )
+    statuses = {
+        "BUDGET_EXCEEDED": 402,
+        "BUDGETS_INVALID": 500,
+    }
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of usage, prices and budgets."""

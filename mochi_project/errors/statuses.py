@@ -1,74 +1,24 @@
 """Maps error codes to HTTP statuses, and builds the one error envelope.
 
-This module does not depend on Django or Ninja; ``handlers.py`` converts exceptions to responses.
+Each app declares the statuses of its errors (``statuses`` in its ``apps.py``); here are those of
+the guard and of the framework. ``handlers.py`` converts exceptions to responses.
 """
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+
+from mochi_project.app import mochi_apps
 
 ERROR_HEADER = "x-mochi-error"
 """The response header with the error code when the body is plain text, not the envelope."""
 
-STATUS_OF_CODE: dict[str, int] = {
+STATUS_OF_CODE: Mapping[str, int] = {
     "VALIDATION_ERROR": 422,
-    "SESSION_NOT_FOUND": 404,
-    "SESSION_EXISTS": 409,
-    "SESSION_CORRUPT": 500,
-    "SESSION_READ_ONLY": 409,
-    "SESSION_NOT_DELETABLE": 409,
-    "SESSION_BUSY": 409,
-    "INVALID_MESSAGE_INDEX": 400,
-    "MESSAGE_CHANGED": 409,
-    "MESSAGE_DELETED": 409,
-    "VARIANT_NOT_FOUND": 404,
-    "ATTACHMENT_NOT_FOUND": 404,
-    "ATTACHMENT_TOO_LARGE": 413,
-    "STORAGE_FULL": 507,
-    "STORAGE_READ_ONLY": 507,
-    "STORAGE_UNAVAILABLE": 503,
-    "PROMPT_NOT_FOUND": 404,
-    "PROMPT_EXISTS": 409,
-    "PROFILE_NOT_FOUND": 404,
-    "PROFILE_EXISTS": 409,
-    "MODEL_NOT_FOUND": 404,
-    "OLLAMA_UNREACHABLE": 502,
-    "OLLAMA_ERROR": 502,
-    "CONTEXT_OVERFLOW": 502,
-    "CONTENT_REFUSED": 502,
-    "UNAUTHORIZED": 502,
-    "RATE_LIMITED": 502,
-    "NETWORK_ERROR": 502,
-    "BUDGET_EXCEEDED": 402,
-    "BUDGETS_INVALID": 500,
-    "AGENT_NOT_FOUND": 404,
-    "AGENT_INVALID": 422,
-    "AGENT_STOPPED": 502,
-    "TOOL_NOT_FOUND": 404,
-    "TOOL_EXECUTION_DENIED": 403,
-    "TOOL_EXECUTION_FAILED": 500,
-    "TOOL_CONFIRMATION_TIMEOUT": 408,
-    "CONFIRMATION_NOT_FOUND": 404,
-    "CONFIRMATION_ALREADY_DECIDED": 409,
-    "SERVICE_UNAVAILABLE": 502,
-    "SUMMARY_NOT_FOUND": 404,
-    "NO_ACTIVE_TURN": 409,
-    "TURN_LIMIT_REACHED": 502,
-    "EMPTY_ANSWER": 502,
-    "TURN_INTERRUPTED": 503,
-    "MISSING_TOOL_RESULT": 400,
     "SHUTTING_DOWN": 503,
-    "TOO_MANY_TURNS": 503,
-    "TOO_MANY_LISTENERS": 503,
     "TOO_MANY_LARGE_ANSWERS": 503,
     "TOO_MANY_LARGE_BODIES": 503,
-    "IMPORT_RUNNING": 503,
-    "RESPONSE_NOT_FOUND": 404,
-    "RESPONSE_NOT_STREAMABLE": 400,
-    "PREVIOUS_RESPONSE_NOT_FOUND": 400,
-    "CONVERSATION_NOT_FOUND": 404,
-    "ITEM_NOT_FOUND": 404,
-    "CHAT_DIFFERS": 409,
     "NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
     "PAYLOAD_TOO_LARGE": 413,
@@ -82,32 +32,39 @@ STATUS_OF_CODE: dict[str, int] = {
 }
 
 
-# Seconds before a retry; sent as ``Retry-After``.
-RETRY_AFTER_OF_CODE: dict[str, int] = {
-    "SESSION_BUSY": 1,
-    "TOO_MANY_TURNS": 5,
-    "TOO_MANY_LISTENERS": 5,
+RETRY_AFTER_OF_CODE: Mapping[str, int] = {
     "TOO_MANY_LARGE_ANSWERS": 5,
     "TOO_MANY_LARGE_BODIES": 5,
-    "IMPORT_RUNNING": 5,
     "SHUTTING_DOWN": 5,
 }
-
+"""Seconds before a retry; sent as ``Retry-After``."""
 
 _BUSY = 503
 _BUSY_SECONDS = 5
 
 
+@cache
+def statuses() -> Mapping[str, int]:
+    """Return the HTTP status of each code of the installed apps."""
+    return {code: status for app in mochi_apps() for code, status in app.statuses.items()}
+
+
+@cache
+def retry_after() -> Mapping[str, int]:
+    """Return the value of ``Retry-After`` of each code of the installed apps that has one."""
+    return {code: seconds for app in mochi_apps() for code, seconds in app.retry_after.items()}
+
+
 def status_of_error(code: str, details: Mapping[str, Any]) -> int:
     """Return the HTTP status of an error; that of a busy provider says so, too."""
-    status = STATUS_OF_CODE.get(code, 500)
+    status = statuses().get(code, 500)
     return _BUSY if status == 502 and details.get("status") == _BUSY else status
 
 
 def seconds_before_retry(code: str, details: Mapping[str, Any]) -> int | None:
     """Return the value of ``Retry-After``: the provider's own, or the one of the code."""
-    busy = code not in RETRY_AFTER_OF_CODE and details.get("status") == _BUSY
-    after = details.get("retry_after") or (_BUSY_SECONDS if busy else RETRY_AFTER_OF_CODE.get(code))
+    busy = code not in retry_after() and details.get("status") == _BUSY
+    after = details.get("retry_after") or (_BUSY_SECONDS if busy else retry_after().get(code))
     return math.ceil(after) if isinstance(after, int | float) and 0 < after < math.inf else None
 
 

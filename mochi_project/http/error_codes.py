@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import envelope, statuses
 
 _CHANGES = "^(POST|PUT|PATCH|DELETE) /api/v1/sessions/{session_id}"
 _CHATS = r"^POST /api/v1/(chat(/stream|/{session_id}|/{session_id}/stream)?|ui/.*|agui)$"
@@ -149,8 +149,13 @@ _RETRYABLE = frozenset(
     }
 )
 
-StatusOf = Callable[[str], int]
+StatusOf = Callable[[str], int | None]
 BodyOf = Callable[..., dict[str, Any]]
+
+
+def _status_of(code: str) -> int | None:
+    """Return the status of a code, if its app is installed."""
+    return statuses().get(code)
 
 
 def describe_errors(
@@ -159,7 +164,7 @@ def describe_errors(
     operation: dict[str, Any],
     *,
     common: Iterable[str] = (),
-    status_of: StatusOf = STATUS_OF_CODE.__getitem__,
+    status_of: StatusOf = _status_of,
     body_of: BodyOf = envelope,
 ) -> None:
     """Add to an operation, in place, its codes by status (``x-error-codes``), with examples.

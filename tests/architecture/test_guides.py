@@ -18,7 +18,7 @@ from mochi_project.api import api
 from mochi_project.cli import COMMANDS, program_flags
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.embedding import PACKAGES
-from mochi_project.errors.statuses import STATUS_OF_CODE
+from mochi_project.errors.statuses import statuses
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -123,7 +123,7 @@ def test_settings_are_there(page: Path) -> None:
 
 @every_page
 def test_error_codes_are_there(page: Path) -> None:
-    assert set(REFUSED.findall(text_of(page))) - set(STATUS_OF_CODE) == set()
+    assert set(REFUSED.findall(text_of(page))) - set(statuses()) == set()
 
 
 @every_page

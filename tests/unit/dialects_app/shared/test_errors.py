@@ -3,7 +3,7 @@
 import pytest
 
 from dialects_app.shared.errors import error_answer, error_object
-from mochi_project.errors.statuses import STATUS_OF_CODE
+from mochi_project.errors.statuses import statuses
 
 
 def test_an_error_has_the_four_fields_of_openai_and_ours() -> None:
@@ -45,11 +45,11 @@ def test_the_type_follows_from_the_status(status: int, kind: str) -> None:
     assert error_object("SOMETHING", "?", status=status)["type"] == kind
 
 
-@pytest.mark.parametrize("code", sorted(STATUS_OF_CODE))
+@pytest.mark.parametrize("code", sorted(statuses()))
 def test_no_error_is_answered_with_422(code: str) -> None:
     assert error_answer(code, "?").status == (
         {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429, "CONTEXT_OVERFLOW": 400}.get(code)
-        or {422: 400}.get(STATUS_OF_CODE[code], STATUS_OF_CODE[code])
+        or {422: 400}.get(statuses()[code], statuses()[code])
     )
 
 

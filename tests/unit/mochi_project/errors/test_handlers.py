@@ -17,24 +17,20 @@ from ninja import Query, Router
 from ninja.errors import HttpError
 from pydantic import AfterValidator, BaseModel, Field
 
+from mochi_project.app import mochi_apps
 from mochi_project.errors.handlers import (
     ForgetfulAPI,
     field_of,
     install_error_handlers,
     unknown_path_view,
 )
-from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import envelope, retry_after, statuses
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.http.strict_json import StrictJsonParser
 from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, ValidationFailed
 
 pytestmark = pytest.mark.conformance
-
-APPS = (
-    *("sessions_app", "prompts_app", "models_app", "tools_app", "chat", "agents_app"),
-    *("cluster_app", "dialects_app", "scripted_app", "search_app", "transfer_app"),
-)
 
 
 class Options(BaseModel):
@@ -196,7 +192,7 @@ async def test_errors_that_pass_say_when_to_try_again(client: httpx.AsyncClient)
     assert busy.headers["retry-after"] == "1"
     assert error_of(busy)["details"]["retryable"] is True
     assert "retry-after" not in (await client.get("/api/raise/missing")).headers
-    assert set(RETRY_AFTER_OF_CODE) == {
+    assert set(retry_after()) == {
         "SESSION_BUSY",
         "TOO_MANY_TURNS",
         "TOO_MANY_LISTENERS",
@@ -353,7 +349,7 @@ async def test_a_query_that_is_not_utf8_is_400_in_the_envelope() -> None:
 
 def error_classes() -> set[type[MochiError]]:
     root = Path(__file__).parents[4]
-    for package in [*APPS, "mochi_project"]:
+    for package in (app.name for app in mochi_apps()):
         for module in pkgutil.walk_packages([str(root / package)], f"{package}."):
             if module.name.endswith(("errors", "parsing")):
                 importlib.import_module(module.name)
@@ -368,7 +364,13 @@ def error_classes() -> set[type[MochiError]]:
 def test_every_error_of_every_app_has_a_status() -> None:
     codes = {error.code for error in error_classes()}
     assert len(codes) > 8
-    assert codes <= set(STATUS_OF_CODE)
+    assert codes <= set(statuses())
+
+
+def test_each_code_belongs_to_one_app_which_says_when_to_try_again() -> None:
+    declared = [code for app in mochi_apps() for code in app.statuses]
+    assert len(declared) == len(set(declared))
+    assert all(app.retry_after.keys() <= app.statuses.keys() for app in mochi_apps())
 
 
 def test_the_envelope_always_says_whether_to_retry() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mochi_project.api import api
-from mochi_project.errors.statuses import STATUS_OF_CODE
+from mochi_project.errors.statuses import statuses
 from mochi_project.http.error_codes import codes_of, describe_errors
 
 
@@ -39,7 +39,7 @@ def test_the_examples_of_an_answer_are_errors_of_its_status(paths: dict[str, Any
                 continue
             for code, example in content["examples"].items():
                 assert example["value"]["error"]["code"] == code
-                assert STATUS_OF_CODE[code] == int(status) or status in {409, 416}, f"{name} {code}"
+                assert statuses()[code] == int(status) or status in {409, 416}, f"{name} {code}"
 
 
 def test_openai_routes_show_errors_in_openais_shape(paths: dict[str, Any]) -> None:
@@ -65,4 +65,4 @@ def test_codes_of_statuses_that_are_not_declared_are_not_said() -> None:
 def test_no_operation_names_a_code_that_has_no_status(paths: dict[str, Any]) -> None:
     for path, methods in paths.items():
         for method in methods:
-            assert set(codes_of(path, method)) <= STATUS_OF_CODE.keys()
+            assert set(codes_of(path, method)) <= statuses().keys()
