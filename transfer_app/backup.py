@@ -5,9 +5,10 @@ written beside the old ones and renamed, so a copy that breaks off leaves no hal
 """
 
 import os
+import re
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,21 +18,26 @@ from chat.conversation_storage import (
     ConversationStorage,
     SessionKind,
     StorageEngine,
-    Storages,
     build_storages,
     locations_of,
 )
+from chat.storage.records import TURN_RECORDS
 from mochi_project.app import build_services, mochi_apps
 from mochi_project.configuration.config import MochiSettings
+from prompts_app.prompts import is_filename
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.services import attachments_dir
 from sessions_app.session import Session
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+from sessions_app.store.listing import FILE_NAME
 
 SESSION_SUFFIX = ".json"
 _MADE_BY_PYTHON = "__pycache__"
+_RECORD = re.compile(TURN_RECORDS, re.ASCII)
+_ATTACHMENT = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}", re.ASCII)
+_PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.json", re.ASCII)
 _KEPT_MODE = 0o755  # what others may write they could change, and it may be code
 
 
@@ -42,12 +48,16 @@ class Part:
     Attributes:
         name: Its name for people.
         path: Where it is.
+        folder: Where an object store keeps it; empty if that keeps none of it.
+        is_shared: Whether an object store keeps what has this name.
         storage: What reads its sessions, if it holds some.
         is_whole: Whether names that begin with a dot belong to it.
     """
 
     name: str
     path: Path
+    folder: str = ""
+    is_shared: Callable[[str], object] = bool
     storage: ConversationStorage | None = None
     is_whole: bool = False
 
@@ -84,25 +94,23 @@ def require_files(settings: MochiSettings) -> None:
         )
 
 
-def storages_of(settings: MochiSettings) -> Storages:
-    """Return the storages of a configuration, whose changes no log tells. Opens nothing."""
-    return build_storages(build_services(settings).get(StorageEngine), settings)
-
-
 def parts_of(settings: MochiSettings) -> list[Part]:
-    """Return the parts of a data directory that a backup keeps, always in the same order."""
+    """Return the parts of a data directory, always in the same order. Opens nothing."""
     data = settings.resolved_data_dir
-    storages = storages_of(settings)
+    storages = build_storages(build_services(settings).get(StorageEngine), settings)
+    kinds = SessionKind.CHAT, SessionKind.AGENT
+    chats, agents = (locations_of(settings, kind) for kind in kinds)
+    of_chats, of_agents = (storages[kind] for kind in kinds)
     return [
-        Part("sessions", settings.resolved_sessions_dir, storages[SessionKind.CHAT]),
-        Part("chats of agents", settings.resolved_agent_chats_dir, storages[SessionKind.AGENT]),
+        Part("sessions", chats.sessions_dir, chats.folder, FILE_NAME.fullmatch, of_chats),
+        Part("chats of agents", agents.sessions_dir, agents.folder, FILE_NAME.fullmatch, of_agents),
         # After the sessions, so that whatever they refer to is there.
-        Part("attachments", attachments_dir(settings)),
-        Part("responses", locations_of(settings, SessionKind.CHAT).records_dir),
+        Part("attachments", attachments_dir(settings), "attachments", _ATTACHMENT.fullmatch),
+        Part("responses", chats.records_dir, chats.responses, _RECORD.fullmatch),
         Part("agents", settings.resolved_agents_dir),
         Part("tools", settings.resolved_tools_dir),
-        Part("system prompts", settings.resolved_system_prompts_dir),
-        Part("profiles", data / "profiles"),
+        Part("system prompts", settings.resolved_system_prompts_dir, "prompts", is_filename),
+        Part("profiles", data / "profiles", "profiles", _PROFILE.fullmatch),
         Part("MCP servers", settings.resolved_mcp_config_path),
         Part("planning prompt", settings.resolved_planning_prompt_path),
         Part("execution prompt", settings.resolved_execution_prompt_path),
@@ -122,7 +130,7 @@ def entries_of(settings: MochiSettings, *, without: Collection[Path] = ()) -> It
         left_out = {other.path for other in parts if other is not part}
         data = settings.resolved_data_dir  # which may be the workspace
         left_out |= {settings.resolved_state_dir, data / ".env", *without}
-        yield from (Entry(part, relative) for relative in _files_of(part, left_out))
+        yield from (Entry(part, relative) for relative in files_of(part, left_out))
 
 
 def copy_entry(entry: Entry, target: Path) -> None:
@@ -148,10 +156,20 @@ def parts_elsewhere(settings: MochiSettings) -> list[str]:
     ]
 
 
-def places(settings: MochiSettings) -> Callable[[Entry], Path]:
+def places(settings: MochiSettings) -> Callable[[Entry], Entry]:
     """Return what says where a file of another data directory belongs in this one."""
-    by_name = {part.name: part.path for part in parts_of(settings)}
-    return lambda entry: by_name[entry.part.name] / entry.relative
+    by_name = {part.name: part for part in parts_of(settings)}
+    return lambda entry: Entry(by_name[entry.part.name], entry.relative)
+
+
+def busy_sessions(storages: Iterable[ConversationStorage]) -> list[str]:
+    """Return the sessions that are being answered."""
+    return [
+        claim.session_id
+        for storage in storages
+        for claim in storage.repository.claims()
+        if claim.alive
+    ]
 
 
 def _running_session(entry: Entry) -> Session | None:
@@ -164,7 +182,8 @@ def _running_session(entry: Entry) -> Session | None:
         return None
 
 
-def _files_of(part: Part, left_out: Collection[Path]) -> Iterator[Path]:
+def files_of(part: Part, left_out: Collection[Path] = ()) -> Iterator[Path]:
+    """Yield the paths of a part's files, relative to it; of a part that is a file, ``.``."""
     if part.path.is_file():
         yield Path()
         return

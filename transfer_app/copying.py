@@ -4,17 +4,12 @@ Nothing that is there is overwritten. What is the same on both sides is left as 
 copy that broke off can be made again.
 """
 
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from chat.conversation_storage import ConversationStorage, SessionKind, build_storage, locations_of
-from chat.file_storage import FileStorageEngine
-from chat.storage.records import TURN_RECORDS
+from chat.conversation_storage import ConversationStorage
 from cluster_app.objects.probe import ConditionsIgnored, require_conditions
 from cluster_app.objects.store import (
     ObjectExists,
@@ -23,10 +18,8 @@ from cluster_app.objects.store import (
     OutcomeUnclear,
 )
 from mochi_project.configuration.config import MochiSettings
-from prompts_app.prompts import is_filename
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import decode, encode
-from sessions_app.services import attachments_dir
 from sessions_app.session import Session
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -35,74 +28,16 @@ from sessions_app.store.atomic import (
     write_atomically,
 )
 from sessions_app.store.envelope import is_tombstone, opened
-from sessions_app.store.listing import FILE_NAME
 from sessions_app.store.session_files import SIZE_LIMIT
-from transfer_app.backup import storages_of
+from transfer_app.backup import Part, busy_sessions, files_of, parts_of
 from transfer_app.copy_report import CopiedName, Outcome
 
 COPIERS = 16
 """Objects that are read and written at once: each waits for the store."""
 
-_RECORD = re.compile(TURN_RECORDS, re.ASCII)
-_ATTACHMENT = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}", re.ASCII)
-_PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.json", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of what is copied.
-
-    Attributes:
-        name: Its name for people.
-        folder: Where it is in an object store.
-        is_ours: Whether a file or an object of this name belongs to it.
-        holds_sessions: Whether it holds sessions.
-    """
-
-    name: str
-    folder: str
-    is_ours: Callable[[str], object]
-    holds_sessions: bool = False
-
-
-PARTS: Sequence[Part] = (
-    Part("attachments", "attachments", _ATTACHMENT.fullmatch),  # before who refers to them
-    Part("sessions", "sessions", FILE_NAME.fullmatch, holds_sessions=True),
-    Part("chats of agents", "agents", FILE_NAME.fullmatch, holds_sessions=True),
-    Part("responses", "responses", _RECORD.fullmatch),
-    Part("system prompts", "prompts", is_filename),
-    Part("profiles", "profiles", _PROFILE.fullmatch),
-)
-
-
-class DataLocation(Protocol):
-    """A data directory, or an object store. All calls block."""
-
-    name: str
-
-    def names(self, part: Part) -> Sequence[str]:
-        """Return the names of all that the part has."""
-
-    def read(self, part: Part, name: str) -> bytes:
-        """Return what has this name, sessions as if their turns had been interrupted.
-
-        Raises:
-            FileNotFoundError: Nothing has it.
-            UnreadableFileError: It can't be read.
-        """
-
-    def create(self, part: Part, name: str, data: bytes) -> None:
-        """Keep something new; raises ``FileExistsError``."""
-
-    def busy(self) -> Sequence[str]:
-        """Return the sessions that are being answered, as far as that can be known."""
-
-    def prepare(self) -> None:
-        """Have the place take what is new; ``ValueError`` if it can't."""
-
 
 class DirectoryLocation:
-    """A data directory.
+    """A data directory. All calls block.
 
     Args:
         settings: Its configuration.
@@ -110,57 +45,45 @@ class DirectoryLocation:
 
     def __init__(self, settings: MochiSettings) -> None:
         self.name = str(settings.resolved_data_dir)
-        self._directories: Mapping[str, Path] = {
-            "sessions": settings.resolved_sessions_dir,
-            "agents": settings.resolved_agent_chats_dir,
-            "attachments": attachments_dir(settings),
-            "responses": locations_of(settings, SessionKind.CHAT).records_dir,
-            "prompts": settings.resolved_system_prompts_dir,
-            "profiles": settings.resolved_data_dir / "profiles",
-        }
-        files = FileStorageEngine(settings)
-        self._storages: Mapping[str, ConversationStorage] = {
-            "sessions": build_storage(files, settings),
-            "agents": build_storage(files, settings, SessionKind.AGENT),
-        }
+        files = settings.model_copy(update={"journal_url": None, "sessions_url": None})
+        self._parts = {part.name: part for part in parts_of(files)}
+        self.storages = [part.storage for part in self._parts.values() if part.storage]
 
     def names(self, part: Part) -> Sequence[str]:
         """Return the names of the part's files."""
-        return sorted(filter(part.is_ours, _files_in(self._directories[part.folder])))
+        files = files_of(self._parts[part.name])
+        return sorted(filter(part.is_shared, (file.as_posix() for file in files)))
 
     def read(self, part: Part, name: str) -> bytes:
-        """Return a file's content."""
-        if part.holds_sessions:
+        """Return a file's content, sessions as if their turns had been interrupted.
+
+        Raises:
+            FileNotFoundError: Nothing has this name.
+            UnreadableFileError: It can't be read.
+        """
+        mine = self._parts[part.name]
+        if mine.storage is not None:
             try:
-                copy = self._storages[part.folder].recovery.copy_of(name.removesuffix(".json"))
+                copy = mine.storage.recovery.copy_of(name.removesuffix(".json"))
             except SessionNotFound as error:
                 raise FileNotFoundError(name) from error
             except SessionCorrupt:  # it is copied as it is
                 copy = None
             if copy is not None:
                 return encode(copy)
-        return read_regular(self._directories[part.folder] / name, limit=SIZE_LIMIT)
+        return read_regular(mine.path / name, limit=SIZE_LIMIT)
 
     def create(self, part: Part, name: str, data: bytes) -> None:
-        """Write a file."""
-        write_atomically(self._directories[part.folder] / name, data, exclusive=True)
+        """Write a new file; raises ``FileExistsError``."""
+        write_atomically(self._parts[part.name].path / name, data, exclusive=True)
 
     def prepare(self) -> None:
         """Make the directory."""
         make_private_directory(self.name)
 
-    def busy(self) -> Sequence[str]:
-        """Return the sessions whose turns run."""
-        return [
-            claim.session_id
-            for storage in self._storages.values()
-            for claim in storage.repository.claims()
-            if claim.alive
-        ]
-
 
 class ObjectLocation:
-    """An object store.
+    """An object store. All calls block.
 
     Args:
         url: Where it is.
@@ -172,16 +95,16 @@ class ObjectLocation:
 
     def __init__(self, url: str, storages: Sequence[ConversationStorage] = ()) -> None:
         self._store = ObjectStore(url)
-        self._storages = storages
+        self.storages = storages
         self.name = self._store.name
 
     def names(self, part: Part) -> Sequence[str]:
         """Return the names of the part's objects."""
         pages = self._store.under(part.folder).list()
-        return sorted(item.key for page in pages for item in page if part.is_ours(item.key))
+        return sorted(item.key for page in pages for item in page if part.is_shared(item.key))
 
     def read(self, part: Part, name: str) -> bytes:
-        """Return an object's content."""
+        """Return an object's content; raises ``FileNotFoundError``."""
         try:
             data = self._store.under(part.folder).get(name).data
         except ObjectMissing as error:
@@ -191,7 +114,7 @@ class ObjectLocation:
         return data
 
     def create(self, part: Part, name: str, data: bytes) -> None:
-        """Write an object."""
+        """Write a new object; raises ``FileExistsError``."""
         store = self._store.under(part.folder)
         try:
             store.put_new(name, data)
@@ -208,14 +131,8 @@ class ObjectLocation:
         except ConditionsIgnored as error:
             raise ValueError(str(error).removesuffix(".")) from error
 
-    def busy(self) -> Sequence[str]:
-        """Return the sessions whose turns run, where that is configured."""
-        return [
-            claim.session_id
-            for storage in self._storages
-            for claim in storage.repository.claims()
-            if claim.alive
-        ]
+
+DataLocation = DirectoryLocation | ObjectLocation
 
 
 def places_of(
@@ -237,7 +154,7 @@ def places_of(
     places = _place_of(source, settings), _place_of(target, settings)
     if places[0].name == places[1].name:
         raise ValueError("FROM and TO are the same")
-    if busy := sorted({each for place in places for each in place.busy()}):
+    if busy := sorted({each for place in places for each in busy_sessions(place.storages)}):
         raise ValueError(f"session {busy[0]} is being answered: stop all servers first")
     if not dry_run:
         places[1].prepare()
@@ -246,9 +163,8 @@ def places_of(
 
 def _place_of(text: str, settings: MochiSettings) -> DataLocation:
     if "://" in text:
-        storages = storages_of(settings) if text == settings.sessions_url else {}
-        kinds = (SessionKind.CHAT, SessionKind.AGENT) if storages else ()
-        return ObjectLocation(text, [storages[kind] for kind in kinds])
+        parts = parts_of(settings) if text == settings.sessions_url else ()
+        return ObjectLocation(text, [part.storage for part in parts if part.storage])
     directory = Path(text).expanduser().resolve()
     if directory == settings.resolved_data_dir:
         return DirectoryLocation(settings)
@@ -257,10 +173,14 @@ def _place_of(text: str, settings: MochiSettings) -> DataLocation:
     return DirectoryLocation(MochiSettings(data_dir=directory))
 
 
-def copy_all(source: DataLocation, target: DataLocation, *, dry_run: bool) -> Iterator[CopiedName]:
+def copy_all(
+    source: DataLocation, target: DataLocation, settings: MochiSettings, *, dry_run: bool
+) -> Iterator[CopiedName]:
     """Copy everything that the target lacks, and yield what becomes of each name."""
+    parts = [part for part in parts_of(settings) if part.folder]
+    parts.sort(key=lambda part: part.name != "attachments")  # before who refers to them
     with ThreadPoolExecutor(COPIERS) as copiers:
-        for part in PARTS:
+        for part in parts:
             there = frozenset(target.names(part))
             copy = _Copier(source, target, part, there, dry_run=dry_run).copy
             yield from filter(None, copiers.map(copy, source.names(part)))
@@ -323,7 +243,7 @@ class _Plain:
 
 
 def _plain(part: Part, name: str, data: bytes) -> _Plain:
-    if not part.holds_sessions:
+    if part.storage is None:
         return _Plain(data)
     try:
         found = decode(data, name.removesuffix(".json"))
@@ -333,11 +253,3 @@ def _plain(part: Part, name: str, data: bytes) -> _Plain:
     return _Plain(
         data if session is found else encode(session), session, envelope.claim is not None
     )
-
-
-def _files_in(directory: Path) -> Iterator[str]:
-    """Yield the names of all files, relative to the directory, less those that begin with a dot."""
-    for folder, folders, files in os.walk(directory):
-        folders[:] = [each for each in folders if not each.startswith(".")]
-        inner = os.path.relpath(folder, directory)
-        yield from (file if inner == os.curdir else f"{inner}/{file}" for file in files)

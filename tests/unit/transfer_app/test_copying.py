@@ -19,6 +19,7 @@ from tests.claims import claim_session
 from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
+from transfer_app.backup import busy_sessions
 from transfer_app.copying import (
     DataLocation,
     DirectoryLocation,
@@ -80,7 +81,7 @@ def copy(
 ) -> dict[str, list[str]]:
     """Copy, and return the names by what became of them."""
     outcomes: dict[str, list[str]] = {}
-    for copied in copy_all(source, target, dry_run=dry_run):
+    for copied in copy_all(source, target, MochiSettings(), dry_run=dry_run):
         outcomes.setdefault(copied.outcome, []).append(copied.name)
     return outcomes
 
@@ -141,7 +142,8 @@ def test_unknown_keys_survive_and_what_belongs_to_the_object_goes(
     copy(directory(data), ObjectLocation(object_url))
     in_objects = objects_of(object_store)
     claim_session(in_objects, SESSION_ID, "a-turn", change=lambda found: found)
-    copied = list(copy_all(ObjectLocation(object_url), directory(tmp_path / "back"), dry_run=False))
+    source, target = ObjectLocation(object_url), directory(tmp_path / "back")
+    copied = list(copy_all(source, target, MochiSettings(), dry_run=False))
     assert [item.name for item in copied if item.was_claimed] == [f"{SESSION_ID}.json"]
     back = json.loads((tmp_path / "back" / "chat_sessions" / path.name).read_bytes())
     assert back.keys() == {"metadata", "messages", "new"}
@@ -213,7 +215,7 @@ def test_what_can_not_be_read_as_a_session_is_copied_as_it_is_and_a_link_is_not_
 def test_a_session_that_is_being_answered_is_told(data: Path) -> None:
     repository = files_of(data)
     claim_session(repository, SESSION_ID, "0" * 20)
-    assert directory(data).busy() == [SESSION_ID]
+    assert busy_sessions(directory(data).storages) == [SESSION_ID]
     with pytest.raises(SessionBusy):
         repository.delete(SESSION_ID)
 

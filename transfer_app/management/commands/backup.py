@@ -70,7 +70,7 @@ def _back_up(settings: MochiSettings, target: Path) -> Counter[str]:
         counts: Counter[str] = Counter()
         for entry in entries_of(settings, without=(target, partial)):
             with suppress(FileNotFoundError):  # deleted meanwhile
-                copy_entry(entry, place(entry))
+                copy_entry(entry, place(entry).path)
                 counts[entry.part.name] += 1
         os.sync()
         if target.exists():

@@ -10,7 +10,6 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from chat.conversation_storage import SessionKind
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
@@ -19,6 +18,7 @@ from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import is_session_id
 from transfer_app.backup import (
     Entry,
+    busy_sessions,
     copy_entry,
     counted_files,
     entries_of,
@@ -26,7 +26,6 @@ from transfer_app.backup import (
     parts_of,
     places,
     require_files,
-    storages_of,
 )
 
 SHOWN_FILES = 5
@@ -62,19 +61,20 @@ class Command(ReportCommand):
         entries = list(entries_of(backup))
         if not entries:
             raise CommandError(f"{source} is not a backup: it holds nothing to restore.")
-        taken = [path for path in map(place, entries) if path.is_symlink() or path.exists()]
+        paths = [place(entry).path for entry in entries]
+        taken = [path for path in paths if path.is_symlink() or path.exists()]
         if taken and not options["overwrite"]:
             raise CommandError(
                 f"{_listed(taken)} would be replaced. Pass --overwrite, or name another --data-dir."
             )
-        if busy := _busy_sessions(settings):
+        storages = [part.storage for part in parts_of(settings) if part.storage]
+        if busy := [f"session {each}" for each in busy_sessions(storages)]:
             raise CommandError(f"{_listed(busy)} is being answered. Stop the server first.")
         counts: Counter[str] = Counter()
-        replacing = _Replacing(settings)
         try:
             for entry in entries:
-                with replacing.of(entry, place(entry)):
-                    copy_entry(entry, place(entry))
+                with _replacing(place(entry)):
+                    copy_entry(entry, place(entry).path)
                 counts[entry.part.name] += 1
         except OSError as error:
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
@@ -91,40 +91,24 @@ class Command(ReportCommand):
         self.stdout.write(printable(f"\n{target} has them again. `{command}` checks it."))
 
 
-class _Replacing:
-    """Forgets the turns of sessions that are replaced, as if these had been deleted before.
+@contextmanager
+def _replacing(target: Entry) -> Iterator[None]:
+    """Forget the turns of a session that is replaced, as if it had been deleted before.
 
     Otherwise the answer of a turn that died would be added to the copy, and clients would go on
-    with turns, and be asked about calls, that the copy does not have.
+    with turns, and be asked about calls, that the copy does not have. What is no session that is
+    there is left alone.
     """
-
-    def __init__(self, settings: MochiSettings) -> None:
-        self._storages = {part.name: part.storage for part in parts_of(settings)}
-        self._confirmation_store = storages_of(settings)[SessionKind.CHAT].confirmation_store
-
-    @contextmanager
-    def of(self, entry: Entry, target: Path) -> Iterator[None]:
-        """Replace a file within this; what is no session that is there is left alone."""
-        storage, session_id = self._storages[entry.part.name], target.stem
-        if storage is None or not is_session_id(session_id) or not target.exists():
-            yield
-            return
-        # First, so that whatever happens in between, the session there has all of its turn.
-        with suppress(MochiError):  # it can't be read, say: what it can't take is set aside
-            storage.recovery.seal(session_id)
+    storage, session_id = target.part.storage, target.path.stem
+    if storage is None or not is_session_id(session_id) or not target.path.exists():
         yield
-        storage.recovery.forget(session_id)
-        self._confirmation_store.discard_session(session_id)
-
-
-def _busy_sessions(settings: MochiSettings) -> list[str]:
-    return [
-        f"session {claim.session_id}"
-        for part in parts_of(settings)
-        if part.storage is not None
-        for claim in part.storage.repository.claims()
-        if claim.alive
-    ]
+        return
+    # First, so that whatever happens in between, the session there has all of its turn.
+    with suppress(MochiError):  # it can't be read, say: what it can't take is set aside
+        storage.recovery.seal(session_id)
+    yield
+    storage.recovery.forget(session_id)
+    storage.confirmation_store.discard_session(session_id)
 
 
 def _listed(items: Sequence[object]) -> str:

@@ -232,7 +232,7 @@ class Command(ReportCommand):
             text = str(error)
             raise CommandError(f"{text[:1].upper()}{text[1:]}.") from error
         report = CopyReport(dry_run=dry_run)
-        for copied in copy_all(source, target, dry_run=dry_run):
+        for copied in copy_all(source, target, django_settings.MOCHI, dry_run=dry_run):
             report.add(copied)
         if options["json"]:
             self.print_json(report.as_json())
