@@ -22,7 +22,7 @@ from mochi_project.exchange import Exchange
 from mochi_project.guard import cors
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
-from mochi_project.guard.refusal import Refused, send_crash, send_refusal
+from mochi_project.guard.refusal import MAX_HEAD_BYTES, Refused, send_crash, send_refusal
 from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
@@ -30,8 +30,6 @@ from mochi_project.guard.root_path import RootPath, path_below_root
 from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.memory.large_bodies import leave_large_body
 from mochi_project.routing import Needs, route_table
-
-MAX_HEAD_BYTES = 64 * 1024
 
 FORM_BYTES = 64 * 1024
 """The bytes allowed for the headers and fields of a form around an upload."""

@@ -18,6 +18,8 @@ from mochi_project.guard.root_path import path_below_root
 # the refusal instead of getting a connection reset.
 LINGER_SECONDS = 1.0
 
+MAX_HEAD_BYTES = 64 * 1024
+
 logger = logging.getLogger(__name__)
 
 

@@ -18,8 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
-from mochi_project.guard.guard import MAX_HEAD_BYTES
-from mochi_project.guard.refusal import LINGER_SECONDS
+from mochi_project.guard.refusal import LINGER_SECONDS, MAX_HEAD_BYTES
 from mochi_project.uvicorn_protocol.upgrades import IgnoredUpgrades
 from mochi_project.uvicorn_protocol.write_deadline import WriteDeadline
 

@@ -139,6 +139,17 @@ print([name for name in {LATE!r} if name in sys.modules])
     assert run(code) == "[]"
 
 
+def test_the_command_imports_no_routes_before_the_application_configures_django() -> None:
+    code = """
+import sys
+import mochi_project.cli, mochi_project.process.server, mochi_project.process.web_workers
+import mochi_project.uvicorn_protocol.protocol
+print([name for name in ("ninja", "mochi_project.routing") if name in sys.modules])
+"""
+
+    assert run(code) == "[]"
+
+
 def test_the_first_health_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
