@@ -36,7 +36,7 @@ class IndexUpdater:
         source: The sessions.
         index: The index.
         locks: Provides the lock.
-        surveyor: Finds the sessions to update.
+        comparer: Finds the sessions to update.
         clock: A monotonic clock in seconds.
     """
 

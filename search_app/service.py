@@ -33,8 +33,8 @@ class SessionSearch:
     Args:
         source: The sessions.
         index: The index, which is a cache.
-        filler: Updates the index.
-        surveyor: Finds the sessions that are stale in the index.
+        updater: Updates the index.
+        comparer: Finds the sessions that are stale in the index.
         scan_seconds: The time limit of a search for reading sessions.
     """
 
