@@ -276,7 +276,7 @@ _JSON = "application/json"
 
 
 def routes() -> str:
-    """Return the README's table of routes."""
+    """Return the table of all routes."""
     rows = [
         [f"`{method} {path}`", operation["summary"]]
         for path, method, operation in _operations(api.get_openapi_schema())
