@@ -13,8 +13,8 @@ from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.limits import HostLimits, ToolFolder
 from tools_app.toolset import InvalidTool, ToolListing
 
 DISCOVERIES_AT_ONCE = 4

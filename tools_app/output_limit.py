@@ -1,7 +1,6 @@
 """Cuts the outputs of tools to a limit, and says how much is missing. Pure."""
 
-MAX_OUTPUT_BYTES = 64 * 1024
-"""A tool's output is cut to this size (as UTF-8)."""
+from tools_app.limits import MAX_OUTPUT_BYTES
 
 
 def cut(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:

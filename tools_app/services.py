@@ -18,8 +18,8 @@ from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient, KeyNames
-from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.result_files import ResultFiles

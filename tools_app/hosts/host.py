@@ -16,7 +16,6 @@ from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
 from tools_app.file_names import clean_name, file_name
 from tools_app.hosts.descriptors import CallSocket, ConnectionLost, Lifeline, ProtocolError
-from tools_app.hosts.limits import KIBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.messages import (
     HEADER,
     MAX_ANSWER_BYTES,
@@ -35,7 +34,8 @@ from tools_app.hosts.messages import (
     frame,
 )
 from tools_app.hosts.output_log import OutputLog, printable, printable_end
-from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
+from tools_app.limits import KIBIBYTE, MAX_OUTPUT_BYTES, HostLimits, ToolFolder
+from tools_app.output_limit import cut
 from tools_app.toolset import ToolFile, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.decoding import decoder_of
-from tools_app.hosts.limits import MEBIBYTE
+from tools_app.limits import MEBIBYTE
 
 MAX_REQUEST_BYTES = 4 * MEBIBYTE
 MAX_ANSWER_BYTES = 1 * MEBIBYTE

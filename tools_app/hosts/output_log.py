@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 
 from tools_app.hosts.descriptors import DescriptorReader
-from tools_app.hosts.limits import KIBIBYTE, HostLimits
+from tools_app.limits import KIBIBYTE, HostLimits
 
 # The name that users know, whichever module of this package logs.
 logger = logging.getLogger("tools_app.hosts")

@@ -12,8 +12,8 @@ from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.fork_server_client import ForkServerClient, ForkServerUnavailable
 from tools_app.hosts.host import Host, LoadFailed
-from tools_app.hosts.limits import HostLimits, ToolFolder
 from tools_app.hosts.output_log import printable
+from tools_app.limits import HostLimits, ToolFolder
 from tools_app.toolset import InvalidTool, ToolListing, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")

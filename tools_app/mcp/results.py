@@ -15,9 +15,10 @@ from sessions_app.attachments.base64_text import (
 )
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
+from tools_app.limits import MAX_OUTPUT_BYTES
 from tools_app.mcp.limits import MAX_BLOCKS
 from tools_app.mcp.remote import RemoteResult, mapping
-from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
+from tools_app.output_limit import cut
 from tools_app.toolset import ToolFile
 
 _MAX_BLOCK_BYTES = 16_384

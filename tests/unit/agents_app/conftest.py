@@ -10,7 +10,7 @@ from agents_app.catalogue import AgentCatalogue
 from sessions_app.store.file_records import FileRecords
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import HostLimits
+from tools_app.limits import HostLimits
 from tools_app.storage.generations import Generations
 
 SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"

@@ -14,8 +14,8 @@ from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.limits import ToolFolder
 from tools_app.storage.generations import Generations
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, ToolSelection
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.surrogates import join_surrogates
-from tools_app.output_limit import MAX_OUTPUT_BYTES, cut, cut_middle
+from tools_app.limits import MAX_OUTPUT_BYTES
+from tools_app.output_limit import cut, cut_middle
 
 
 def test_what_fits_is_left_alone() -> None:

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.limits import HostLimits, ToolFolder
 
 
 @pytest.fixture(scope="session")

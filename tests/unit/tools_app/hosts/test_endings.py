@@ -286,7 +286,7 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import ToolFolder
+from tools_app.limits import ToolFolder
 from tools_app.hosts.pool import HostPool
 
 async def main():

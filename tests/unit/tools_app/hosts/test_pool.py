@@ -11,8 +11,8 @@ import uvloop
 
 from tools_app.errors import INVALID_ARGUMENTS, TIMED_OUT
 from tools_app.hosts.fork_server_client import ForkServerClient
-from tools_app.hosts.limits import ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.limits import ToolFolder
 
 Serve = Callable[..., HostPool]
 

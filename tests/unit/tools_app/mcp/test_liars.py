@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tools_app.output_limit import MAX_OUTPUT_BYTES
+from tools_app.limits import MAX_OUTPUT_BYTES
 from tools_app.toolset import ToolInvocation, ToolSelection
 
 

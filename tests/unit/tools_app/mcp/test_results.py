@@ -5,9 +5,9 @@ import base64
 import pytest
 
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
+from tools_app.limits import MAX_OUTPUT_BYTES
 from tools_app.mcp.limits import MAX_BLOCKS
 from tools_app.mcp.results import json_text, result_of
-from tools_app.output_limit import MAX_OUTPUT_BYTES
 
 
 def result(*content, **more):

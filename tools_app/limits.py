@@ -1,4 +1,7 @@
-"""Names a folder of tools, and bounds the hosts that run it."""
+"""Bounds tools: the size of their outputs, and the processes that run a folder.
+
+The longest time of one call is a setting, ``MOCHI_TOOL_TIMEOUT_SECONDS``.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,9 @@ import msgspec
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
+
+MAX_OUTPUT_BYTES = 64 * KIBIBYTE
+"""A tool's output is cut to this size (as UTF-8)."""
 
 
 class ToolFolder(msgspec.Struct, frozen=True, kw_only=True):
