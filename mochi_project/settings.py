@@ -6,6 +6,7 @@ first used, so that commands that need neither run in a read-only directory.
 
 from typing import Any
 
+from mochi_project.configuration.constants import WINGS
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import logging_config
 from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
@@ -40,14 +41,7 @@ INSTALLED_APPS = [
     "tools_app",
     "chat",
     "agents_app",
-    # Wings: nothing of the core imports them.
-    "search_app",
-    "transfer_app",
-    "dialects_app",
-    "usage_app",
-    "cluster_app",
-    "scripted_app",
-    "terminal_app",
+    *(wing for wing in WINGS if wing not in MOCHI.apps_off),
     "mochi_project.background.django_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.

@@ -15,10 +15,7 @@ from pydantic import (
     field_validator,
 )
 
-from mochi_project.configuration.constants import (
-    DEFAULT_PORT,
-    SUMMARY_UNSUPPORTED_MODELS,
-)
+from mochi_project.configuration.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS
 from mochi_project.configuration.provider_settings import Providers
 from mochi_project.configuration.setting_types import (
     DataPath,
@@ -35,6 +32,7 @@ from mochi_project.configuration.setting_types import (
     Token,
     Traces,
     VariableNames,
+    Wings,
 )
 from mochi_project.configuration.storage_urls import JournalUrl, SessionsUrl
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
@@ -252,6 +250,7 @@ class MochiSettings(BaseModel):
     test_model_url: HttpUrl | None = Field(
         None, description="Scripted model server (`scripted_llm`) to use instead of an own one"
     )
+    apps_off: Wings = Field(default_factory=list, description="Apps to leave out, as `usage_app`")
 
     _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
     _keys: Mapping[str, str] = PrivateAttr(default_factory=dict)

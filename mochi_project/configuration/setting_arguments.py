@@ -85,3 +85,4 @@ class SettingArguments(TypedDict, total=False):
     test_mode: bool
     test_words_per_second: float
     test_model_url: str
+    apps_off: Sequence[str]

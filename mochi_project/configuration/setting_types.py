@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 
+from mochi_project.configuration.constants import WINGS
 from mochi_project.configuration.extras import require_extra
 from models_app.ollama.host import full_url
 
@@ -118,6 +119,31 @@ def _checked_proxies(names: list[str]) -> list[str]:
     return names
 
 
+_OF_WINGS = {
+    "journal_url": "cluster_app",
+    "metrics": "usage_app",
+    "traces": "usage_app",
+    "test_mode": "scripted_app",
+}
+"""The settings that need an app which may be left out."""
+
+
+def _checked_wings(names: list[str], info: ValidationInfo) -> list[str]:
+    """Validate the names of apps to leave out, after all other settings.
+
+    Raises:
+        ValueError: One can't be left out, or another setting needs it.
+    """
+    if not set(names) <= set(WINGS):
+        raise ValueError(f"must list apps that may be left out: {', '.join(WINGS)}")
+    for setting, wing in _OF_WINGS.items():
+        has_own_model = setting == "test_mode" and info.data.get("test_model_url")
+        if wing in names and info.data.get(setting) and not has_own_model:
+            hint = " without MOCHI_TEST_MODEL_URL" if setting == "test_mode" else ""
+            raise ValueError(f"can't list {wing}, which MOCHI_{setting.upper()} needs{hint}")
+    return names
+
+
 def _with_prometheus(value: bool) -> bool:
     if value:
         require_extra("metrics", ("prometheus_client",))
@@ -134,6 +160,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 VariableNames = Annotated[List, AfterValidator(_checked_names)]
+Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]

@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from chat.errors import ShuttingDown
 from chat.registry import TurnRegistry
-from mochi_project.app import service
+from mochi_project.app import mochi_apps, service
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.constants import WINGS
 from mochi_project.reachability import Reachability, Stores
 from mochi_project.version import VERSION
 from models_app.catalogue import ModelCatalogue
@@ -36,6 +37,7 @@ class HealthOut(BaseModel):
                 "summaries_failing": 0,
                 "test_mode": False,
                 "providers": ["ollama"],
+                "apps": ["search_app", "transfer_app", "dialects_app", "usage_app"],
             }
         }
     )
@@ -60,6 +62,7 @@ class HealthOut(BaseModel):
     )
     test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
     providers: list[str] = Field(description="Configured providers of models")
+    apps: list[str] = Field(description="Apps that `MOCHI_APPS_OFF` could leave out, and are on")
 
 
 class ReadyOut(BaseModel):
@@ -145,6 +148,7 @@ async def health() -> HealthOut:
         summaries_failing=failing,
         test_mode=service(MochiSettings).test_mode,
         providers=models.providers,
+        apps=[app.name for app in mochi_apps() if app.name in WINGS],
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from mochi_project.configuration.constants import WINGS
+
 pytestmark = pytest.mark.conformance
 
 JSON = {"content-type": "application/json"}
@@ -342,6 +344,7 @@ def test_health_waits_for_no_silent_model_server_and_tells_no_credentials(
         "summaries_failing": 0,
         "test_mode": False,
         "providers": ["ollama"],
+        "apps": list(WINGS),
     }
 
 

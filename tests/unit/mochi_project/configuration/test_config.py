@@ -232,3 +232,19 @@ def test_a_renamed_setting_is_still_read_under_its_former_name(
     assert not load_settings().background_worker
     assert load_settings(worker=True).background_worker
     assert load_settings(worker=False, background_worker=True).background_worker
+
+
+def test_an_app_that_can_not_be_left_out_is_refused_with_those_that_can() -> None:
+    with pytest.raises(ConfigurationError, match=r"MOCHI_APPS_OFF must list .* search_app, "):
+        load_settings(apps_off=["chat"])
+
+
+def test_an_app_that_another_setting_needs_can_not_be_left_out() -> None:
+    with pytest.raises(ConfigurationError, match="scripted_app, which MOCHI_TEST_MODE needs"):
+        load_settings(apps_off=["scripted_app"], test_mode=True)
+
+
+def test_a_scripted_model_elsewhere_needs_no_app_for_it() -> None:
+    url = "http://localhost:5098"
+    settings = load_settings(apps_off=["scripted_app"], test_mode=True, test_model_url=url)
+    assert settings.apps_off == ["scripted_app"]
