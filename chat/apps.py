@@ -1,6 +1,8 @@
 """Plugs conversations into the server: turns, streams, approvals, summaries."""
 
-from mochi_project.app import MochiApp
+from collections.abc import Callable, Mapping
+
+from mochi_project.app import MochiApp, Services
 
 
 class ChatApp(MochiApp):
@@ -28,3 +30,9 @@ class ChatApp(MochiApp):
         "TOO_MANY_LISTENERS": 503,
     }
     retry_after = {"TOO_MANY_TURNS": 5, "TOO_MANY_LISTENERS": 5}
+
+    def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
+        """Return the sealing of dead turns, and the sweeps."""
+        from chat.chores import conversation_chores  # noqa: PLC0415 - after the start of Django
+
+        return conversation_chores(services)

@@ -222,6 +222,10 @@ def build_storage(
 class Storages(dict[SessionKind, ConversationStorage]):
     """Holds the storage of each kind of session."""
 
+    def all_turns(self) -> set[str]:
+        """Return the ids of all turns that have a journal. Blocks."""
+        return set().union(*(storage.journal.all_turns() for storage in self.values()))
+
 
 def build_storages(
     engine: StorageEngine, settings: MochiSettings, changes: ChangeLog | None = None

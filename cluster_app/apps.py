@@ -1,6 +1,6 @@
 """Plugs Redis and object stores into the server, if they are configured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mochi_project.app import Factory, MochiApp, Services
@@ -14,6 +14,16 @@ class ClusterApp(MochiApp):
     def factories(self, configuration: Any) -> Mapping[type | str, Factory]:
         """Return the factories, which replace those of one machine; none without a cluster."""
         return {} if configuration.journal_url is None else super().factories(configuration)
+
+    def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
+        """Return the sealing of turns of dead machines; none without a cluster."""
+        from mochi_project.configuration.config import MochiSettings  # noqa: PLC0415
+
+        if services.get(MochiSettings).journal_url is None:
+            return {}
+        from cluster_app.services import sealing_chores  # noqa: PLC0415 - imports Redis
+
+        return sealing_chores(services)
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of Redis, the object store and this node; nothing without them."""

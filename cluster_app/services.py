@@ -1,10 +1,10 @@
 """Provides the services of several machines in place of those of one: Redis, an object store."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from chat.conversation_storage import StorageEngine
+from chat.conversation_storage import SessionKind, StorageEngine, Storages
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import KEY_RECORDS, IdempotencyKeys
 from chat.storage.signals import Signals
@@ -86,6 +86,23 @@ def _supervisor(services: Services) -> WorkerSupervisor:
         chores_seconds=TICK_SECONDS,
         deadline=services.get(Deadline),
     )
+
+
+def sealing_chores(services: Services) -> Mapping[str, Callable[[], object]]:
+    """Return the chores that seal turns of dead machines within a second.
+
+    Claims on sessions in files are read one by one, so they are left to the regular chores.
+    """
+    settings, storages = services.get(MochiSettings), services.get(Storages)
+    hinted = settings.sessions_url is not None
+    # A process must have held a lease for a while to declare others dead, so take one at the start.
+    lease = {"hold a lease": storages[SessionKind.CHAT].repository.owners.mine}
+    return lease | {
+        f"seal turns of dead machines in {each.place}": (
+            each.recovery.seal_all if hinted else each.recovery.seal_unended
+        )
+        for each in storages.values()
+    }
 
 
 FACTORIES: Mapping[type | str, Factory] = {

@@ -131,8 +131,12 @@ class MochiApp(AppConfig):
         """Return the files and directories of the app that a backup keeps, each by its name."""
         return {}
 
-    def chores(self) -> Mapping[str, Callable[[Services], object]]:
+    def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
         """Return what the housekeeper does each minute in a thread, each by its name."""
+        return {}
+
+    def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
+        """Return what it does each second, almost free when there is nothing to do."""
         return {}
 
 

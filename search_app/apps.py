@@ -1,6 +1,7 @@
 """Plugs the search of sessions into the server."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mochi_project.app import MochiApp, Services
@@ -12,11 +13,11 @@ class SearchApp(MochiApp):
     name = "search_app"
     routers = ("search_app.api:router",)
 
-    def chores(self) -> Mapping[str, Callable[[Services], object]]:
+    def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the chore of the index."""
         from search_app.services import tidy  # noqa: PLC0415 - after the start of Django
 
-        return {"tidy the search index": tidy}
+        return {"tidy the search index": partial(tidy, services)}
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of the index."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 
 from chat.conversation_storage import SessionKind, Storages, build_storage
 from chat.errors import ConfirmationAlreadyDecided
@@ -12,9 +13,8 @@ from chat.file_storage import FileStorageEngine
 from chat.storage.idempotency_keys import IdempotencyKeys, KeyRecord
 from chat.storage.journal import line
 from cluster_app.connections import Cluster
-from mochi_project.app import build_services
+from mochi_project.app import MochiApp, build_services
 from mochi_project.configuration.loading import load_settings
-from mochi_project.services import build_sealing
 from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import ToolCall
@@ -75,19 +75,21 @@ def test_a_process_that_runs_no_turn_has_a_lease_too_so_that_it_finds_others_dea
 ) -> None:
     settings = load_settings(data_dir=tmp_path, journal_url=redis_server, secret_key=KEY)
     services = build_services(settings)
-    cluster, storage = services.get(Cluster), services.get(Storages)[SessionKind.CHAT]
+    cluster = services.get(Cluster)
 
     def leases() -> set[bytes]:
         found = cluster.connection.client.scan_iter(cluster.connection.root_key("w", "*"))
         return set(found)
 
+    app = apps.get_app_config("cluster_app")
+    assert isinstance(app, MochiApp)
     before = leases()
-    for chore in build_sealing(settings, storage).values():
+    for chore in app.urgent_chores(services).values():
         chore()
     [lease] = leases() - before
     assert lease.decode() == cluster.connection.root_key("w", cluster.owners.mine())
     cluster.release()
-    assert build_sealing(load_settings(data_dir=tmp_path), storage) == {}
+    assert app.urgent_chores(build_services(load_settings(data_dir=tmp_path))) == {}
 
 
 def test_nodes_share_records_of_responses_and_each_storage_has_its_own(

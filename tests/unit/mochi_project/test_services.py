@@ -2,20 +2,17 @@
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from chat.conversation_storage import SessionKind, Storages, build_storage
+from chat.conversation_storage import build_storage
 from chat.file_storage import FileStorageEngine
 from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.services import build_threads
 from chat.start.turn_request import TurnRequest
-from chat.storage.idempotency_keys import KeyRecord
-from chat.storage.journal import line
 from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services
 from mochi_project.background.housekeeping import Housekeeper
@@ -26,41 +23,9 @@ from search_app.service import SessionSearch
 from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
 from sessions_app.store.records import record_name
-from tests.unit.chat.keys import keys_in
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from transfer_app.backup import entries_of
-
-TEMPORARY = ".left.0123456789abcdef.tmp"
-DIRECTORIES = (
-    "system_prompts",
-    "profiles",
-    ".mochi",
-    ".mochi/keys",
-    ".mochi/confirmations/0123456789",
-    "responses/0123456789",
-    ".mochi/summaries",
-    ".mochi/budgets",
-    ".mochi/changes",
-    ".mochi/turns/0123456789",
-    "chat_sessions/.locks",
-    "agents/agent_chats/.locks",
-    ".mochi/ephemeral/sessions/.locks",
-)
-
-
-async def test_what_cut_off_writes_left_is_swept_wherever_files_are_written(tmp_path: Path) -> None:
-    left = [tmp_path / directory / TEMPORARY for directory in DIRECTORIES]
-    await asyncio.to_thread(_make_old_files, left)
-    services = await asyncio.to_thread(lambda: build_services(load_settings(data_dir=tmp_path)))
-    chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
-    try:
-        async with asyncio.timeout(30):
-            while any([await asyncio.to_thread(path.exists) for path in left]):
-                await asyncio.sleep(0.01)
-    finally:
-        chores.cancel()
-        await services.aclose()
 
 
 @pytest.mark.allow_blocking
@@ -79,31 +44,6 @@ async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_fo
     await services.aclose()
 
 
-@pytest.mark.allow_blocking
-async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
-    tmp_path: Path,
-) -> None:
-    services = build_services(load_settings(data_dir=tmp_path, turn_retention_seconds=60))
-    keys = keys_in(tmp_path / ".mochi" / "keys")
-    turns = {kind: f"{number:020x}" for number, kind in enumerate(SessionKind)}
-    for kind, storage in services.get(Storages).items():
-        held = keys.take(kind, "f")
-        assert not isinstance(held, KeyRecord)
-        held.keep("0123456789", turns[kind])
-        held.release()
-        writer = storage.journal.open("0123456789", turns[kind], owner="")
-        writer.append(line(1, "done", "{}"))
-        writer.close()
-    held = keys.take("no journal", "f")
-    assert not isinstance(held, KeyRecord)
-    held.release()
-    for path in (tmp_path / ".mochi" / "keys").iterdir():
-        os.utime(path, (0, 0))
-    await _chores(services, lambda: keys.find("no journal") is None)
-    assert {kind: found.turn_id for kind in SessionKind if (found := keys.find(kind))} == turns
-    await services.aclose()
-
-
 async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
     """Have every chore done, until what is expected of them is."""
     done = threading.Event()
@@ -115,13 +55,6 @@ async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
                 await asyncio.sleep(0.01)
     finally:
         chores.cancel()
-
-
-def _make_old_files(paths: list[Path]) -> None:
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        os.utime(path, (0, 0))
 
 
 @pytest.mark.allow_blocking

@@ -1,0 +1,53 @@
+"""Lists the chores of conversations: sealing dead turns, sweeping what turns left."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from chat.conversation_storage import SessionKind, Storages, locations_of
+from chat.remote.ephemeral import EphemeralSessions
+from chat.storage.change_log import ChangeLog
+from chat.storage.idempotency_keys import IdempotencyKeys
+from chat.storage.signals import Signals
+from mochi_project.app import Services
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.attachments.sweeping import AttachmentSweep
+from sessions_app.services import session_directories
+from sessions_app.store.atomic import sweep_temporary_files
+
+TEMPORARY_FILE_SECONDS = 3600.0
+"""The age at which a temporary file is abandoned; writing one takes milliseconds."""
+
+
+def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]]:
+    """Return the chores, in the order in which they are done."""
+    settings, storages = services.get(MochiSettings), services.get(Storages)
+    age, each_kind = settings.turn_retention_seconds, storages.items()
+    attachments = AttachmentSweep(
+        services.get(AttachmentService).store,
+        [each.repository for each in storages.values()],
+        session_directories(settings),
+    )
+    return {
+        **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
+        **{f"sweep {kind} sessions": partial(each.sweep, age) for kind, each in each_kind},
+        "remove ephemeral sessions": services.get(EphemeralSessions).sweep,
+        "sweep keys": partial(services.get(IdempotencyKeys).sweep, age, storages.all_turns),
+        "sweep signals": partial(services.get(Signals).sweep, age),
+        "sweep changes": services.get(ChangeLog).sweep,
+        "sweep attachments": attachments.run,
+        "sweep temporary files": partial(_sweep_temporary_files, settings),
+    }
+
+
+def _sweep_temporary_files(settings: MochiSettings) -> None:
+    """Remove files of interrupted writes in directories that nothing else sweeps."""
+    for top in (
+        settings.resolved_system_prompts_dir,
+        settings.resolved_data_dir / "profiles",
+        locations_of(settings, SessionKind.CHAT).records_dir,
+        settings.resolved_state_dir,
+    ):
+        for directory, _, _ in os.walk(top):
+            sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
