@@ -285,17 +285,17 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
 
 
 async def _streamed_turn(
-    request: HttpRequest, asked: ChatRequest, key: str | None
+    request: HttpRequest, chat_request: ChatRequest, key: str | None
 ) -> StreamingHttpResponse:
-    turn = await service(ChatService).open(asked, key, client=client_of(request))
+    turn = await service(ChatService).open(chat_request, key, client=client_of(request))
     return EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
 
 
 async def _whole_turn(
-    request: HttpRequest, asked: ChatRequest, key: str | None
+    request: HttpRequest, chat_request: ChatRequest, key: str | None
 ) -> ChatOut | Status[SuspendedOut]:
-    suspended = msgspec.structs.replace(asked.turn, approvals="suspend")
-    unheard = msgspec.structs.replace(asked, turn=suspended)
+    suspended = msgspec.structs.replace(chat_request.turn, approvals="suspend")
+    unheard = msgspec.structs.replace(chat_request, turn=suspended)
     turn = await service(ChatService).open(unheard, key, client=client_of(request))
     turn.listener.close()  # the stream is not read
     try:

@@ -42,14 +42,14 @@ class SessionCreation:
         self._keys = keys
         self._repository = repository
 
-    async def create(self, key: str, asked: object, make: Make) -> Session:
+    async def create(self, key: str, identity: object, make: Make) -> Session:
         """Return the session that the key stands for, which is made if there is none.
 
         When the caller is cancelled meanwhile, the session is made all the same.
 
         Args:
             key: The ``Idempotency-Key``.
-            asked: What the client sent, by which the key knows its request again.
+            identity: What the client sent, by which the key knows its request again.
             make: Makes the session; what it raises frees the key.
 
         Raises:
@@ -57,7 +57,7 @@ class SessionCreation:
             SessionNotFound: The session was deleted.
             MochiError: What ``make`` raises.
         """
-        fingerprint = fingerprint_of("create_session", asked)
+        fingerprint = fingerprint_of("create_session", identity)
         planned: str | None = None
         while True:
             start = partial(self._make, planned, make)

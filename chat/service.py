@@ -171,7 +171,7 @@ class ChatService:
         key: str | None = None,
         *,
         client: str | None = None,
-        asked: object = None,
+        identity: object = None,
         announce: Announce = _ignore,
     ) -> OpenTurn:
         """Start a turn, or listen to the one that the key stands for.
@@ -180,7 +180,7 @@ class ChatService:
             request: What is asked for.
             key: The ``Idempotency-Key``, if it came with one.
             client: The client, where the turns of clients are counted.
-            asked: What the client sent, by which a key knows its request again, where the request
+            identity: What the client sent, by which a key recognizes its request, where the request
                 holds ids and times that were made for it.
             announce: Called in a thread with the session and the turn that is started, once it can
                 begin and before anything of it is saved; its turn may still be refused then.
@@ -193,7 +193,7 @@ class ChatService:
         """
         if key is None:
             return _opened(await self._start_turn(request, announce=announce, client=client))
-        fingerprint = _fingerprint(request) if asked is None else fingerprint_of(asked)
+        fingerprint = _fingerprint(request) if identity is None else fingerprint_of(identity)
         start = partial(self._start, request, key, client, announce)
         while True:
             started = await start_under_key(self._keys, key, fingerprint, start, abandoned=abandon)
@@ -203,14 +203,14 @@ class ChatService:
             if found is not None:
                 return found
 
-    async def opened_before(self, key: str, asked: object) -> OpenTurn | None:
+    async def opened_before(self, key: str, identity: object) -> OpenTurn | None:
         """Return the turn that a key stands for, if its request was this one; None to ``open`` it.
 
         For callers that validate a request against its session, which the turn has changed since.
 
         Args:
             key: The ``Idempotency-Key``.
-            asked: What the client sent, as ``open`` takes it.
+            identity: What the client sent, as ``open`` takes it.
 
         Raises:
             SessionNotFound: The turn's session was deleted.
@@ -220,7 +220,7 @@ class ChatService:
         if (
             record is None
             or record.session_id is None
-            or record.fingerprint != fingerprint_of(asked)
+            or record.fingerprint != fingerprint_of(identity)
         ):
             return None
         if await asyncio.to_thread(self._keys.is_held, key, record):

@@ -75,7 +75,7 @@ IdempotencyKey = Annotated[
     operation_id="list_sessions",
 )
 async def list_sessions(
-    request: HttpRequest, wanted: Annotated[SessionListParams, Query()]
+    request: HttpRequest, params: Annotated[SessionListParams, Query()]
 ) -> HttpResponseBase:
     """List sessions, page by page if wanted."""
     filters = metadata_filters(request.GET)
@@ -83,9 +83,9 @@ async def list_sessions(
     def work() -> dict[str, Any]:
         states = service(StateReader).all()
         page = service(SessionManager).list(
-            **wanted.model_dump(exclude={"state"}),
+            **params.model_dump(exclude={"state"}),
             metadata=filters,
-            only=None if wanted.state is None else lambda one: states.of(one) == wanted.state,
+            only=None if params.state is None else lambda one: states.of(one) == params.state,
         )
         return {
             "sessions": many_sessions(page.sessions, also=lambda one: {"state": states.of(one)}),

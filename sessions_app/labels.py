@@ -21,15 +21,15 @@ METADATA_BYTES = 4096
 _FLAGS = ("pinned", "archived")
 
 
-def changed_labels(given: Mapping[str, Any]) -> dict[str, Any]:
+def changed_labels(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Validate given labels and return them as fields of a session's metadata."""
-    labels: dict[str, Any] = {key: given[key] or None for key in _FLAGS if key in given}
-    if "title" in given:
-        title = given["title"]
+    labels: dict[str, Any] = {key: changes[key] or None for key in _FLAGS if key in changes}
+    if "title" in changes:
+        title = changes["title"]
         labels["title"] = None if title is None else title_of_person(title)
         labels["titled_by"] = None if title is None else "person"
-    if "metadata" in given:
-        labels["metadata"] = checked_metadata(given["metadata"] or None)
+    if "metadata" in changes:
+        labels["metadata"] = checked_metadata(changes["metadata"] or None)
     return labels
 
 

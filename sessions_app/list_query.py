@@ -178,12 +178,12 @@ def _has(values: Mapping[str, Any] | None, key: str, text: str) -> bool:
     return text == (value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
-def _after(found: Sequence[SessionMetadata], place: _Place, query: ListQuery) -> int:
+def _after(sessions: Sequence[SessionMetadata], place: _Place, query: ListQuery) -> int:
     """Return the number of sessions up to a sort key, even if its session no longer exists."""
     place_of = _PLACES[query.sort]
     if query.descends:
-        return len(found) - bisect.bisect_left(found[::-1], place, key=place_of)
-    return bisect.bisect_right(found, place, key=place_of)
+        return len(sessions) - bisect.bisect_left(sessions[::-1], place, key=place_of)
+    return bisect.bisect_right(sessions, place, key=place_of)
 
 
 def _cursor(last: SessionMetadata, query: ListQuery) -> str:

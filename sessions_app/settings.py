@@ -69,9 +69,9 @@ def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
     return {**given, **changed_labels(given)}
 
 
-def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> Session:
+def change_settings(session: Session, changes: Mapping[str, Any], *, now: str) -> Session:
     """Return the session with these settings, as validated by ``given_settings``."""
-    fields = {**given}
+    fields = {**changes}
     tools = fields.pop("tool_settings", None) or ToolSettings()
     window = fields.pop("context_window", None)
     if "agent_settings" in fields:
@@ -81,9 +81,9 @@ def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> 
         session = with_labels(session, labels_changed_at=now, **labels)
     if fields:
         session = with_metadata(session, now=now, **fields)
-    if "tool_settings" in given:
+    if "tool_settings" in changes:
         session = replace_tool_settings(session, tools, now=now)
-    if "context_window" not in given:
+    if "context_window" not in changes:
         return session
     if window is None:
         return follow_usage(session, now=now)

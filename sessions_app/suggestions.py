@@ -7,13 +7,13 @@ LONGEST = 100
 """The characters of a word that are compared; the time grows with their square."""
 
 
-def suggestion(word: str, known: Collection[str], *, similarity: float = 0.5) -> str:
+def suggestion(word: str, choices: Collection[str], *, similarity: float = 0.5) -> str:
     """Return ``; did you mean X?`` if a known word is similar enough, else an empty string.
 
     Args:
         word: The misspelt word.
-        known: The valid words.
+        choices: The valid words.
         similarity: The minimum similarity, from 0 to 1.
     """
-    close = difflib.get_close_matches(word[:LONGEST], known, n=1, cutoff=similarity)
+    close = difflib.get_close_matches(word[:LONGEST], choices, n=1, cutoff=similarity)
     return f"; did you mean {close[0]}?" if close else ""

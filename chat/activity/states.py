@@ -12,7 +12,7 @@ from sessions_app.store.repository import Claim, SessionRepository
 
 logger = logging.getLogger(__name__)
 
-Asked = Mapping[str, Questions]
+OpenQuestions = Mapping[str, Questions]
 
 
 class States:
@@ -20,14 +20,16 @@ class States:
 
     Args:
         running: The sessions with a turn that runs.
-        asked: What sessions ask people.
+        questions: What sessions ask people.
         waiting: Says whether they still do.
     """
 
-    def __init__(self, running: AbstractSet[str], asked: Asked, waiting: WaitingSessions) -> None:
+    def __init__(
+        self, running: AbstractSet[str], questions: OpenQuestions, waiting: WaitingSessions
+    ) -> None:
         self._running = running
-        self._asked = asked
-        self._busy = running | asked.keys()
+        self._questions = questions
+        self._busy = running | questions.keys()
         self._waiting = waiting
 
     def of(self, metadata: SessionMetadata) -> State:
@@ -38,8 +40,8 @@ class States:
         """
         session_id = metadata.session_id
         if session_id in self._busy:  # of 10,000 sessions hardly any
-            asked = self._asked.get(session_id)
-            if asked is not None and self._waiting.asks(metadata, asked):
+            questions = self._questions.get(session_id)
+            if questions is not None and self._waiting.asks(metadata, questions):
                 return "awaiting_approval"
             if session_id in self._running:
                 return "running"
@@ -96,5 +98,7 @@ class StateReader:
     def _state(self, metadata: SessionMetadata, claim: Claim | None) -> State:
         session_id = metadata.session_id
         running = {session_id} if claim is not None and claim.alive else set()
-        asked = self._waiting.of(session_id)
-        return States(running, {session_id: asked} if asked else {}, self._waiting).of(metadata)
+        questions = self._waiting.of(session_id)
+        return States(running, {session_id: questions} if questions else {}, self._waiting).of(
+            metadata
+        )

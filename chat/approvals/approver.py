@@ -199,11 +199,11 @@ class Approver:
         ]
 
     async def _accept_changes(
-        self, asked: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]
+        self, calls: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]
     ) -> None:
         """Accept the current versions of changed tools whose calls were approved."""
         approved = {index for index, decision in decisions.items() if decision.approved}
-        names = {item.call.name for item in asked if item.index in approved}
+        names = {item.call.name for item in calls if item.index in approved}
         found = [self._available.find(name) for name in sorted(names & self._available.changed)]
         tools = [tool for tool in found if tool is not None]
         if tools and self._keep_digests is not None:
@@ -242,12 +242,12 @@ class Approver:
         ]
 
     def _ask_all(
-        self, asked: Sequence[NumberedCall], message_id: str
+        self, calls: Sequence[NumberedCall], message_id: str
     ) -> tuple[dict[int, ApprovalDecision], list[Confirmation]]:
         """Return existing answers, if the turn resumes, and new questions for the other calls."""
         decisions: dict[int, ApprovalDecision] = {}
         questions: list[Confirmation] = []
-        for item in asked:
+        for item in calls:
             tool = self._available.find(item.call.name)
             digest = None if tool is None else tool.digest
             given = self._confirmation_store.find_decided(
@@ -268,7 +268,7 @@ class Approver:
                     reason="tool_changed" if item.call.name in self._available.changed else None,
                     tool_digest=digest,
                     parameters=None if tool is None else tool.spec.parameters,
-                    call_ids=tuple(each.call.id for each in asked),
+                    call_ids=tuple(each.call.id for each in calls),
                 )
             )
         return decisions, questions

@@ -27,9 +27,9 @@ class ConfirmationOut(Schema):
     expires_at: str = Field(description="When no answer becomes a no.")
 
     @classmethod
-    def of(cls, asked: Confirmation) -> Self:
+    def of(cls, confirmation: Confirmation) -> Self:
         """Return a question as clients get it."""
-        return cls.model_validate(msgspec.structs.asdict(asked))
+        return cls.model_validate(msgspec.structs.asdict(confirmation))
 
 
 CONFIRMATION: dict[str, JsonValue] = {

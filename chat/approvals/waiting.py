@@ -55,36 +55,36 @@ class WaitingSessions:
         """Return the questions of one session that can be answered now."""
         return self._confirmation_store.pending(session_id)
 
-    def asks(self, metadata: SessionMetadata, asked: Questions) -> bool:
+    def asks(self, metadata: SessionMetadata, questions: Questions) -> bool:
         """Return whether a session still has the message that asked one of these questions.
 
         The session is read only if it has changed since, and once for each change.
         """
-        if not asked:
+        if not questions:
             return False
-        if metadata.updated_at <= min(each.created_at for each in asked):
+        if metadata.updated_at <= min(each.created_at for each in questions):
             return True
         session_id = metadata.session_id
         checked = self._checked.get(session_id)
-        if checked is None or checked[:2] != (metadata.updated_at, asked):
-            checked = metadata.updated_at, asked, self._reads_as_asking(session_id, asked)
+        if checked is None or checked[:2] != (metadata.updated_at, questions):
+            checked = metadata.updated_at, questions, self._reads_as_asking(session_id, questions)
             with self._lock:
                 self._checked[session_id] = checked
         return checked[2]
 
-    def _reads_as_asking(self, session_id: str, asked: Questions) -> bool:
+    def _reads_as_asking(self, session_id: str, questions: Questions) -> bool:
         try:
             session = self._sessions.load(session_id)
         except SessionError:  # gone just now, or it can't be read: nobody can answer
             return False
-        return any(still_asked(session, each) for each in asked)
+        return any(still_asked(session, each) for each in questions)
 
 
-def still_asked(session: Session, asked: Confirmation) -> bool:
+def still_asked(session: Session, confirmation: Confirmation) -> bool:
     """Return whether the asking message is still there; it may have been removed by an edit.
 
     An agent's message is in the agent's session; its question counts while any call is open.
     """
-    if asked.agent_name is not None:
+    if confirmation.agent_name is not None:
         return bool(open_calls(session.messages))
-    return any(message.message_id == asked.message_id for message in session.messages)
+    return any(message.message_id == confirmation.message_id for message in session.messages)

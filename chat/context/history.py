@@ -98,7 +98,7 @@ def _may_be_resumed(last: Message | None) -> bool:
     )
 
 
-def continue_with(messages: Sequence[Message], said: Sequence[Message]) -> Continuation:
+def continue_with(messages: Sequence[Message], new_messages: Sequence[Message]) -> Continuation:
     """Decide how a request that brings messages continues from ``messages`` (docs/decisions/0057).
 
     Messages that the history ends with, unanswered, are not said twice, and neither are results
@@ -106,26 +106,26 @@ def continue_with(messages: Sequence[Message], said: Sequence[Message]) -> Conti
 
     Args:
         messages: The history.
-        said: What the request brings, at least one message.
+        new_messages: What the request brings, at least one message.
 
     Raises:
         MissingToolResult: A call of a client's tool has no result.
         ValidationFailed: A result is of no such call.
     """
-    if _ends_with(messages, said):
+    if _ends_with(messages, new_messages):
         return _resumed(messages)
-    new = _paired(messages, said)
-    return _resumed(messages, said=new)
+    new = _paired(messages, new_messages)
+    return _resumed(messages, new_messages=new)
 
 
 def _resumed(
     messages: Sequence[Message],
     *,
-    said: Sequence[Message] = (),
+    new_messages: Sequence[Message] = (),
     given_up: Sequence[ToolCall] = (),
 ) -> Continuation:
     """Return the continuation of a history that begins with the calls that it leaves open."""
-    history = [*messages, *said] if said else messages
+    history = [*messages, *new_messages] if new_messages else messages
     given_up_ids = {call.id for call in given_up}
     waiting = [call for call in open_calls(history) if call.id not in given_up_ids]
     asking = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
@@ -135,7 +135,7 @@ def _resumed(
         open_calls=tuple(waiting),
         asking_id=asking.message_id if asking and open_calls(history) else "",
         asked_at=asking.timestamp if asking else "",
-        said=tuple(said),
+        said=tuple(new_messages),
         given_up=tuple(given_up),
     )
 
@@ -144,11 +144,13 @@ _MADE_UP = frozenset({"message_id", "timestamp", "tool_name", "turn_id", "usage"
 """Fields that messages get here, and so differ when the same is said again."""
 
 
-def _ends_with(messages: Sequence[Message], said: Sequence[Message]) -> bool:
+def _ends_with(messages: Sequence[Message], new_messages: Sequence[Message]) -> bool:
     """Return whether these messages were said already, and got no answer."""
-    if isinstance(said[-1], AssistantMessage) or len(messages) < len(said):
+    if isinstance(new_messages[-1], AssistantMessage) or len(messages) < len(new_messages):
         return False
-    return all(_same(*pair) for pair in zip(messages[-len(said) :], said, strict=True))
+    return all(
+        _same(*pair) for pair in zip(messages[-len(new_messages) :], new_messages, strict=True)
+    )
 
 
 def _same(one: Message, other: Message) -> bool:
@@ -165,7 +167,7 @@ def _as_said(message: Message) -> Mapping[str, object]:
     return said
 
 
-def _paired(messages: Sequence[Message], said: Sequence[Message]) -> list[Message]:
+def _paired(messages: Sequence[Message], new_messages: Sequence[Message]) -> list[Message]:
     """Return what is new of the messages, with the names of the tools that results are of.
 
     Raises:
@@ -174,7 +176,7 @@ def _paired(messages: Sequence[Message], said: Sequence[Message]) -> list[Messag
     """
     asked, waiting, given = _last_round(messages)
     new: list[Message] = []
-    for index, message in enumerate(said):
+    for index, message in enumerate(new_messages):
         if isinstance(message, ToolMessage):
             call = asked.get(message.tool_call_id or "")
             before = given.get(message.tool_call_id or "")
@@ -216,9 +218,9 @@ def _last_round(
     return asked, waiting, given
 
 
-def _require_all(calls: Sequence[ToolCall], given: Mapping[str, ToolMessage]) -> None:
+def _require_all(calls: Sequence[ToolCall], results: Mapping[str, ToolMessage]) -> None:
     for call in calls:
-        if call.id not in given:
+        if call.id not in results:
             raise MissingToolResult(call.id)
 
 

@@ -116,11 +116,11 @@ class HistoryFactsCache:
         finally:
             self._lock.release()
 
-    def _is_too_much(self, kept: Collection[HistoryFacts]) -> bool:
+    def _is_too_much(self, facts: Collection[HistoryFacts]) -> bool:
         most_messages, most_characters = self._most
         return (
-            sum(len(each.messages) for each in kept) > most_messages
-            or sum(each.characters for each in kept) > most_characters
+            sum(len(each.messages) for each in facts) > most_messages
+            or sum(each.characters for each in facts) > most_characters
         )
 
 

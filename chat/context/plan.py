@@ -219,10 +219,10 @@ def _budget(plan: ContextPlan, limit: int, tools: Sequence[ToolSpec]) -> int:
     return int(room / plan.calibration.factor) - estimate_tools(tools) - added
 
 
-def _to_drop(sent: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:
+def _to_drop(messages: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:
     by_tokens = TruncateByTokens(limit=budget)
     if strategy.cut == "messages":
         by_count = TruncateHistory(max_messages=MESSAGES_LEFT)
-        if estimate_messages(by_count(sent)) <= budget * TRIGGER_SHARE / TARGET_SHARE:
-            return by_count.dropped(sent)
-    return by_tokens.dropped(sent) if strategy.cut is not None else []
+        if estimate_messages(by_count(messages)) <= budget * TRIGGER_SHARE / TARGET_SHARE:
+            return by_count.dropped(messages)
+    return by_tokens.dropped(messages) if strategy.cut is not None else []

@@ -117,9 +117,9 @@ class SessionHistory:
         kept = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
         return with_summary(kept, self.state.summary) if self.state.summary else kept
 
-    def cut(self, gone: Sequence[Message], *, now: str) -> Compaction | None:
+    def cut(self, removed: Sequence[Message], *, now: str) -> Compaction | None:
         """Return what to leave out so that these messages are; None if there is nothing."""
-        ids = {message.message_id for message in gone} - {""}
+        ids = {message.message_id for message in removed} - {""}
         places = [at for at, message in enumerate(self._messages) if message.message_id in ids]
         if not places:
             return None
@@ -164,11 +164,11 @@ class SessionHistory:
             summarize=False,
         )
 
-    def dropped(self, sent: Sequence[Message], *, filtered: bool) -> list[DroppedMessage]:
+    def dropped(self, messages: Sequence[Message], *, filtered: bool) -> list[DroppedMessage]:
         """Return which messages are not among those that are sent, and why."""
-        if self.state is None and len(sent) == len(self._all):
+        if self.state is None and len(messages) == len(self._all):
             return []
-        there = {message.message_id for message in sent}
+        there = {message.message_id for message in messages}
         covered: Reason = "summarized" if self.state and self.state.summary else "truncated"
         otherwise: Reason = "filtered" if filtered else "without_text"
         in_span = {

@@ -298,11 +298,11 @@ class SealingSchedule:
         self._tried: dict[str, tuple[float, float]] = {}
         self._failures: dict[str, str] = {}
 
-    def due(self, found: Collection[str]) -> list[str]:
+    def due(self, sessions: Collection[str]) -> list[str]:
         """Return the items to try now, sorted."""
         now = self._now()
-        tried = {name: self._tried[name] for name in found if name in self._tried}
-        due = sorted(name for name in found if tried.get(name, (0.0, now))[1] <= now)
+        tried = {name: self._tried[name] for name in sessions if name in self._tried}
+        due = sorted(name for name in sessions if tried.get(name, (0.0, now))[1] <= now)
         for name in due:
             pause = tried.get(name, (0.0, now))[0]
             tried[name] = (min(2 * pause, LONGEST_SECONDS) or 1.0, now + pause)

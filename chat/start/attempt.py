@@ -75,13 +75,13 @@ class Attempt:
 
 
 def _undone(
-    session: Session, kept: int, before: Session, after: Session, *, is_new: bool
+    session: Session, length: int, before: Session, after: Session, *, is_new: bool
 ) -> Session:
-    """Return the session with its first ``kept`` messages, and with the earlier metadata."""
+    """Return the session with its first ``length`` messages, and with the earlier metadata."""
     changed = _changed_since(session, after)
     back = session
-    if kept < len(session.messages):
-        back = with_messages(session, session.messages[:kept], now=session.metadata.updated_at)
+    if length < len(session.messages):
+        back = with_messages(session, session.messages[:length], now=session.metadata.updated_at)
     metadata = msgspec.structs.replace(before.metadata, **changed)
     back = counted(msgspec.structs.replace(back, metadata=metadata))
     return with_refusal(back) if is_new and not changed else back

@@ -386,12 +386,12 @@ def _require_model(session: Session, named: str) -> None:
         )
 
 
-def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:
+def _thinking(think: Think | None, info: ModelInfo | None, model: str) -> Think | None:
     if info is None:
-        return asked
+        return think
     if info.can_think:
-        return info.default_think if asked is None else asked
-    if asked:
+        return info.default_think if think is None else think
+    if think:
         raise ThinkingNotSupported(
             f"The model {model!r} can't think. Leave out `think`, or choose a thinking model.",
             field="think",

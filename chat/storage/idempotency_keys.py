@@ -238,9 +238,9 @@ class IdempotencyKeys:
         """Return until when a key is held that is taken or kept now (Unix time)."""
         return self._clock() + self._hold_seconds
 
-    def replace(self, name: str, seen: _StoredKey, new: _StoredKey) -> bool:
+    def replace(self, name: str, current: _StoredKey, new: _StoredKey) -> bool:
         """Replace a record if it is unchanged; return whether it was."""
-        return self._records.swap(name, msgspec.json.encode(seen), msgspec.json.encode(new))
+        return self._records.swap(name, msgspec.json.encode(current), msgspec.json.encode(new))
 
     def remove(self, name: str, start: str) -> None:
         """Free the key if it is still that start's, whether its turn was stored or not."""

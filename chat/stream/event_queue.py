@@ -21,7 +21,7 @@ class EventQueue(ABC):
     Args:
         turn_id: The turn that the events are of.
         ended: Whether no more events come.
-        taken: The number of the last event that the listener has.
+        position: The number of the last event that the listener has.
         is_behind: Whether there are events before those that are pushed.
 
     Attributes:
@@ -44,11 +44,11 @@ class EventQueue(ABC):
     )
 
     def __init__(
-        self, turn_id: str = "", *, ended: bool = False, taken: int = 0, is_behind: bool = False
+        self, turn_id: str = "", *, ended: bool = False, position: int = 0, is_behind: bool = False
     ) -> None:
         self.turn_id = turn_id
         self.has_ended = ended
-        self._taken = taken
+        self._taken = position
         self._is_behind = is_behind
         self._is_silent = False
         self._pending: list[NumberedEvent] = []

@@ -41,7 +41,7 @@ class Subscription(EventQueue):
         super().__init__(
             stream.turn_id,
             ended=stream.ended,
-            taken=stream.last_number if after is None else after,
+            position=stream.last_number if after is None else after,
             is_behind=after is not None and after < stream.journalled,
         )
         self._stream = stream

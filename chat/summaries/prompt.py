@@ -174,13 +174,13 @@ def smaller_share(share: float, overflow: ContextOverflow, window: int | None) -
     return share
 
 
-def still_begins_with(messages: Sequence[Message], read: Sequence[Message]) -> bool:
+def still_begins_with(messages: Sequence[Message], beginning: Sequence[Message]) -> bool:
     """Return whether a conversation has grown at most since a summary of it was begun.
 
     What was deleted, hidden or edited meanwhile must not be kept in the summary. System prompts
     are in none.
     """
-    before = [message for message in read if not isinstance(message, SystemMessage)]
+    before = [message for message in beginning if not isinstance(message, SystemMessage)]
     now = [message for message in messages if not isinstance(message, SystemMessage)]
     return now[: len(before)] == before
 

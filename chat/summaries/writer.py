@@ -93,15 +93,15 @@ class SummaryWriter:
     Args:
         repository: The sessions.
         answers: Gets structured answers out of models.
-        wanted: Finds out which models turns of other sessions wait for.
+        models: Finds out which models turns of other sessions wait for.
     """
 
     def __init__(
-        self, repository: SessionRepository, answers: StructuredAnswers, wanted: WantedModels
+        self, repository: SessionRepository, answers: StructuredAnswers, models: WantedModels
     ) -> None:
         self._repository = repository
         self._answers = answers
-        self._wanted = wanted
+        self._models = models
 
     async def write(
         self, session: Session, model: str, *, gives_way: bool = False
@@ -146,7 +146,7 @@ class SummaryWriter:
 
     def is_wanted(self, model: str, *, but_not_by: str) -> bool:
         """Return whether a turn of any session but this one wants the model. Blocks."""
-        return self._wanted.is_wanted(model, but_not_by=but_not_by)
+        return self._models.is_wanted(model, but_not_by=but_not_by)
 
     async def aclose(self) -> None:
         """Close connections to models."""

@@ -171,16 +171,16 @@ class ImpossibleTransition(Exception):
     """An input was reported that can't happen in this state."""
 
 
-def transition(state: State, given: Input) -> Step:
+def transition(state: State, trigger: Input) -> Step:
     """Return the next state and the actions on entering it.
 
     Raises:
         ImpossibleTransition: The table has no entry.
     """
     try:
-        return TRANSITIONS[state][given]
+        return TRANSITIONS[state][trigger]
     except KeyError:
-        raise ImpossibleTransition(f"{given.name} in state {state.name}") from None
+        raise ImpossibleTransition(f"{trigger.name} in state {state.name}") from None
 
 
 class TurnMachine:
@@ -199,15 +199,15 @@ class TurnMachine:
         self.rounds = 0
         self._max_rounds = max_rounds
 
-    def take(self, given: Input) -> tuple[Action, ...]:
+    def take(self, trigger: Input) -> tuple[Action, ...]:
         """Move to the next state and return the actions on entering it.
 
         Raises:
             ImpossibleTransition: The table has no entry.
         """
-        if given is Input.TOOLS_RETURNED and self.rounds >= self._max_rounds:
-            given = Input.ROUNDS_USED_UP
-        self.state, actions = transition(self.state, given)
+        if trigger is Input.TOOLS_RETURNED and self.rounds >= self._max_rounds:
+            trigger = Input.ROUNDS_USED_UP
+        self.state, actions = transition(self.state, trigger)
         self.rounds += self.state.asks_model
         return actions
 

@@ -146,14 +146,14 @@ class RedisRecords:
         with self._connection.translated():
             return bool(self._connection.client.hdel(*self._place(name)))
 
-    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
-        """Replace or delete a record that still is ``seen``; return whether it was.
+    def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
+        """Replace or delete a record that still is ``expected``; return whether it was.
 
         Raises:
             StorageUnavailable: Redis is unreachable; whether it was is unknown.
             StorageFull: Redis is out of memory.
         """
-        return bool(self._call(self._swap, name, b"" if data is None else _tagged(data), seen))
+        return bool(self._call(self._swap, name, b"" if data is None else _tagged(data), expected))
 
     def discard(self, group: str) -> None:
         """Delete all records of a group."""

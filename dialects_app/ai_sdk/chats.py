@@ -118,7 +118,7 @@ class UIChats:
             place = await self._find(body.id)
             request = await self._request(body, said, attachments, place)
             try:
-                turn = await self._chat.open(request, key, client=client, asked=asked)
+                turn = await self._chat.open(request, key, client=client, identity=asked)
             except (SessionExists, HistoryChanged):  # by another request, meanwhile
                 continue
             return _starting(turn)

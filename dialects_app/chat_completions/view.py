@@ -123,7 +123,7 @@ async def _open_as(
             asked.chat,
             manner.key,
             client=manner.client,
-            asked=[sent, manner.session_id, manner.own_tools],
+            identity=[sent, manner.session_id, manner.own_tools],
         )
     return asked, turn
 

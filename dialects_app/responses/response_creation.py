@@ -189,7 +189,7 @@ class ResponseMaker:
                 request,
                 key,
                 client=client,
-                asked=sent,
+                identity=sent,
                 announce=partial(_keep, store if is_kept else None, record),
             )
         except ConfirmationError as error:

@@ -33,7 +33,7 @@ GivenAttachment = Reference | Inline
 
 async def resolve(
     service: AttachmentService,
-    given: Sequence[GivenAttachment],
+    uploads: Sequence[GivenAttachment],
     *,
     max_count: int,
     field: str = "attachments",
@@ -42,7 +42,7 @@ async def resolve(
 
     Args:
         service: Stores files.
-        given: Uploaded files and inline bytes.
+        uploads: Uploaded files and inline bytes.
         max_count: The maximum number of attachments of a message.
         field: The name of the list in errors.
 
@@ -52,14 +52,14 @@ async def resolve(
         AttachmentNotFound: An uploaded file does not exist.
         StorageError: The store can't be reached or written to.
     """
-    if len(given) > max_count:
+    if len(uploads) > max_count:
         raise ValidationFailed(
-            f"A message may have {max_count} attachments; this has {len(given)} "
+            f"A message may have {max_count} attachments; this has {len(uploads)} "
             "(MOCHI_MAX_ATTACHMENTS).",
             field=field,
         )
     found = []
-    for number, one in enumerate(given):
+    for number, one in enumerate(uploads):
         try:
             found.append(await _kept(service, one))
         except (AttachmentNotFound, AttachmentTooLarge, ValidationFailed) as error:
@@ -68,9 +68,9 @@ async def resolve(
     return tuple(found)
 
 
-async def _kept(service: AttachmentService, given: GivenAttachment) -> Attachment:
-    if isinstance(given, Reference):
-        return await service.refer(given.id, name=given.name)
-    if isinstance(given.data, str):
-        return await service.keep_base64(given.data, name=given.name)
-    return await service.keep(given.data, name=given.name)
+async def _kept(service: AttachmentService, upload: GivenAttachment) -> Attachment:
+    if isinstance(upload, Reference):
+        return await service.refer(upload.id, name=upload.name)
+    if isinstance(upload.data, str):
+        return await service.keep_base64(upload.data, name=upload.name)
+    return await service.keep(upload.data, name=upload.name)

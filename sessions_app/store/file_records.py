@@ -137,10 +137,10 @@ class FileRecords:
             return False
         return True
 
-    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
-        """Replace or delete a record that still is ``seen``; return whether it was."""
+    def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
+        """Replace or delete a record that still is ``expected``; return whether it was."""
         with typed_errors(), self._locks.held("swap", timeout_seconds=LOCK_SECONDS):
-            if self.read(name) != seen:
+            if self.read(name) != expected:
                 return False
             return self.delete(name) if data is None else self.put(name, data)
 

@@ -88,8 +88,8 @@ class StampedRecords(Records, Protocol):
 class SwappableRecords(Records, Protocol):
     """Stores records, and replaces or deletes them only if they are unchanged."""
 
-    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
-        """Replace a record that still is ``seen``, or delete it if ``data`` is None.
+    def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
+        """Replace a record that still is ``expected``, or delete it if ``data`` is None.
 
         Returns:
             Whether it was replaced or deleted.

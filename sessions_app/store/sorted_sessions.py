@@ -21,15 +21,15 @@ class SortedSessions:
         self._unreadable: dict[str, Unreadable] = {}
         self._listing: Listing | None = None
 
-    def change(self, found: Mapping[str, Found], removed: Iterable[str] = ()) -> None:
+    def change(self, sessions: Mapping[str, Found], removed: Iterable[str] = ()) -> None:
         """Update some names and remove others."""
-        for name in (*removed, *found):
+        for name in (*removed, *sessions):
             self._forget(name)
-        self.found |= found
+        self.found |= sessions
         self._unreadable |= {
-            name: item for name, item in found.items() if isinstance(item, Unreadable)
+            name: item for name, item in sessions.items() if isinstance(item, Unreadable)
         }
-        self._insert([item for item in found.values() if isinstance(item, SessionMetadata)])
+        self._insert([item for item in sessions.values() if isinstance(item, SessionMetadata)])
 
     def listing(self, *, complete: bool = True) -> Listing:
         """Return the readable sessions, most recently updated first, and the others by name."""

@@ -65,9 +65,9 @@ class MemoryRecords:
             self._records[name] = data, time.time()
         return True
 
-    def swap(self, name: str, seen: bytes, data: bytes | None) -> bool:
+    def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
         with self._lock:
-            if self.read(name) != seen:
+            if self.read(name) != expected:
                 return False
             if data is None:
                 return self.delete(name)

@@ -48,10 +48,10 @@ def faults_of(
     return faults
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    if not known:
+def _unknown(name: str, choices: Sequence[str]) -> str:
+    if not choices:
         return f"There is no argument {shortened(name, MAX_SHOWN_CHARS)!r}: the tool takes none."
-    names = ", ".join(repr(one) for one in known)
+    names = ", ".join(repr(one) for one in choices)
     return f"There is no argument {shortened(name, MAX_SHOWN_CHARS)!r}; the arguments are {names}."
 
 

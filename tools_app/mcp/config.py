@@ -302,8 +302,8 @@ def _refuse_odd_url(url: str) -> None:
 
 
 def _expanded(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    def replace(found: re.Match[str]) -> str:
-        variable = found[1]
+    def replace(match: re.Match[str]) -> str:
+        variable = match[1]
         if variable in _OWN_SECRETS:
             raise _EntryError(f"{variable} is this server's own and is not given to others.")
         if variable not in environment:

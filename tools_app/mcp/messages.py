@@ -43,11 +43,11 @@ _MOST_QUOTES = 4 * MAX_VALUES  # of a key and a text for each value
 T = TypeVar("T")
 
 
-async def in_thread_if_large(read: Callable[[bytes], T], data: bytes, held: int = 0) -> T:
+async def in_thread_if_large(parse: Callable[[bytes], T], data: bytes, held: int = 0) -> T:
     """Return what reading the data gives, without holding up the event loop."""
     if len(data) + held > _LARGE_BYTES:
-        return await asyncio.to_thread(read, data)
-    return read(data)
+        return await asyncio.to_thread(parse, data)
+    return parse(data)
 
 
 def read_messages(data: bytes) -> list[JSONRPCMessage]:

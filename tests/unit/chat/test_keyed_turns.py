@@ -152,11 +152,11 @@ async def test_a_key_knows_a_request_by_what_the_client_sent_not_by_what_was_mad
 ):
     session_id = await house.new_session()
     house.model.say_text("hello")
-    first = await ended(service.open(request(session_id, "one"), "k", asked={"body": "same"}))
-    again = await service.open(request(session_id, "two"), "k", asked={"body": "same"})
+    first = await ended(service.open(request(session_id, "one"), "k", identity={"body": "same"}))
+    again = await service.open(request(session_id, "two"), "k", identity={"body": "same"})
     assert again.turn_id == first.turn_id
     with pytest.raises(KeyReused):
-        await service.open(request(session_id, "one"), "k", asked={"body": "other"})
+        await service.open(request(session_id, "one"), "k", identity={"body": "other"})
 
 
 async def test_a_key_is_kept_while_its_session_s_file_is_away(house, service, data_dir):
@@ -197,7 +197,7 @@ async def test_a_turn_that_a_key_stands_for_is_found_by_what_the_client_sent(hou
     session_id = await house.new_session()
     assert await service.opened_before("k", "sent") is None
     house.model.say_text("one answer")
-    turn = await ended(service.open(request(session_id), "k", asked="sent"))
+    turn = await ended(service.open(request(session_id), "k", identity="sent"))
     assert await service.opened_before("k", "something else") is None
     found = await service.opened_before("k", "sent")
     assert found is not None
