@@ -27,7 +27,7 @@ class Needs:
 
     Attributes:
         access: What a client must be allowed: ``chat`` is to hold conversations, with what they
-            are made of and choose from; ``manage`` is the rest.
+            are made of and choose from; ``manage`` is the rest. None for a page.
         token: Whether the server's token is asked for, if it has one.
         body: Whether the guard reads the body, or the route does as it arrives (``stream``).
         limit: The setting with the maximum size of the body.
@@ -35,7 +35,7 @@ class Needs:
         first: Whether its path is tried before others, since a first token waits for it.
     """
 
-    access: Access = "manage"
+    access: Access | None = None
     token: bool = True
     body: Literal["whole", "stream"] = "whole"
     limit: str = "max_body_bytes"
@@ -43,9 +43,9 @@ class Needs:
     first: bool = False
 
     @property
-    def are_usual(self) -> bool:
-        """Return whether the guard treats the route like one that it does not know."""
-        return replace(self, access="manage", first=False) == Needs()
+    def of_guard(self) -> "Needs":
+        """Return the part that the guard looks up, which most routes have in common."""
+        return replace(self, access=None, first=False)
 
 
 USUAL = Needs()
@@ -131,16 +131,19 @@ class RouteTable:
     def __init__(
         self, declared: Iterable[tuple[str, Needs]], apis: Iterable[ForeignApi] = ()
     ) -> None:
-        unusual = {path: given for path, given in declared if not given.are_usual}
-        self._exact = {path: given for path, given in unusual.items() if "<" not in path}
+        looked_up = {path: given.of_guard for path, given in declared if given.of_guard != USUAL}
+        self._exact = {path: given for path, given in looked_up.items() if "<" not in path}
         self._patterns = [
-            (re.compile(_regex(path)), given) for path, given in unusual.items() if "<" in path
+            (re.compile(_regex(path)), given) for path, given in looked_up.items() if "<" in path
         ]
         self._apis = tuple(apis)
         self._tables: dict[str, RouteTable] = {}
 
     def needs_of(self, path: str) -> Needs:
-        """Return what the route of a path needs; of an unknown path, what is usual."""
+        """Return what the route of a path needs of the guard; else what most routes need.
+
+        The access is not in it: routes of one path may need different ones.
+        """
         found = self._exact.get(path)
         if found is not None:
             return found

@@ -49,8 +49,7 @@ def test_only_health_needs_no_token() -> None:
 def test_the_routes_of_a_path_need_the_same_of_the_guard() -> None:
     by_path: dict[str, set[Needs]] = defaultdict(set)
     for route in all_routes():
-        if not route.needs.are_usual:
-            by_path[route.path].add(route.needs)
+        by_path[route.path].add(route.needs.of_guard)
 
     assert by_path
     assert all(len(different) == 1 for different in by_path.values())
