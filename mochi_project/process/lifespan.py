@@ -153,7 +153,7 @@ class MochiApplication:
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop:
-            await self._forget_services()
+            await self._drop_services()
         async with self._starting:
             if self._loop is loop:
                 return
@@ -172,7 +172,7 @@ class MochiApplication:
             install_services(services)
             self._loop = loop
 
-    async def _forget_services(self) -> None:
+    async def _drop_services(self) -> None:
         """Drop the services of a closed event loop, on which they can't be closed any more."""
         if self._loop is not None and self._loop.is_running():
             raise RuntimeError(
