@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from django.apps import AppConfig, apps
 from django.conf import settings
+from django.utils.module_loading import module_has_submodule
 
 Service = TypeVar("Service")
 
@@ -120,6 +121,8 @@ class MochiApp(AppConfig):
 
     def factories(self, configuration: Any) -> Mapping[type | str, Factory]:  # noqa: ARG002 - of some
         """Return the factories of the app's services: ``FACTORIES`` of its ``services.py``."""
+        if not module_has_submodule(self.module, "services"):
+            return {}
         factories: Mapping[type | str, Factory] = import_module(f"{self.name}.services").FACTORIES
         return factories
 

@@ -1,9 +1,6 @@
 """Plugs imports and exports into the server."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from mochi_project.app import Factory, MochiApp
+from mochi_project.app import MochiApp
 
 
 class TransferApp(MochiApp):
@@ -11,7 +8,3 @@ class TransferApp(MochiApp):
 
     name = "transfer_app"
     routers = ("transfer_app.api:router",)
-
-    def factories(self, configuration: Any) -> Mapping[type | str, Factory]:  # noqa: ARG002
-        """Return none: it provides no services."""
-        return {}
