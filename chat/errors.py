@@ -248,7 +248,7 @@ class KeyOfOtherVersion(TurnError):
 
 
 class HistoryChanged(TurnError):
-    """The session has messages that a request does not expect; it is read again and asked anew."""
+    """The session has messages that a request does not expect; it is read again and sent again."""
 
     code = "MESSAGE_CHANGED"
     retryable = True

@@ -73,7 +73,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
     summary="Create a profile",
     description=(
         "409 `PROFILE_EXISTS` when the name is taken, 404 `MODEL_NOT_FOUND` when its provider does "
-        "not have the model; when the provider can't be reached, it is made all the same. Address "
+        "not have the model; when the provider can't be reached, it is created anyway. Address "
         "and key must be configured together; others can be written into the file by hand."
     ),
     operation_id="create_profile",

@@ -125,7 +125,7 @@ class _MessageBase(
     content: str
     message_id: str
     timestamp: Annotated[str, Meta(description="UTC, ISO 8601 with microseconds")]
-    turn_id: Annotated[str | None, Meta(description="the turn that it was said in")] = None
+    turn_id: Annotated[str | None, Meta(description="the turn that it belongs to")] = None
     extra: Mapping[str, Any] = msgspec.field(default=NO_EXTRA, name=_NO_KEY)
     """Unknown keys of the file, kept for the next write."""
 

@@ -242,7 +242,7 @@ class Conversation:
             model=None if self.session_id else self.model,
         )
         opening = asyncio.create_task(self._chat.open(request))
-        waiting = self._console.saying("[waiting for the model's server; CTRL-C gives up]")
+        waiting = self._console.saying("[waiting for the model's server; CTRL-C cancels]")
         with self._interrupt.stops(opening.cancel), waiting:
             return await opening
 

@@ -17,7 +17,7 @@ ListedSession = Annotated[
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
-    """Load the list anew: what came before is not known, or a session can't be read any more."""
+    """Load the list again: earlier changes are not known, or a session can't be read any more."""
 
     event: ClassVar[str] = "reset"
 

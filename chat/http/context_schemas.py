@@ -119,7 +119,7 @@ class ContextOut(Schema):
     strategy: str = Field(description="How a history that is too long is made to fit")
     messages: list[SentMessageOut]
     left_out: list[LeftOutOut]
-    summary: str | None = Field(description="What is said in the place of summarized messages")
+    summary: str | None = Field(description="The text in place of summarized messages")
     tools: int = Field(description="How many tools are offered")
     tool_tokens: int = Field(description="What their schemas cost, estimated")
     window: int | None = Field(

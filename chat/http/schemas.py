@@ -92,7 +92,8 @@ class ChatIn(BaseModel):
         description="The tools of this turn; absent leaves it to the session's settings.",
     )
     detached: StrictBool | None = Field(
-        None, description="Whether the turn goes on when its client leaves; false unless given."
+        None,
+        description="Whether the turn continues when its client disconnects; false unless given.",
     )
 
     @model_validator(mode="after")
@@ -148,7 +149,7 @@ class ChatMessageOut(Schema):
     done_reason: str | None = None
     cancelled: bool = Field(default=False, description="Whether it was stopped: a partial answer.")
     answered_by: str | None = Field(None, description="The model that a profile named.")
-    turn_id: str | None = Field(None, description="The turn that it was said in.")
+    turn_id: str | None = Field(None, description="The turn that it belongs to.")
     usage: UsageOut | None = Field(None, description="What the last model call cost.")
 
 

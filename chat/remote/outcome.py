@@ -47,7 +47,9 @@ def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
             )
     if turn.suspended is not None:
         return _suspended(turn, turn.suspended, session)
-    return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
+    return Outcome(
+        state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn no longer exists.")
+    )
 
 
 def _suspended(turn: ReplayedTurn, note: Suspended, session: Session) -> Outcome:

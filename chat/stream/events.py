@@ -297,7 +297,7 @@ class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn began to wait for something, or goes on waiting.
+    """The turn began to wait for something, or continues to wait.
 
     A tool that reports its progress does so here: ``progress`` of ``total``, in its own units.
     """

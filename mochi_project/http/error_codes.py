@@ -119,7 +119,7 @@ _MESSAGES: dict[str, str] = {
     "RATE_LIMITED": "The provider has had too many requests.",
     "NETWORK_ERROR": "No connection to the provider could be made.",
     "SERVICE_UNAVAILABLE": "The service does not work just now.",
-    "TURN_LIMIT_REACHED": "The model asked for tools too often.",
+    "TURN_LIMIT_REACHED": "The model called tools in too many rounds.",
     "EMPTY_ANSWER": "The model's answers held neither text nor a call.",
     "TURN_INTERRUPTED": "The process that ran the turn died; what was shown is in the session.",
     "MISSING_TOOL_RESULT": "The result of call 'call_1' is missing.",

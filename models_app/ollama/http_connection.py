@@ -227,7 +227,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of one network read."""
         if self.is_complete:
-            self._fail(ProtocolError("it sends more than was asked for"))
+            self._fail(ProtocolError("it sends more than was requested"))
             return
         self._last_data = self._loop.time()
         self.received_any = True
@@ -238,7 +238,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(ProtocolError(str(error)))
         if self._surplus:
-            self._fail(ProtocolError("it sends more than was asked for"))
+            self._fail(ProtocolError("it sends more than was requested"))
         if self._pieces:  # of the body; ``BUFFERED_BYTES`` limits them
             self._head_bytes = 0
         else:

@@ -266,7 +266,7 @@ class Host:
         for number, head in enumerate(heads, 1):
             data = await self._calls.receive(head.size)
             if len(data) != head.size:
-                raise ProtocolError("a file of another size than it said")
+                raise ProtocolError("a file of another size than it announced")
             name = clean_name(head.name) or file_name(function, number, data)
             files.append(ToolFile(name=name, data=data))
         self._calls.expect(0)

@@ -64,7 +64,7 @@ def http_client(spec: HttpSpec, call_headers: CallHeaders | None = None) -> http
 async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
     """Refuse compressed bodies, bound others, and make them readable for the SDK."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("The answer is compressed, which was not asked for.")
+        raise httpx2.DecodingError("The answer is compressed, which was not requested.")
     source = httpx2.Response(
         response.status_code,
         headers=response.headers,

@@ -33,7 +33,7 @@ TURNS = Metric(
     "mochi_turns_total",
     "counter",
     ("status", "dialect"),
-    "Turns that ended, by their final state and the protocol that asked for them.",
+    "Turns that ended, by their final state and the protocol of their request.",
 )
 ACTIVE_TURNS = Metric("mochi_active_turns", "gauge", (), "Turns that run, agents' included.")
 TURN_SECONDS = Metric(

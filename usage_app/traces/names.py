@@ -88,7 +88,7 @@ MCP_SERVER = Attribute("mochi.mcp.server", "the server's name in `mcp.json`", (T
 ERROR_TYPE = Attribute("error.type", "the code of the error; the status is then `Error`", _ALL)
 TURN_ID = Attribute("mochi.turn.id", "the turn", (TURN,))
 TURN_STATE = Attribute("mochi.turn.state", "how it ended: `completed`, `cancelled`, ...", (TURN,))
-ROUNDS = Attribute("mochi.turn.rounds", "how many times its model was asked", (TURN,))
+ROUNDS = Attribute("mochi.turn.rounds", "how many times its model was called", (TURN,))
 TOOL_CALLS = Attribute("mochi.turn.tool_calls", "how many tool calls were executed", (TURN,))
 PURPOSE = Attribute(
     "mochi.purpose", "`chat`, `agent`, `compaction`, `summary`, `structured`", (TURN, MODEL_CALL)

@@ -51,7 +51,7 @@ class Command(MochiCommand):
             "text",
             nargs="?",
             help="the message; `-` reads it from stdin; without one the last message is answered "
-            "again, or a call that waits for an approval goes on",
+            "again, or a call that waits for an approval continues",
         )
         add_conversation_arguments(parser)
         parser.add_argument(
@@ -123,7 +123,7 @@ def _how_to_approve(conversation: Conversation) -> str:
     verb = "need" if len(conversation.unanswered) > 1 else "needs"
     return (
         f"{calls} {verb} your approval, and there is no terminal to ask on. "
-        f"`send {conversation.session_id} --yes` approves and goes on, `--deny` refuses."
+        f"`send {conversation.session_id} --yes` approves and continues, `--deny` refuses."
     )
 
 

@@ -158,7 +158,7 @@ def test_a_server_that_does_not_answer_is_waited_for_and_given_up(person: Person
         person.environment |= {"MOCHI_TEST_MODE": "false", "MOCHI_OLLAMA_HOST": address}
         chat = person.opens("-m", "qwen3:14b")
         chat.enter("Hello")
-        chat.read_until("[waiting for the model's server; CTRL-C gives up]")
+        chat.read_until("[waiting for the model's server; CTRL-C cancels]")
         chat.type(CONTROL_C)
         chat.read_until("[stopped]")
         end(chat)
