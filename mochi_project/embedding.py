@@ -65,7 +65,9 @@ def create_app(
     os.environ.update(as_variables(given))
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS_MODULE
     if not given.keys() & LOG_SETTINGS:
-        _leave_logging_alone()
+        from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
+
+        django_settings.LOGGING_CONFIG = None
     from mochi_project.asgi import application  # noqa: PLC0415 - configures Django
 
     return application
@@ -101,13 +103,6 @@ def _folders_of(package: str) -> list[Path]:
     if spec.submodule_search_locations is None:  # a module
         return [Path(spec.origin)] if spec.origin else []
     return [Path(location) for location in spec.submodule_search_locations]
-
-
-def _leave_logging_alone() -> None:
-    """Have Django configure no logging when it is set up."""
-    from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
-
-    django_settings.LOGGING_CONFIG = None
 
 
 def _refuse_other_settings(wanted: MochiSettings) -> None:

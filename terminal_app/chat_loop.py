@@ -66,7 +66,8 @@ class ChatLoop:
                 self._console.info("[stopped]")
             except MochiError as error:
                 self._complain(error.message, error.code, can_retry=error.retryable)
-                self._advise(error.code)
+                if (advice := ADVICE.get(error.code)) is not None:
+                    self._console.info(advice)
             step = self._answer
         await self._say_goodbye()
 
@@ -109,10 +110,6 @@ class ChatLoop:
         self._console.error(f"{message} ({code})")
         if can_retry:
             self._console.info("/retry tries again.")
-
-    def _advise(self, code: str) -> None:
-        if (advice := ADVICE.get(code)) is not None:
-            self._console.info(advice)
 
     async def _greet(self) -> None:
         session = await self._conversation.session()

@@ -75,7 +75,7 @@ class Process(NamedTuple):
 def descendants(pid: int) -> list[Process]:
     """Return the process's children, their children and so on, zombies included."""
     by_parent = defaultdict(list)
-    for process in _processes():
+    for process in _processes_by_proc() if ON_LINUX else _processes_by_ps():
         by_parent[process.parent].append(process)
     found: list[Process] = []
     waiting = [pid]
@@ -159,12 +159,6 @@ def _prctl(option: int, value: int) -> None:
 def _most_descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft
-
-
-def _processes() -> Iterable[Process]:
-    """Yield every process that is visible to us."""
-    # /proc/PID/task/TID/children would be simpler, but not every kernel has it.
-    return _processes_by_proc() if ON_LINUX else _processes_by_ps()
 
 
 def _processes_by_proc() -> Iterable[Process]:

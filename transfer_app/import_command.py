@@ -87,14 +87,13 @@ class FilesImport:
             try:
                 self._take(path)
             except ValidationFailed as error:
-                self.faults.append(self._said_of(path, error.message))
+                self.faults.append(
+                    error.message if len(self._files) == 1 else f"{path}: {error.message}"
+                )
             except (MochiError, OSError) as error:  # so it will be with the others
                 told = ImportReport(self.summary).broken_off()
                 self.faults.append(f"{_reason(error, path)} {told}")
                 return
-
-    def _said_of(self, path: Path, message: str) -> str:
-        return message if len(self._files) == 1 else f"{path}: {message}"
 
     def _take(self, path: Path) -> None:
         attachments = self._services.get(AttachmentService)

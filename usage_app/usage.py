@@ -38,17 +38,7 @@ def prices_path(settings: MochiSettings) -> Path:
     return settings.resolved_data_dir / NAME
 
 
-def build_ledger(settings: MochiSettings) -> Ledger:
-    """Build the ledger; opens nothing."""
-    return Ledger(usage_dir(settings))
-
-
-def build_prices(settings: MochiSettings) -> PriceList:
-    """Build the prices; loads nothing."""
-    return PriceList(prices_path(settings))
-
-
 def build_usage(settings: MochiSettings) -> Usage:
     """Build the usage services; opens nothing and starts no thread."""
-    ledger, prices = build_ledger(settings), build_prices(settings)
+    ledger, prices = Ledger(usage_dir(settings)), PriceList(prices_path(settings))
     return Usage(ledger, prices, UsageRecorder(ledger, prices), UsageReports(ledger))

@@ -75,7 +75,9 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
 
     if settings.DATABASES:
         try:
-            _prepare_queue(Path(str(settings.DATABASES["default"]["NAME"])))
+            from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
+
+            prepare_queue_database(Path(str(settings.DATABASES["default"]["NAME"])))
         except (MochiError, OSError) as error:
             logger.error("the queue's database can't be made: %s", error)  # noqa: TRY400 - no bug
             return 1
@@ -87,12 +89,6 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
     cluster = WholeCluster()
     cluster.start()
     return _supervise(cluster, lifeline, stop_seconds)
-
-
-def _prepare_queue(path: Path) -> None:
-    from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
-
-    prepare_queue_database(path)
 
 
 def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: float) -> int:

@@ -125,16 +125,13 @@ class FolderLoader:
             collection = _Collection(imports)
             with imports.loading():
                 if os.path.lexists(self._folder / f"{INIT}.py"):
-                    self._load_package(imports, collection)
+                    package = imports.import_package()
+                    if package is not None:
+                        with imports.busy_with(INIT):
+                            collection.add(package, file=f"{INIT}.py")
                 else:
                     self._load_files(imports, collection)
         return collection.finished()
-
-    def _load_package(self, imports: FolderImports, collection: "_Collection") -> None:
-        package = imports.import_package()
-        if package is not None:
-            with imports.busy_with(INIT):
-                collection.add(package, file=f"{INIT}.py")
 
     def _load_files(self, imports: FolderImports, collection: "_Collection") -> None:
         imports.import_without_init()

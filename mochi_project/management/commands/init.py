@@ -45,7 +45,7 @@ class Command(ReportCommand):
             self.print_json({"directory": str(target), **asdict(copied)})
         else:
             self._print(target, copied)
-        if _is_clean(before):
+        if not before.parts or (before.trusted and before.answered):
             self._trust(target.resolve())
         elif not options["json"]:
             self.stdout.write(
@@ -72,11 +72,6 @@ class Command(ReportCommand):
                 f"`mochi-server --data-dir {target} tools list` shows the tools, `... agents list` "
                 "the agents."
             )
-
-
-def _is_clean(before: TrustDecision) -> bool:
-    """Return whether the folder held nothing untrusted, so that it may be trusted afterwards."""
-    return not before.parts or (before.trusted and before.answered)
 
 
 def _why_not_trusted(before: TrustDecision) -> str:

@@ -116,7 +116,7 @@ class Command(ReportCommand):
             table.add_row(
                 metadata.session_id,
                 metadata.model,
-                _short_time(metadata.updated_at),
+                metadata.updated_at[:16].replace("T", " "),
                 str(metadata.message_count),
                 " ".join(printable(metadata.title or metadata.preview or "").split()),
             )
@@ -276,7 +276,3 @@ def _write(path: Path, data: bytes | Iterable[bytes]) -> None:
 
 def _problem(file: str, reason: str) -> dict[str, str]:
     return {"file": file, "reason": reason}
-
-
-def _short_time(timestamp: str) -> str:
-    return timestamp[:16].replace("T", " ")
