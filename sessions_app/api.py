@@ -28,8 +28,7 @@ from sessions_app.format.to_json import (
 )
 from sessions_app.http.deletion_schemas import DeletionsOut
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.http.list_params import SessionListParams, metadata_filters
-from sessions_app.http.list_schemas import SessionListOut
+from sessions_app.http.list_schemas import SessionListOut, SessionListParams, metadata_filters
 from sessions_app.http.places import ListPlaces
 from sessions_app.http.request_schemas import (
     DeleteIn,

@@ -23,9 +23,8 @@ class UsageApp(MochiApp):
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of usage, prices and budgets."""
-        from usage_app.budget_findings import budgets_finding  # noqa: PLC0415 - for few
+        from usage_app.findings import budgets_finding, usage_findings  # noqa: PLC0415 - for few
         from usage_app.usage import Usage  # noqa: PLC0415 - for few
-        from usage_app.usage_findings import usage_findings  # noqa: PLC0415 - for few
 
         return [*usage_findings(services.get(Usage)), budgets_finding(services)]
 

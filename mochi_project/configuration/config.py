@@ -20,6 +20,7 @@ from mochi_project.configuration.provider_settings import Providers
 from mochi_project.configuration.setting_types import (
     DataPath,
     HttpUrl,
+    JournalUrl,
     List,
     LogLevel,
     Metrics,
@@ -29,12 +30,12 @@ from mochi_project.configuration.setting_types import (
     RootPathSetting,
     Seconds,
     SecretKey,
+    SessionsUrl,
     Token,
     Traces,
     VariableNames,
     Wings,
 )
-from mochi_project.configuration.storage_urls import JournalUrl, SessionsUrl
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from mochi_project.configuration.constants import WINGS
 from mochi_project.configuration.extras import require_extra
 from models_app.ollama.host import full_url
+from sessions_app.store.redis_url import parse_redis_url
 
 UNIX_PEER = "unix"
 """The name of a Unix socket's peers, which have no address."""
@@ -173,3 +174,32 @@ LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
 ]
 DataPath = Annotated[Path, AfterValidator(_expanded)]
+
+
+EXTRA = "cluster"
+OBJECT_SCHEMES = ("s3", "az", "gs")
+_JOURNAL_LIBRARIES = ("redis", "hiredis")
+_SESSIONS_LIBRARIES = ("obstore",)
+
+
+def _journal_url(url: str) -> str:
+    parse_redis_url(url)
+    require_extra(EXTRA, _JOURNAL_LIBRARIES)
+    return url
+
+
+def _sessions_url(url: str) -> str:
+    schemes = " or ".join(f"{scheme}://bucket/prefix" for scheme in OBJECT_SCHEMES)
+    wrong = ValueError(f"must be a URL of an object store: {schemes}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # it quotes what may be a key
+        raise wrong from None
+    if parts.scheme not in OBJECT_SCHEMES or not parts.netloc:
+        raise wrong
+    require_extra(EXTRA, _SESSIONS_LIBRARIES)
+    return url
+
+
+JournalUrl = Annotated[str, AfterValidator(_journal_url)]
+SessionsUrl = Annotated[str, AfterValidator(_sessions_url)]

@@ -14,7 +14,7 @@ from sessions_app.attachments.intake import resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import many_messages
-from sessions_app.http.editing_schemas import MessageDeletedOut, MessageHiddenOut
+from sessions_app.http.deletion_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut

@@ -1,12 +1,20 @@
-"""Declares the request bodies of the ``/sessions`` routes."""
+"""Declares the request bodies of the ``/sessions`` routes, and checks their sampling options."""
 
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+)
+from pydantic.config import JsonDict
 
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
-from sessions_app.http.options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.labels import METADATA_BYTES, METADATA_KEYS, TITLE_LENGTH
 from sessions_app.session import (
@@ -16,7 +24,69 @@ from sessions_app.session import (
     ExecutionPolicy,
     ToolSettings,
 )
+from sessions_app.suggestions import suggestion
 from sessions_app.text_rules import MAX_PROMPT_LENGTH
+
+_INTEGERS = frozenset(
+    [
+        *("seed", "top_k", "max_tokens", "num_predict", "num_keep", "repeat_last_n"),
+        *("thinking_budget", "mirostat", "num_batch", "num_gpu", "main_gpu", "num_thread"),
+    ]
+)
+_NUMBERS = _INTEGERS | {
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "tfs_z",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "mirostat_eta",
+    "mirostat_tau",
+}
+_OTHERS = frozenset(
+    [
+        *("stop", "reasoning_effort", "numa", "low_vram", "f16_kv", "use_mmap", "use_mlock"),
+        "penalize_newline",
+    ]
+)
+OPTIONS = _NUMBERS | _OTHERS
+"""The options of all providers, by Ollama's names or else the common ones (docs/providers.md)."""
+
+
+def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Reject options that would fail every answer or have no effect."""
+    for name, value in (options or {}).items():
+        if name == "num_ctx":
+            raise ValueError("`num_ctx` is what the session's `context_window` sets")
+        if name not in OPTIONS:
+            raise ValueError(
+                f"there is no option `{name[:100]}`{suggestion(name, sorted(OPTIONS))}"
+            )
+        if name not in _NUMBERS or value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"`{name}` is a number")  # noqa: TRY004 - pydantic's way to refuse
+        if name in _INTEGERS and isinstance(value, float) and not value.is_integer():
+            raise ValueError(f"`{name}` is a whole number")
+    return options
+
+
+# As in JSON Schema, a float without a fractional part is an integer.
+_PROPERTIES: JsonDict = {
+    **{
+        name: {"type": ["integer" if name in _INTEGERS else "number", "null"]}
+        for name in sorted(_NUMBERS)
+    },
+    **{name: {} for name in sorted(_OTHERS)},
+}
+Options = Annotated[
+    Annotated[dict[str, Any], Field(max_length=MOST_ITEMS)] | None,
+    AfterValidator(_check_options),
+    Field(json_schema_extra={"properties": _PROPERTIES, "additionalProperties": False}),
+]
+
 
 MOST_DELETED = 1000
 """The largest number of sessions in one delete request."""

@@ -3,10 +3,11 @@
 import inspect
 import json
 import math
+import types
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -25,7 +26,6 @@ from sessions_app.messages import ToolSpec
 from tools_app.errors import ArgumentsInvalid
 from tools_app.functions.arguments import faults_of
 from tools_app.functions.docstrings import read_docstring
-from tools_app.functions.type_names import type_name
 
 __all__ = ["ArgumentsInvalid", "FunctionSchema", "SchemaError", "bind", "describe", "schema_of"]
 
@@ -246,3 +246,34 @@ def _finite(schema: Any) -> Any:
 def _first_line(error: Exception) -> str:
     words = str(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {words}"[:300]
+
+
+def type_name(hint: Any) -> str:
+    """Return the type in Python's notation, without modules and annotations."""
+    if hint in (None, type(None), ...):
+        return "..." if hint is ... else "None"
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is None or not arguments:
+        return _bare(origin or hint)
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if origin is Literal:
+        return f"Literal[{', '.join(_literal(value) for value in arguments)}]"
+    if origin in (Union, types.UnionType):
+        return " | ".join(type_name(argument) for argument in arguments)
+    return f"{_bare(origin)}[{', '.join(_inner(argument) for argument in arguments)}]"
+
+
+def _inner(argument: Any) -> str:
+    if isinstance(argument, list):  # the parameters of a Callable
+        return f"[{', '.join(type_name(one) for one in argument)}]"
+    return type_name(argument)
+
+
+def _literal(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if hasattr(value, "name") else repr(value)
+
+
+def _bare(hint: Any) -> str:
+    name = getattr(hint, "__name__", None) or str(hint).removeprefix("typing.")
+    return str(name)

@@ -16,7 +16,7 @@ from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
-from usage_app.budget_findings import budget_lines
+from usage_app.findings import budget_lines
 from usage_app.report import DIMENSIONS, Report, ReportQuery, Sums
 from usage_app.schemas import UsageParams, report_to_json
 from usage_app.usage import Usage

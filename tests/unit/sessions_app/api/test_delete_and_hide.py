@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app.http import editing_schemas
+from sessions_app.http.deletion_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.service import SessionManager
 from tests.claims import claim_session
 from tests.unit.sessions_app.api.conftest import JSON, URL, refused, shaped
@@ -24,7 +24,7 @@ async def test_a_deleted_message_is_gone_and_the_others_stay(
 ) -> None:
     [_, answer, *_] = await messages_of(client, talk)
     url = f"{URL}/{talk}/messages/1?message_id={answer['message_id']}"
-    body = shaped(await client.delete(url), 200, editing_schemas.MessageDeletedOut)
+    body = shaped(await client.delete(url), 200, MessageDeletedOut)
     assert (body["message_index"], body["deleted"]) == (1, [answer["message_id"]])
     assert body["message_count"] == 3
     left = await messages_of(client, talk)
@@ -36,7 +36,7 @@ async def test_a_hidden_message_stays_in_lists_and_says_so(client: AsyncClient, 
     url = f"{URL}/{talk}/messages/2"
     for hidden in (True, True, False):
         answer = await client.patch(url, {"hidden": hidden}, content_type=JSON)
-        body = shaped(answer, 200, editing_schemas.MessageHiddenOut)
+        body = shaped(answer, 200, MessageHiddenOut)
         assert (body["message_index"], body["message_count"]) == (2, 4)
         assert [message.get("hidden", False) for message in body["messages"]] == [hidden]
         shown = [message.get("hidden", False) for message in await messages_of(client, talk)]

@@ -1,14 +1,15 @@
-"""What ``mochi-server doctor`` says of the ledger and of prices."""
+"""What ``mochi-server doctor`` says of the ledger, of prices and of budgets."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import MochiSettings
+from usage_app.findings import budget_lines, budgets_finding, usage_findings
 from usage_app.record import UsageRecord
 from usage_app.usage import Usage, build_usage
-from usage_app.usage_findings import usage_findings
 
 
 @pytest.fixture
@@ -54,3 +55,42 @@ def test_a_ledger_that_cannot_be_read_is_pointed_out(usage: Usage) -> None:
     usage.ledger.directory.write_text("no directory")
 
     assert found(usage)["usage"][0] == "note"
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Services:
+    return build_services(MochiSettings(data_dir=tmp_path))
+
+
+def test_without_a_file_there_are_no_limits(services: Services) -> None:
+    assert budgets_finding(services).detail.startswith("none in budgets.json")
+    assert list(budget_lines(services)) == []
+
+
+def test_budgets_that_are_used_up_are_told(services: Services, tmp_path: Path) -> None:
+    budgets = tmp_path / "budgets.json"
+    budgets.write_text('[{"period": "total", "requests": 1}, {"period": "total", "tokens": 5}]')
+    assert (budgets_finding(services).state, budgets_finding(services).detail) == (
+        "ok",
+        "2, none is used up",
+    )
+    assert list(budget_lines(services)) == [
+        "budget of 1 request in total for all models: 0 requests used",
+        "budget of 5 tokens in total for all models: 0 tokens used",
+    ]
+
+    budgets.write_text('[{"period": "total", "requests": 0}]')
+
+    told = budgets_finding(services)
+    assert told.state == "note"
+    assert "0 requests in total for all models is used up" in told.detail
+
+
+def test_a_file_that_cannot_be_used_breaks_the_server(services: Services, tmp_path: Path) -> None:
+    (tmp_path / "budgets.json").write_text("{}")
+
+    told = budgets_finding(services)
+
+    assert told.state == "broken"
+    assert "Fix or remove it" in told.detail
+    assert list(budget_lines(services)) == [told.detail]
