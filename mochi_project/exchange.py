@@ -58,7 +58,7 @@ class Exchange:
         """
         if getattr(send, "after_start", send) != self._cycle.send:
             return None
-        return _take_nothing if self._cycle.scope["method"] == "HEAD" else self._write
+        return (lambda _: False) if self._cycle.scope["method"] == "HEAD" else self._write
 
     def _write(self, body: bytes) -> bool:
         """Write a piece of a chunked body as ``RequestResponseCycle.send`` does.
@@ -88,8 +88,3 @@ class Exchange:
         callback, self._on_disconnect = self._on_disconnect, None
         if callback is not None:
             callback()
-
-
-def _take_nothing(body: bytes) -> bool:  # noqa: ARG001 - the answer to HEAD has no body
-    """Leave a piece to ``send``."""
-    return False

@@ -81,12 +81,22 @@ class MessageEditor:
         self._on_removal = on_removal
 
     def get(self, session_id: str) -> Session:
-        """Return a session with all its messages."""
-        return self._load(session_id)
+        """Return a session with all its messages, after recovering a dead turn."""
+        if self._recover is None:
+            return self.repository.load(session_id)
+        session, claim = self.repository.load_claimed(session_id)
+        if claim is None or claim.alive:
+            return session
+        try:
+            return self.change(session_id, lambda session: session)
+        except Exception as error:  # a failed recovery must not prevent reading
+            if not isinstance(error, (SessionError, StorageError)):
+                logger.exception("recovery failed", extra={"session_id": session_id})
+        return self.repository.load(session_id)
 
     def messages(self, session_id: str) -> Sequence[Message]:
         """Return the messages of a session, oldest first, the system prompt included."""
-        return self._load(session_id).messages
+        return self.get(session_id).messages
 
     def change(self, session_id: str, change: Callable[[Session], Session]) -> Session:
         """Change a session by a function, which may be called again, and return it.
@@ -94,7 +104,7 @@ class MessageEditor:
         Raises:
             SessionBusy: A turn is running.
         """
-        return self._update_idle(session_id, change)
+        return self.repository.update_idle(session_id, change, recover=self._recover)
 
     def remove(self, session_id: str, change: Callable[[Session], Session]) -> Session:
         """Change a session by a function that removes messages or parts of them, and return it.
@@ -109,7 +119,7 @@ class MessageEditor:
             before = session.messages
             return change(session)
 
-        session = self._update_idle(session_id, noted)
+        session = self.change(session_id, noted)
         left = {message.message_id: message for message in session.messages}
         self._tell_of([each for each in before if left.get(each.message_id) != each], session_id)
         return session
@@ -235,7 +245,7 @@ class MessageEditor:
             SessionBusy: A turn is running.
         """
         return choice_in(
-            self._update_idle(
+            self.change(
                 session_id,
                 lambda session: choose_variant(session, index, message_id, now=utc_now()),
             )
@@ -253,7 +263,7 @@ class MessageEditor:
         require_prompt(content, field="content")
         now = utc_now()
         prompt = system_message(content, source_file, now)
-        self._update_idle(session_id, lambda session: set_system_prompt(session, prompt, now=now))
+        self.change(session_id, lambda session: set_system_prompt(session, prompt, now=now))
         return prompt
 
     def remove_system_prompt(self, session_id: str) -> None:
@@ -263,36 +273,19 @@ class MessageEditor:
             SystemPromptNotSet: The session has none.
             SessionBusy: A turn is running.
         """
-        self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
+        self.change(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
 
     def _tell_of(self, removed: Sequence[Message], session_id: str) -> None:
         if self._on_removal is not None:
             self._on_removal(session_id, removed)
 
-    def _load(self, session_id: str) -> Session:
-        """Return the session, after recovering a dead turn."""
-        if self._recover is None:
-            return self.repository.load(session_id)
-        session, claim = self.repository.load_claimed(session_id)
-        if claim is None or claim.alive:
-            return session
-        try:
-            return self._update_idle(session_id, lambda session: session)
-        except Exception as error:  # a failed recovery must not prevent reading
-            if not isinstance(error, (SessionError, StorageError)):
-                logger.exception("recovery failed", extra={"session_id": session_id})
-        return self.repository.load(session_id)
-
     def _edit(self, session_id: str, edit: Callable[..., Session]) -> tuple[Session, Session]:
         """Change the messages of a session; return the old and the new session."""
         while True:
-            before = self._load(session_id)
+            before = self.get(session_id)
             change = partial(_edited, before=before.messages, edit=edit)
             with suppress(_Overtaken):
-                return before, self._update_idle(session_id, change)
-
-    def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
-        return self.repository.update_idle(session_id, change, recover=self._recover)
+                return before, self.change(session_id, change)
 
 
 class _Overtaken(Exception):

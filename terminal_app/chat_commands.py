@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from chat.stream.events import Event
 from models_app.catalogue import ModelCatalogue
@@ -40,14 +39,6 @@ class Quit(Exception):
     """The person ends the conversation."""
 
 
-class ReadText(Protocol):
-    """Lets a person edit a text."""
-
-    async def __call__(self, default: str = "") -> str:
-        """Return the text as it is then."""
-        ...
-
-
 class ChatCommands:
     """Runs the commands of one conversation.
 
@@ -55,7 +46,7 @@ class ChatCommands:
         conversation: The conversation.
         models: The models that may answer.
         console: Where answers to commands go.
-        read: Lets the person edit a message.
+        read: Lets the person edit a text, and returns it as it is then.
     """
 
     def __init__(
@@ -63,7 +54,7 @@ class ChatCommands:
         conversation: Conversation,
         models: ModelCatalogue,
         console: Console,
-        read: ReadText,
+        read: Callable[[str], Awaitable[str]],
     ) -> None:
         self._conversation = conversation
         self._models = models
@@ -126,7 +117,7 @@ class ChatCommands:
         if text is None:
             self._console.info("There are no messages yet.")
             return None
-        edited = await self._read(default=text)
+        edited = await self._read(text)
         if not edited.strip():
             self._console.info("Nothing changed.")
             return None

@@ -5,29 +5,15 @@ What can't be kept is no failure of the tool: the result's text says why it is m
 """
 
 import logging
-from typing import Protocol
 
 import msgspec
 
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, StorageError
 from sessions_app.messages import Attachment
 from tools_app.toolset import ToolFile, ToolResult
 
 logger = logging.getLogger(__name__)
-
-
-class KeepFile(Protocol):
-    """Keeps bytes (a ``sessions_app.attachments.service.AttachmentService``)."""
-
-    async def keep(self, data: bytes, *, name: str | None) -> Attachment:
-        """Keep a file, so that a message can refer to it.
-
-        Raises:
-            AttachmentTooLarge: It is larger than the server takes.
-            ValidationFailed: It is empty, of no type that is known, or declares an impossible size.
-            StorageError: It can't be kept.
-        """
-        ...
 
 
 class ResultFiles:
@@ -38,7 +24,7 @@ class ResultFiles:
         most: How many of one result are kept.
     """
 
-    def __init__(self, files: KeepFile, *, most: int) -> None:
+    def __init__(self, files: AttachmentService, *, most: int) -> None:
         self._files = files
         self._most = most
 

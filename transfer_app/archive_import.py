@@ -1,7 +1,7 @@
 """Imports the sessions of an archive with their attachments. Nothing is overwritten."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -50,27 +50,6 @@ class ImportedArchive(msgspec.Struct, frozen=True, kw_only=True):
     is_branch: bool = False
 
 
-class AttachmentSource(Protocol):
-    """Provides attachments that come with sessions."""
-
-    @property
-    def attachment_ids(self) -> Collection[str]:
-        """The ids of the attachments."""
-
-    def pieces(self, attachment_id: str) -> Iterator[bytes]:
-        """Yield the bytes of an attachment."""
-
-
-class NoAttachments:
-    """Provides no attachments: those of sessions are stored already, or missing."""
-
-    attachment_ids: Collection[str] = ()
-
-    def pieces(self, attachment_id: str) -> Iterator[bytes]:
-        """Raise ``AttachmentNotFound``."""
-        raise AttachmentNotFound(attachment_id)
-
-
 class SessionImporter:
     """Imports sessions in this server's format, one by one. Calls block.
 
@@ -84,7 +63,7 @@ class SessionImporter:
     Args:
         sessions: The destination of sessions.
         store: The destination of attachments.
-        source: The source of attachments.
+        source: The archive with their attachments, if these are not stored already.
         max_attachment_bytes: The maximum size of an attachment.
         dry_run: Whether to write nothing, and only report.
 
@@ -96,7 +75,7 @@ class SessionImporter:
         self,
         sessions: SessionManager,
         store: AttachmentStore,
-        source: AttachmentSource,
+        source: SessionArchive | None,
         *,
         max_attachment_bytes: int,
         dry_run: bool = False,
@@ -154,7 +133,7 @@ class SessionImporter:
         return "same" if is_same else "different"
 
     def _is_there(self, attachment_id: str) -> bool:
-        if attachment_id in self._source.attachment_ids:
+        if self._source is not None and attachment_id in self._source.attachment_ids:
             return True
         try:
             self._store.stat(attachment_id)
@@ -172,7 +151,7 @@ class SessionImporter:
         return self._kept[attachment_id]
 
     def _write(self, attachment_id: str) -> StoredFile | None:
-        if attachment_id not in self._source.attachment_ids:
+        if self._source is None or attachment_id not in self._source.attachment_ids:
             return None
         pieces = self._source.pieces(attachment_id)
         file = write_pieces(self._store, pieces, max_bytes=self._max_attachment_bytes)

@@ -26,7 +26,6 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from transfer_app.archive_import import (
     ImportedArchive,
-    NoAttachments,
     Outcome,
     SessionImporter,
 )
@@ -101,7 +100,7 @@ class ConversationImport:
         self._own = SessionImporter(
             sessions,
             store,
-            NoAttachments(),
+            None,
             max_attachment_bytes=max_attachment_bytes,
             dry_run=options.dry_run,
         )

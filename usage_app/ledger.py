@@ -125,17 +125,6 @@ class Ledger:
             return 0, 0
         return found.st_ino, found.st_size
 
-    def read(self, first: str = "", last: str = "9999-12") -> Iterator[UsageRecord]:
-        """Yield the records of a range of months, the oldest month first.
-
-        Args:
-            first: The first month: ``2026-11``.
-            last: The last month.
-        """
-        for month in self.months():
-            if first <= month <= last:
-                yield from self.read_month(month)
-
     def read_month(self, month: str) -> Iterator[UsageRecord]:
         """Yield the records of a month."""
         for record, _ in self.follow_month(month, 0):
@@ -180,15 +169,8 @@ class Ledger:
                     records.append(record)
         return records, places
 
-    def end(self, month: str) -> Cursor:
-        """Return the position after the current end of a month and those before."""
-        return {each: self._end(each) for each in self.months() if each <= month}
-
     def _path(self, month: str) -> Path:
         return self.directory / f"{month}{SUFFIX}"
-
-    def _end(self, month: str) -> int:
-        return max((end for _, end in self._log(month).lines()), default=0)
 
     def _log(self, month: str) -> AppendLog:
         return AppendLog(self._path(month), line_bytes=LINE_BYTES)

@@ -49,7 +49,8 @@ class PriceList:
         self._stamp: _Stamp | tuple[()] = ()
         self._due = 0.0
         self._table: PriceTable = NO_PRICES
-        self._library: PriceLibrary | _NoLibrary | None = None
+        self._library: PriceLibrary | None = None
+        self._has_no_library = False
         self.problem: str | None = None
 
     @property
@@ -85,7 +86,14 @@ class PriceList:
         if self._needs_library(provider, model):
             with self._lock:
                 if self._library is None:
-                    self._library = _load_library()
+                    try:
+                        from usage_app.price_library import PriceLibrary  # noqa: PLC0415 - 0.3 s
+
+                        self._library = PriceLibrary()
+                    except Exception:
+                        self._has_no_library = True
+                        logger.exception("genai-prices can't be used: vendors' prices are unknown")
+                        return
                 self._library.look_up(provider, model)
 
     def refresh(self) -> None:
@@ -109,6 +117,7 @@ class PriceList:
         """Return whether only the library can know a model, and it was not looked up yet."""
         return (
             provider in VENDORS
+            and not self._has_no_library
             and (self._library is None or not self._library.knows(provider, model))
             and self._table.find(f"{provider}:{model}") is None
         )
@@ -119,26 +128,3 @@ class PriceList:
         except OSError:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _load_library() -> "PriceLibrary | _NoLibrary":
-    try:
-        from usage_app.price_library import PriceLibrary  # noqa: PLC0415 - 0.3 seconds
-
-        return PriceLibrary()
-    except Exception:
-        logger.exception("genai-prices can't be used: vendors' prices are unknown")
-        return _NoLibrary()
-
-
-class _NoLibrary:
-    """Replaces a library that can't be imported; has no prices."""
-
-    def knows(self, provider: str, model: str) -> bool:  # noqa: ARG002 - as the library's
-        return True
-
-    def look_up(self, provider: str, model: str) -> None:
-        pass
-
-    def cost_of(self, provider: str, model: str, tokens: Finished) -> None:
-        pass

@@ -1,5 +1,6 @@
 """Serves the routes of a session's messages: lists, edits, deletes, hides, chooses variants."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -18,7 +19,9 @@ from sessions_app.http.deletion_schemas import MessageDeletedOut, MessageHiddenO
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
+from sessions_app.message_editor import MessageChange
 from sessions_app.service import SessionManager
+from sessions_app.variants import VariantChoice
 
 router = Router(access="chat", tags=["sessions"])
 
@@ -143,19 +146,14 @@ async def hide_message(
 ) -> HttpResponseBase:
     """Hide a message from models, or show it to them again."""
     sessions = service(SessionManager)
-
-    def work() -> dict[str, Any]:
-        change = sessions.hide_message(
-            session_id, message_index, hidden=body.hidden, message_id=body.message_id
-        )
-        return {
-            "session_id": change.session_id,
-            "message_index": change.message_index,
-            "messages": many_messages(change.messages),
-            "message_count": change.message_count,
-        }
-
-    return await answer(work)
+    hide = partial(
+        sessions.hide_message,
+        session_id,
+        message_index,
+        hidden=body.hidden,
+        message_id=body.message_id,
+    )
+    return await answer(lambda: _changed(hide()))
 
 
 @router.put(
@@ -175,14 +173,15 @@ async def choose_variant(
 ) -> HttpResponseBase:
     """Make a variant of the last answer the answer."""
     sessions = service(SessionManager)
+    return await answer(
+        lambda: _changed(sessions.choose_variant(session_id, message_index, body.message_id))
+    )
 
-    def work() -> dict[str, Any]:
-        choice = sessions.choose_variant(session_id, message_index, body.message_id)
-        return {
-            "session_id": choice.session_id,
-            "message_index": choice.message_index,
-            "messages": many_messages(choice.messages),
-            "message_count": choice.message_count,
-        }
 
-    return await answer(work)
+def _changed(change: MessageChange | VariantChoice) -> dict[str, Any]:
+    return {
+        "session_id": change.session_id,
+        "message_index": change.message_index,
+        "messages": many_messages(change.messages),
+        "message_count": change.message_count,
+    }

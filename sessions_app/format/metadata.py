@@ -4,7 +4,7 @@ Metadata in the current format are decoded by msgspec in one call. All others (o
 unknown keys, wrong types) are read field by field, with precise errors.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -86,32 +86,21 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
     )
 
 
-def _add_tool_settings(metadata: Raw) -> Raw:
-    return {"tool_settings": None, **metadata, "format_version": "1.1"}
-
-
-def _add_context_window(metadata: Raw) -> Raw:
-    return {"context_window_config": None, **metadata, "format_version": "1.2"}
-
-
-def _add_agent_settings(metadata: Raw) -> Raw:
-    return {"agent_settings": None, **metadata, "format_version": "1.3"}
-
-
-_MIGRATIONS: Mapping[str, Callable[[Raw], Raw]] = {
-    "1.0": _add_tool_settings,
-    "1.1": _add_context_window,
-    "1.2": _add_agent_settings,
+_ADDED: Mapping[str, tuple[str, str]] = {
+    "1.0": ("tool_settings", "1.1"),
+    "1.1": ("context_window_config", "1.2"),
+    "1.2": ("agent_settings", "1.3"),
 }
+"""The key that came after a version, and the version that has it."""
 
 
 def _migrate(metadata: Raw) -> Raw:
     version = metadata.get("format_version")
     if version is None:
         version = "1.1" if "tool_settings" in metadata else "1.0"
-    while step := _MIGRATIONS.get(version) if isinstance(version, str) else None:
-        metadata = step(metadata)
-        version = metadata["format_version"]
+    while isinstance(version, str) and version in _ADDED:
+        key, version = _ADDED[version]
+        metadata = {key: None, **metadata, "format_version": version}
     return metadata
 
 

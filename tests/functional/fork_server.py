@@ -99,7 +99,6 @@ MODULES = (
     "structlog.stdlib",
     "tools_app.schemas",
     "usage_app.budgets.schemas",
-    "usage_app.metrics.api",
     "usage_app.schemas",
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",

@@ -137,7 +137,7 @@ class Turn:
 def recorded(ledger):
     """Return calls with tokens, tokens and cost of each turn in the ledger."""
     turns = {}
-    for record in ledger.read():
+    for record in ledger.read_since({})[0]:
         calls, sent, told, cost = turns.setdefault(record.turn_id, (0, 0, 0, Decimal(0)))
         if record.estimated:  # clients were told nothing
             continue
@@ -218,7 +218,7 @@ def check(server, ledger, model, turns, eventually):
         if not group["estimated_requests"]:
             assert (group["input_tokens"], group["output_tokens"]) == turn.told[:2]
     total = report["total"]
-    estimated = [record for record in ledger.read() if record.estimated]
+    estimated = [record for record in ledger.read_since({})[0] if record.estimated]
     assert total["estimated_requests"] == len(estimated)
     guessed = sum(record.input or 0 for record in estimated)
     assert total["input_tokens"] == sum(turn.told[0] for turn in turns) + guessed

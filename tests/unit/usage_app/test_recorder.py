@@ -62,7 +62,7 @@ def test_each_call_is_recorded(recorder, ledger):
     ask(recorder, [TextDelta("Hi")], [TextDelta("there")], leaves=True, caller=caller)
     recorder.close()
 
-    found = list(ledger.read())
+    found = ledger.read_since({})[0]
     assert [(each.status, each.input, each.output) for each in found] == [
         ("ok", 12, 3),
         (ServiceUnavailable.code, None, None),
@@ -76,7 +76,7 @@ def test_a_vendors_prices_are_there_for_its_first_call(recorder, ledger):
     ask(recorder, [Finished("stop", 1_000_000, 0)], provider="openai", model="gpt-5.1")
     recorder.close()
 
-    (found,) = ledger.read()
+    (found,) = ledger.read_since({})[0]
     assert (found.cost_usd, found.price_source) == ("1.25", "genai-prices")
 
 
@@ -85,7 +85,7 @@ def test_a_call_is_recorded_before_anybody_is_told_of_its_end(recorder, ledger):
     recorder.flush()
     ask(recorder, [Finished("stop", 2, 1)])
 
-    assert [each.input for each in ledger.read()] == [1, 2]
+    assert [each.input for each in ledger.read_since({})[0]] == [1, 2]
 
 
 def test_calls_are_recorded_though_the_file_is_deleted_meanwhile(recorder, ledger):
@@ -98,7 +98,7 @@ def test_calls_are_recorded_though_the_file_is_deleted_meanwhile(recorder, ledge
         ask(recorder, [Finished("stop", tokens, 1)])
         recorder.flush()
 
-    assert [each.input for each in ledger.read()] == [3, 4]
+    assert [each.input for each in ledger.read_since({})[0]] == [3, 4]
 
 
 def test_a_call_that_ends_in_another_month_is_in_its_file(recorder, ledger):
@@ -126,7 +126,7 @@ def test_calls_after_the_end_are_recorded_too(recorder, ledger):
     ask(recorder, [Finished("stop", 2, 1)])
     recorder.flush()
 
-    assert [each.input for each in ledger.read()] == [1, 2]
+    assert [each.input for each in ledger.read_since({})[0]] == [1, 2]
 
 
 def test_a_disk_that_takes_no_more_is_said_once_and_counted(recorder, ledger, caplog):
@@ -141,7 +141,7 @@ def test_a_disk_that_takes_no_more_is_said_once_and_counted(recorder, ledger, ca
     ledger.directory.unlink()
     ask(recorder, [Finished("stop", 7, 1)])
     recorder.close()
-    assert [each.input for each in ledger.read()] == [7]
+    assert [each.input for each in ledger.read_since({})[0]] == [7]
     assert "3 calls were not" in caplog.text
 
 
@@ -159,4 +159,4 @@ def test_a_child_of_a_process_that_recorded_records_too(recorder, ledger):
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
 
-    assert [each.input for each in ledger.read()] == [1, 2]
+    assert [each.input for each in ledger.read_since({})[0]] == [1, 2]
