@@ -123,10 +123,7 @@ class SessionManager(MessageEditor):
             **labels_of(title, metadata),
         )
         if system_prompt is not None:
-            require_prompt(system_prompt, field="system_prompt")
-            session = set_system_prompt(
-                session, system_message(system_prompt, system_prompt_source_file, now), now=now
-            )
+            session = _prompted(session, system_prompt, system_prompt_source_file, now=now)
         return self.keep_new(session, any_id=session_id is None)
 
     def keep_new(self, session: Session, *, any_id: bool = True) -> Session:
@@ -242,3 +239,8 @@ class SessionManager(MessageEditor):
         """Return a session as text: JSON as in its file (format 1.3), or Markdown."""
         session = self.get(session_id)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
+
+
+def _prompted(session: Session, text: str, source_file: str | None, *, now: str) -> Session:
+    require_prompt(text, field="system_prompt")
+    return set_system_prompt(session, system_message(text, source_file, now), now=now)
