@@ -8,9 +8,8 @@ finds the session, or makes it under the same id.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 
-from chat.start.held_keys import freed_on_failure, start_under_key
+from chat.start.held_keys import freed_on_failure, under_key
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from sessions_app.errors import SessionExists, SessionNotFound, StorageError
 from sessions_app.ids_and_clock import new_session_id
@@ -18,8 +17,6 @@ from sessions_app.session import Session
 from sessions_app.store.repository import SessionReader
 
 logger = logging.getLogger(__name__)
-
-POLL_SECONDS = 0.02
 
 PLANNED = "planned"
 MADE = "made"
@@ -57,31 +54,29 @@ class SessionCreation:
             SessionNotFound: The session was deleted.
             MochiError: What ``make`` raises.
         """
-        fingerprint = fingerprint_of("create_session", identity)
         planned: str | None = None
-        while True:
-            start = partial(self._make, planned, make)
-            taken = await start_under_key(self._keys, key, fingerprint, start, abandoned=_retrieve)
-            if isinstance(taken, Session):
-                return taken
-            if await asyncio.to_thread(self._keys.is_held, key, taken):
-                await asyncio.sleep(POLL_SECONDS)
-                continue
-            current = await asyncio.to_thread(self._keys.find, key)
-            if current != taken:
-                continue  # it became known just before it was let go
-            if taken.session_id is not None and (found := await self._find(taken)) is not None:
-                return found
-            planned = taken.session_id
-            await asyncio.to_thread(self._keys.drop, key, taken)
 
-    async def _find(self, record: KeyRecord) -> Session | None:
+        async def start(held: HeldKey) -> Session:
+            return await self._make(planned, make, held)
+
+        async def find(record: KeyRecord, held: bool) -> Session | None:
+            nonlocal planned
+            if held:
+                return None
+            planned = record.session_id
+            return None if planned is None else await self._find(planned, record)
+
+        fingerprint = fingerprint_of("create_session", identity)
+        return await under_key(
+            self._keys, key, fingerprint, start=start, find=find, abandoned=_retrieve
+        )
+
+    async def _find(self, session_id: str, record: KeyRecord) -> Session | None:
         """Return the session of a key; None if its process died before it was made.
 
         Raises:
             SessionNotFound: It was made, and deleted since.
         """
-        session_id = record.session_id or ""
         try:
             return await asyncio.to_thread(self._repository.load, session_id)
         except SessionNotFound:

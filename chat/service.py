@@ -13,7 +13,7 @@ from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import require_not_deleted
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
-from chat.start.held_keys import free_key, freed_on_failure, start_under_key
+from chat.start.held_keys import free_key, freed_on_failure, under_key
 from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.stream.numbered_event import Listener
@@ -31,8 +31,6 @@ from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, make_session
 from sessions_app.store.records import Records
 from sessions_app.store.repository import SessionRepository
-
-POLL_SECONDS = 0.02
 
 Announce = Callable[[str, str], None]
 """Takes in the session and the turn that is about to begin."""
@@ -194,14 +192,15 @@ class ChatService:
         if key is None:
             return _opened(await self._start_turn(request, announce=announce, client=client))
         fingerprint = _fingerprint(request) if identity is None else fingerprint_of(identity)
-        start = partial(self._start, request, key, client, announce)
-        while True:
-            started = await start_under_key(self._keys, key, fingerprint, start, abandoned=abandon)
-            if isinstance(started, LiveTurn):
-                return _opened(started)
-            found = await self._find(key, started, self.space_for(request))
-            if found is not None:
-                return found
+        turn = await under_key(
+            self._keys,
+            key,
+            fingerprint,
+            start=partial(self._start, request, key, client, announce),
+            find=partial(self._find, self.space_for(request)),
+            abandoned=abandon,
+        )
+        return _opened(turn) if isinstance(turn, LiveTurn) else turn
 
     async def opened_before(self, key: str, identity: object) -> OpenTurn | None:
         """Return the turn that a key stands for, if its request was this one; None to ``open`` it.
@@ -225,7 +224,7 @@ class ChatService:
             return None
         if await asyncio.to_thread(self._keys.is_held, key, record):
             return None  # it begins just now, and its session may not be saved yet
-        return await self._find(key, record, await self.space_with(record.session_id))
+        return await self._find(await self.space_with(record.session_id), record, held=False)
 
     async def _start(
         self,
@@ -247,36 +246,20 @@ class ChatService:
         turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))
         return turn
 
-    async def _find(self, key: str, record: KeyRecord, space: SessionSpace) -> OpenTurn | None:
-        """Return the turn that another request starts or started; None when it failed."""
-        fingerprint = record.fingerprint
-        while True:
-            # In this order: who lets go of the key has begun the turn.
-            held = await asyncio.to_thread(self._keys.is_held, key, record)
-            if record.session_id is not None and record.turn_id is not None:
-                try:
-                    opened = await _listen(space, record.session_id, record.turn_id)
-                except SessionNotFound:
-                    if not held:
-                        raise
-                    opened = None  # the turn is announced, and its new session not saved yet
-                if opened is not None:
-                    return opened
-                if not held:
-                    await asyncio.to_thread(
-                        require_not_deleted,
-                        space.records,
-                        record.session_id,
-                        record.turn_id,
-                    )
+    async def _find(self, space: SessionSpace, record: KeyRecord, held: bool) -> OpenTurn | None:
+        """Return the turn that another request starts or started; None if it did not begin."""
+        session_id, turn_id = record.session_id, record.turn_id
+        if session_id is None or turn_id is None:
+            return None
+        try:
+            opened = await _listen(space, session_id, turn_id)
+        except SessionNotFound:
             if not held:
-                await asyncio.to_thread(self._keys.drop, key, record)
-            current = await asyncio.to_thread(self._keys.find, key)
-            if current is None or current.fingerprint != fingerprint:
-                return None
-            if current == record:
-                await asyncio.sleep(POLL_SECONDS)
-            record = current
+                raise
+            return None  # the turn is announced, and its new session not saved yet
+        if opened is None and not held:
+            await asyncio.to_thread(require_not_deleted, space.records, session_id, turn_id)
+        return opened
 
     def _drop_refused(
         self, key: str, record: KeyRecord, turn: LiveTurn, _: asyncio.Task[Outcome]

@@ -11,43 +11,61 @@ from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+POLL_SECONDS = 0.02
+
 Started = TypeVar("Started")
+Found = TypeVar("Found")
 
 
-async def start_under_key(
+async def under_key(
     keys: IdempotencyKeys,
     key: str,
     fingerprint: str,
-    start: Callable[[HeldKey], Awaitable[Started]],
     *,
+    start: Callable[[HeldKey], Awaitable[Started]],
+    find: Callable[[KeyRecord, bool], Awaitable[Found | None]],
     abandoned: Callable[[asyncio.Task[Started | KeyRecord]], object],
-) -> Started | KeyRecord:
-    """Start something under a key, or return what the key stands for already.
-
-    When the caller is cancelled, the start goes on: a key that was taken must be let go.
+) -> Started | Found:
+    """Start something under a key, or wait for what another request starts or started under it.
 
     Args:
         keys: The keys.
         key: The ``Idempotency-Key``.
         fingerprint: The hash of its request.
-        start: Starts what the key was taken for; releases or drops the key.
+        start: Starts what the key was taken for, and releases or drops it.
+        find: Returns what a record stands for; None while it is held, or to free its key.
         abandoned: The task's done callback when nobody waits for it any more.
 
     Raises:
         KeyReused: The key stands for another request.
-        MochiError: What ``start`` raises.
+        MochiError: What ``start`` and ``find`` raise.
     """
 
     async def take() -> Started | KeyRecord:
         taken = await asyncio.to_thread(keys.take, key, fingerprint)
         return taken if isinstance(taken, KeyRecord) else await start(taken)
 
-    taking = asyncio.create_task(take())
-    try:
-        return await asyncio.shield(taking)
-    except asyncio.CancelledError:
-        taking.add_done_callback(abandoned)
-        raise
+    while True:
+        taking = asyncio.create_task(take())
+        try:
+            taken = await asyncio.shield(taking)
+        except asyncio.CancelledError:  # the start goes on: a key that was taken must be let go
+            taking.add_done_callback(abandoned)
+            raise
+        if not isinstance(taken, KeyRecord):
+            return taken
+        record: KeyRecord | None = taken
+        while record is not None and record.fingerprint == fingerprint:
+            held = await asyncio.to_thread(keys.is_held, key, record)
+            current = await asyncio.to_thread(keys.find, key)
+            if current == record:  # else it became known just before it was let go
+                if (found := await find(record, held)) is not None:
+                    return found
+                if not held:
+                    await asyncio.to_thread(keys.drop, key, record)
+                    break
+                await asyncio.sleep(POLL_SECONDS)
+            record = current
 
 
 @asynccontextmanager
