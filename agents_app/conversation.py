@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-from chat.turn.usage import cost_of, usage_of_turn
+from chat.turn.usage import cost_of, sum_of, usage_of_turn
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -145,10 +145,10 @@ def said_since_instruction(messages: Sequence[Message]) -> AgentOutput:
         plan=texts[0] if texts else "",
         text="\n\n".join(text for text in texts[1:] if text),
         last=answers[-1] if answers else None,
-        requested=_sum([answer.prompt_eval_count for answer in answers]),
-        answered=_sum([answer.eval_count for answer in answers]),
-        cached=_sum([usage.cached_tokens for usage in usages]),
-        reasoning=_sum([usage.reasoning_tokens for usage in usages]),
+        requested=sum_of([answer.prompt_eval_count for answer in answers]),
+        answered=sum_of([answer.eval_count for answer in answers]),
+        cached=sum_of([usage.cached_tokens for usage in usages]),
+        reasoning=sum_of([usage.reasoning_tokens for usage in usages]),
         cost=cost_of(usage) if (usage := usage_of_turn(usages)) else None,
     )
 
@@ -199,8 +199,3 @@ def _told(message: Message) -> list[str]:
             if call.name != AGENT_TOOL
         ]
     return told
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None

@@ -12,6 +12,8 @@ from sessions_app.messages import AssistantMessage, Message, Usage
 from sessions_app.session import Session
 from sessions_app.variants import newest_first
 
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+
 
 class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens and cost of a session's answers, as far as known.
@@ -46,22 +48,11 @@ def usage_of_call(
         seconds_to_first_token: From the first request to the first output, if any.
         seconds: From the first request to the end of the last one; None before it.
     """
-    if len(counts) == 1:  # nearly always
-        (end,) = counts
-        return Usage(
-            input_tokens=end.prompt_eval_count,
-            output_tokens=end.eval_count,
-            cached_tokens=end.cached_count,
-            reasoning_tokens=end.reasoning_count,
-            first_token_ms=_milliseconds(seconds_to_first_token),
-            total_ms=_milliseconds(seconds),
-            cost_usd=None if end.cost is None else money(end.cost),
-        )
     return Usage(
-        input_tokens=_sum([end.prompt_eval_count for end in counts]),
-        output_tokens=_sum([end.eval_count for end in counts]),
-        cached_tokens=_sum([end.cached_count for end in counts]),
-        reasoning_tokens=_sum([end.reasoning_count for end in counts]),
+        input_tokens=sum_of([end.prompt_eval_count for end in counts]),
+        output_tokens=sum_of([end.eval_count for end in counts]),
+        cached_tokens=sum_of([end.cached_count for end in counts]),
+        reasoning_tokens=sum_of([end.reasoning_count for end in counts]),
         first_token_ms=_milliseconds(seconds_to_first_token),
         total_ms=_milliseconds(seconds),
         cost_usd=_money([end.cost for end in counts]),
@@ -74,12 +65,9 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
     if not known:
         return None
     return TurnUsage(
-        input_tokens=_sum([usage.input_tokens for usage in known]),
-        output_tokens=_sum([usage.output_tokens for usage in known]),
-        cached_tokens=_sum([usage.cached_tokens for usage in known]),
-        reasoning_tokens=_sum([usage.reasoning_tokens for usage in known]),
+        **_tokens_of(known),
         first_token_ms=known[0].first_token_ms,
-        total_ms=_sum([usage.total_ms for usage in known]),
+        total_ms=sum_of([usage.total_ms for usage in known]),
         cost_usd=_money([cost_of(usage) for usage in known if _has_ended(usage)]),
     )
 
@@ -101,10 +89,7 @@ def usage_of_session(session: Session) -> SessionUsage:
     costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
     unpriced = any(_has_ended(usage) and cost_of(usage) is None for usage in known)
     return SessionUsage(
-        input_tokens=sum(usage.input_tokens or 0 for usage in known),
-        output_tokens=sum(usage.output_tokens or 0 for usage in known),
-        cached_tokens=sum(usage.cached_tokens or 0 for usage in known),
-        reasoning_tokens=sum(usage.reasoning_tokens or 0 for usage in known),
+        **{name: tokens or 0 for name, tokens in _tokens_of(known).items()},
         cost_usd=money(sum(costs, Decimal(0))) if costs or not answers else None,
         cost_known=not unpriced and len(known) == len(answers),
     )
@@ -113,6 +98,12 @@ def usage_of_session(session: Session) -> SessionUsage:
 def cost_of(usage: Usage) -> Decimal | None:
     """Return the cost in US dollars; None if it is unknown, or invalid in the file."""
     return None if usage.cost_usd is None else read_money(usage.cost_usd)
+
+
+def sum_of(values: Sequence[int | None]) -> int | None:
+    """Return the sum of the known ones of some counts; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _answers(messages: Iterable[Message]) -> Iterator[AssistantMessage]:
@@ -130,17 +121,12 @@ def _has_ended(usage: Usage) -> bool:
 
 def _money(costs: Sequence[Decimal | None]) -> str | None:
     """Return the sum of costs; None if one is unknown, or there are none."""
-    if len(costs) == 1:
-        return None if costs[0] is None else money(costs[0])
     known = [cost for cost in costs if cost is not None]
     return money(sum(known, Decimal(0))) if known and len(known) == len(costs) else None
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    if len(values) == 1:  # nearly always
-        return values[0]
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _tokens_of(usages: Sequence[Usage]) -> dict[str, int | None]:
+    return {name: sum_of([getattr(usage, name) for usage in usages]) for name in _TOKENS}
 
 
 def _milliseconds(seconds: float | None) -> int | None:
