@@ -201,7 +201,7 @@ class AgentRun:
             raise
         finally:
             if beginning.done() and not beginning.exception():
-                self.turn.children.discard(beginning.result())
+                self.turn.children.discard(beginning.result().running_now)
 
     async def _stop(self, beginning: "asyncio.Task[TurnEngine]") -> None:
         with suppress(asyncio.CancelledError, MochiError):
@@ -234,7 +234,7 @@ class AgentRun:
             approver=self.turn.approver.for_agent(self.agent.name, tools.tools),
             observer=self.observer,
         )
-        self.turn.children.add(engine)
+        self.turn.children.add(engine.running_now)
         engine.start()
         return engine
 

@@ -41,7 +41,7 @@ from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id
 from sessions_app.messages import ToolCall
 from sessions_app.store.records import (
-    StampedRecords,
+    SharedRecords,
     kinds_of,
     read_or_empty,
     record_name,
@@ -73,7 +73,7 @@ class ConfirmationStore:
 
     def __init__(
         self,
-        records: StampedRecords,
+        records: SharedRecords,
         *,
         timeout_seconds: float,
         now: Callable[[], datetime] = _utc_now,

@@ -20,7 +20,7 @@ from sessions_app.decoding import decode_as
 from sessions_app.errors import StorageError, StorageUnavailable
 from sessions_app.store.atomic import UnreadableFileError
 from sessions_app.store.owners import Owners
-from sessions_app.store.records import SwappableRecords, unchanged_since
+from sessions_app.store.records import SharedRecords, unchanged_since
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class IdempotencyKeys:
 
     def __init__(
         self,
-        records: SwappableRecords,
+        records: SharedRecords,
         *,
         owners: Owners,
         clock: Callable[[], float] = time.time,

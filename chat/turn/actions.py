@@ -22,7 +22,7 @@ from chat.stream.events import (
 )
 from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
-from chat.turn.delegation import CallingTurn, Running, asked_with
+from chat.turn.delegation import CallingTurn, RunningNow, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
@@ -46,7 +46,7 @@ class TurnActions:
     Attributes:
         outcome: The outcome of the turn, filled while it runs.
         commit_point: Decides when the first event may be sent.
-        children: The turns that run for this one.
+        children: What tells of the turns that run for this one.
         session_writer: Writes the turn's messages into its session.
         approver: Decides which calls may run.
     """
@@ -63,7 +63,7 @@ class TurnActions:
         machine: TurnMachine,
     ) -> None:
         self.outcome = Outcome()
-        self.children: set[Running] = set()
+        self.children: set[RunningNow] = set()
         self.session_writer = session_writer
         self.approver = approver
         self._next_id = new_message_id()

@@ -11,13 +11,8 @@ from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.session import Session
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
 
-
-class Running(Protocol):
-    """Reports what a running turn does."""
-
-    def running_now(self) -> dict[str, Any]:
-        """Return what is running: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
-        ...
+RunningNow = Callable[[], dict[str, Any]]
+"""Returns what is running: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
 
 
 def _hold() -> None:
@@ -33,7 +28,7 @@ class CallingTurn:
         approver: Decides which calls may run, and asks for approval.
         emit: Sends events to the listeners of the calling turn.
         queues: The queues of its tool calls, which the call's own tool calls join.
-        children: The turns that currently run on its behalf.
+        children: What tells of the turns that currently run on its behalf.
         why_stopped: Returns the error that stopped the turn; None after a request to cancel.
         attachments: The attachments of the user's message, which the call gets, too.
         options: The sampling options of the turn, by Ollama's names; an agent that is the session's
@@ -46,7 +41,7 @@ class CallingTurn:
     approver: Approver
     emit: Emit
     queues: CallQueues
-    children: set[Running]
+    children: set[RunningNow]
     why_stopped: Callable[[], MochiError | None]
     attachments: tuple[Attachment, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)

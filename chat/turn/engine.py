@@ -124,7 +124,7 @@ class TurnEngine:
         tools, agents = self._tools.names_of_running()
         running = {"upstream": self.state.asks_model, "tools": tools, "agents": agents}
         for child in self.actions.children:
-            below = child.running_now()
+            below = child()
             running["upstream"] = running["upstream"] or below["upstream"]
             tools += below["tools"]
         return running

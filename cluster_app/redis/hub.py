@@ -11,11 +11,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
 from chat.storage.callbacks import call_back
+from cluster_app.redis.connection import RedisConnection
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +30,6 @@ Id = tuple[int, int]
 Entries = Sequence[tuple[bytes, Sequence[bytes]]]
 """The ids of entries, and their fields: name, value, name, value, ..."""
 Received = Callable[[Entries], object]
-
-
-class RedisClientHolder(Protocol):
-    """Declares an object with a Redis client."""
-
-    @property
-    def client(self) -> redis.Redis:
-        """The blocking client."""
 
 
 class _Follower:
@@ -69,7 +62,7 @@ class Hub:
         connection: The Redis connection.
     """
 
-    def __init__(self, connection: RedisClientHolder) -> None:
+    def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
         self._numbers = itertools.count()
         self._beginning = threading.Lock()

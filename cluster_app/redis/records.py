@@ -57,7 +57,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[
 
 
 class RedisRecords:
-    """Stores records in Redis; implements ``StampedRecords`` and ``SwappableRecords``.
+    """Stores records in Redis; implements ``SharedRecords``.
 
     Args:
         connection: The Redis connection.

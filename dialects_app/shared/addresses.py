@@ -3,9 +3,8 @@
 Only public ones, because hosts in the server's own network may trust it (docs/decisions/0076).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Protocol
 
 _PORTS = frozenset({80, 443})
 _NOT_PUBLIC = [
@@ -31,19 +30,13 @@ _STANDS_FOR_OTHERS = [
 any."""
 
 
-class AddressPolicy(Protocol):
-    """Decides which addresses files may be fetched from."""
-
-    def allows(self, address: str, port: int) -> bool:
-        """Return whether a connection to an IP address may be made."""
+AddressPolicy = Callable[[str, int], bool]
+"""Returns whether a connection to an IP address and a port may be made."""
 
 
-class PublicAddresses:
-    """Allows public web servers only (an ``AddressPolicy``)."""
-
-    def allows(self, address: str, port: int) -> bool:
-        """Return whether a connection to an IP address may be made."""
-        return port in _PORTS and is_public(address)
+def is_public_web(address: str, port: int) -> bool:
+    """Return whether an IP address and a port are those of a public web server."""
+    return port in _PORTS and is_public(address)
 
 
 def is_public(address: str) -> bool:
@@ -65,4 +58,4 @@ def _stands_for_another(ip: IPv6Address) -> bool:
 
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
     """Return whether there is at least one address and all are allowed."""
-    return bool(addresses) and all(policy.allows(each, port) for each in addresses)
+    return bool(addresses) and all(policy(each, port) for each in addresses)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
-from dialects_app.shared.addresses import AddressPolicy, PublicAddresses, all_allowed
+from dialects_app.shared.addresses import AddressPolicy, all_allowed, is_public_web
 from dialects_app.shared.attaching import FetchFailed, FetchRefused
 from sessions_app.errors import AttachmentTooLarge
 
@@ -53,12 +53,12 @@ class Fetcher:
 
     def __init__(
         self,
-        policy: AddressPolicy | None = None,
+        policy: AddressPolicy = is_public_web,
         *,
         resolve: Resolve = system_addresses,
         seconds: float = SECONDS,
     ) -> None:
-        self._policy = policy or PublicAddresses()
+        self._policy = policy
         self._resolve = resolve
         self._seconds = seconds
         self._tls: ssl.SSLContext | None = None

@@ -31,7 +31,7 @@ the same timestamp."""
 
 
 class FileRecords:
-    """Stores records in a directory; implements ``StampedRecords`` and ``SwappableRecords``.
+    """Stores records in a directory; implements ``SharedRecords``.
 
     Args:
         root: The directory; created when needed, with mode 0700.

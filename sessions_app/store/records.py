@@ -75,18 +75,14 @@ class Records(RecordReader, Protocol):
         """Delete all records of a group."""
 
 
-class StampedRecords(Records, Protocol):
-    """Stores records, and tells cheaply which groups have new ones."""
+class SharedRecords(Records, Protocol):
+    """Stores records that several processes change at the same time."""
 
     def stamps(self) -> Mapping[str, Hashable]:
         """Return a stamp for each group with records; it differs after each ``put``.
 
         Groups whose records have all expired may be included.
         """
-
-
-class SwappableRecords(Records, Protocol):
-    """Stores records, and replaces or deletes them only if they are unchanged."""
 
     def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
         """Replace a record that still is ``expected``, or delete it if ``data`` is None.

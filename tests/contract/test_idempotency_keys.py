@@ -20,7 +20,7 @@ from chat.storage.idempotency_keys import (
 from cluster_app.redis.records import RedisRecords
 from sessions_app.errors import StorageUnavailable
 from sessions_app.store.file_records import FileRecords
-from sessions_app.store.records import SwappableRecords
+from sessions_app.store.records import SharedRecords
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemoryRecords
 
@@ -48,7 +48,7 @@ def owners() -> MemoryOwners:
 
 
 @pytest.fixture(params=["files", "memory", "redis"])
-def records(request: pytest.FixtureRequest, tmp_path: Path) -> SwappableRecords:
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> SharedRecords:
     if request.param == "redis":
         connection = request.getfixturevalue("redis_connection")
         return RedisRecords(connection, "key", names=KEY_RECORDS, seconds=60)
@@ -59,7 +59,7 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> SwappableRecords:
 
 @pytest.fixture
 def open_keys(
-    records: SwappableRecords, owners: MemoryOwners, clock: Clock
+    records: SharedRecords, owners: MemoryOwners, clock: Clock
 ) -> Callable[[], IdempotencyKeys]:
     """Return a function that opens the keys as another process does."""
     return lambda: IdempotencyKeys(records, owners=owners, clock=clock)
@@ -189,7 +189,7 @@ def test_a_start_that_is_slower_than_its_hold_and_was_overtaken_begins_none(
 
 
 def test_a_record_of_a_newer_server_is_left_alone_and_refused_in_a_sentence(
-    keys: IdempotencyKeys, records: SwappableRecords
+    keys: IdempotencyKeys, records: SharedRecords
 ) -> None:
     written = b'{"version":3,"owner":{"lease":7}}'
     records.put(NAME, written)
@@ -202,7 +202,7 @@ def test_a_record_of_a_newer_server_is_left_alone_and_refused_in_a_sentence(
 
 @pytest.mark.parametrize("records", ["files", "memory"], indirect=True)
 def test_a_record_of_the_previous_release_is_read_and_its_start_has_its_old_time(
-    keys: IdempotencyKeys, records: SwappableRecords, clock: Clock
+    keys: IdempotencyKeys, records: SharedRecords, clock: Clock
 ) -> None:
     records.put(NAME, b'{"fingerprint":"f","turn_id":"t1","session_id":null}')
     found = keys.take("k", "f")
@@ -215,14 +215,14 @@ def test_a_record_of_the_previous_release_is_read_and_its_start_has_its_old_time
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 30, b"[]", b'{"turn_id": 3}', b"x" * 2000])
 def test_a_record_that_makes_no_sense_frees_its_key(
-    keys: IdempotencyKeys, records: SwappableRecords, data: bytes
+    keys: IdempotencyKeys, records: SharedRecords, data: bytes
 ) -> None:
     records.put(NAME, data)
     assert isinstance(keys.take("k", "f"), HeldKey)
 
 
 def test_a_record_with_more_in_it_than_is_known_here_can_be_dropped(
-    keys: IdempotencyKeys, others: IdempotencyKeys, records: SwappableRecords
+    keys: IdempotencyKeys, others: IdempotencyKeys, records: SharedRecords
 ) -> None:
     record = KeyRecord(version=2, fingerprint="f", turn_id=TURN, session_id=SESSION)
     more = msgspec.structs.asdict(record) | {"colour": "blue"}

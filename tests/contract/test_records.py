@@ -20,8 +20,7 @@ from sessions_app.store.atomic import UnreadableFileError
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.records import (
     Records,
-    StampedRecords,
-    SwappableRecords,
+    SharedRecords,
     read_or_empty,
     sweep_records,
     unchanged_since,
@@ -79,7 +78,7 @@ def test_names_are_listed_by_group(records: Records) -> None:
 
 
 @pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
-def test_a_groups_stamp_differs_after_each_put(records: StampedRecords) -> None:
+def test_a_groups_stamp_differs_after_each_put(records: SharedRecords) -> None:
     assert records.stamps() == {}
     seen = set()
     for name in (ASKED, ASKED, DECIDED):
@@ -118,9 +117,7 @@ def test_what_is_there_is_replaced_and_deleted(records: Records) -> None:
 
 @pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
 @pytest.mark.parametrize("name", [USED, "a.md"])
-def test_a_record_is_swapped_only_as_what_it_was_seen_as(
-    records: SwappableRecords, name: str
-) -> None:
+def test_a_record_is_swapped_only_as_what_it_was_seen_as(records: SharedRecords, name: str) -> None:
     assert not records.swap(name, b"one", b"two")
     assert not records.swap(name, b"one", None)
     assert records.read(name) is None
@@ -134,7 +131,7 @@ def test_a_record_is_swapped_only_as_what_it_was_seen_as(
 
 
 @pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
-def test_of_many_who_swap_a_record_exactly_one_succeeds(records: SwappableRecords) -> None:
+def test_of_many_who_swap_a_record_exactly_one_succeeds(records: SharedRecords) -> None:
     records.put(USED, b"one")
     with ThreadPoolExecutor(10) as pool:
         outcomes = list(pool.map(lambda n: records.swap(USED, b"one", b"%d" % n), range(30)))
@@ -202,7 +199,7 @@ def test_what_has_not_changed_is_swept_but_for_foreign_records(records: Records)
     assert sweep_records(records, LATER, nothing_is_foreign) == 0
 
 
-def test_an_approval_is_answered_once_and_used_once(records: StampedRecords) -> None:
+def test_an_approval_is_answered_once_and_used_once(records: SharedRecords) -> None:
     store = ConfirmationStore(records, timeout_seconds=300)
     question = store.ask(
         session_id=SESSION,

@@ -75,7 +75,7 @@ class Loopback:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def allows(self, address: str, port: int) -> bool:
+    def __call__(self, address: str, port: int) -> bool:
         self.asked.append(address)
         return address == "127.0.0.1"
 
