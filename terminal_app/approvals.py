@@ -8,8 +8,9 @@ from msgspec import UNSET
 from chat.approvals.service import ConfirmationService
 from chat.errors import ConfirmationError
 from chat.stream.events import AgentToolResult, Event, ToolConfirmationRequired, ToolResultReceived
+from mochi_project.process.trust_question import is_on_terminal
 from terminal_app.calls import shown_call, shown_text
-from terminal_app.console import Console, can_ask
+from terminal_app.console import Console
 
 CHOICES = "y: run it, n: don't, a: run it, and this tool from now on without asking"
 _ANSWERS = {"y": "y", "yes": "y", "": "n", "n": "n", "no": "n", "a": "a", "all": "a", "always": "a"}
@@ -31,7 +32,7 @@ class Approvals:
     @property
     def can_answer(self) -> bool:
         """Return whether a question would get an answer."""
-        return self._answer is not None or can_ask()
+        return self._answer is not None or is_on_terminal()
 
     async def decide(self, asked: ToolConfirmationRequired) -> bool:
         """Return whether the call may run."""

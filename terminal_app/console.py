@@ -103,11 +103,6 @@ def has_colors(stream: IO[str]) -> bool:
     return stream.isatty() and not plain
 
 
-def can_ask() -> bool:
-    """Return whether a person sees questions on stderr and can answer them on stdin."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-
-
 def _note(typed: "asyncio.Future[None]") -> None:
     if not typed.done():
         typed.set_result(None)

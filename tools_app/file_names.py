@@ -3,26 +3,10 @@
 import re
 from urllib.parse import unquote, urlsplit
 
-from sessions_app.attachments.media_type import (
-    GIF,
-    HEAD_BYTES,
-    HEIC,
-    JPEG,
-    PDF,
-    PNG,
-    WEBP,
-    image_type,
-)
+from sessions_app.attachments.media_type import HEAD_BYTES, image_type
+from sessions_app.attachments.names import SUFFIXES
 
 MAX_NAME = 100
-_ENDINGS = {
-    PNG: ".png",
-    JPEG: ".jpg",
-    GIF: ".gif",
-    WEBP: ".webp",
-    HEIC: ".heic",
-    PDF: ".pdf",
-}
 _ODD = re.compile(r"[^\w.-]+")
 
 
@@ -35,7 +19,8 @@ def file_name(tool_name: str, number: int, data: bytes) -> str:
         data: Its bytes.
     """
     stem = clean_name(tool_name) or "result"
-    ending = _ENDINGS.get(image_type(data[:HEAD_BYTES]) or "", "")
+    kind = image_type(data[:HEAD_BYTES])
+    ending = "" if kind is None else f".{SUFFIXES[kind]}"
     return f"{stem}{ending}" if number == 1 else f"{stem}-{number}{ending}"
 
 

@@ -32,11 +32,8 @@ class FolderSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, other: "FolderSnapshot") -> bool:
         """Return whether nothing changed between the two."""
-        return (self.generation, self.files, self.fault) == (
-            other.generation,
-            other.files,
-            other.fault,
-        )
+        of_other = (other.generation, other.files, other.fault)
+        return (self.generation, self.files, self.fault) == of_other
 
 
 _Waiting = dict[Path, list[asyncio.Future[FolderSnapshot]]]

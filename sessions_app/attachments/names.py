@@ -6,7 +6,7 @@ from sessions_app.attachments import media_type as types
 from sessions_app.messages import Attachment
 
 NAME_LENGTH = 255
-_SUFFIXES = {
+SUFFIXES = {
     types.PNG: "png",
     types.JPEG: "jpg",
     types.GIF: "gif",
@@ -28,7 +28,7 @@ def checked_name(name: str | None, media_type: str) -> str:
     cleaned = "".join(letter for letter in last if letter.isprintable()).strip(" .")
     if not cleaned:
         kind = "image" if media_type in types.IMAGES else "file"
-        return f"{kind}.{_SUFFIXES[media_type]}"
+        return f"{kind}.{SUFFIXES[media_type]}"
     if len(cleaned) <= NAME_LENGTH:
         return cleaned
     stem, dot, suffix = cleaned.rpartition(".")

@@ -14,17 +14,8 @@ from sessions_app.format.json_pieces import LongList
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.format.metadata import PLAIN_FIELDS
 from sessions_app.labels import LABELS
-from sessions_app.messages import (
-    AssistantMessage,
-    Message,
-)
-from sessions_app.session import (
-    AgentSettings,
-    Session,
-    SessionMetadata,
-    ToolSettings,
-    WindowConfig,
-)
+from sessions_app.messages import AssistantMessage, Message
+from sessions_app.session import AgentSettings, Session, SessionMetadata, ToolSettings, WindowConfig
 
 # Later formats have policies for single tools instead of groups.
 _GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
@@ -66,13 +57,8 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
 
 def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
     """Return the first keys of files, responses and lists."""
-    return {
-        "session_id": metadata.session_id,
-        "model": metadata.model,
-        "created_at": metadata.created_at,
-        "updated_at": metadata.updated_at,
-        "message_count": metadata.message_count,
-    }
+    names = ("session_id", "model", "created_at", "updated_at", "message_count")
+    return {name: getattr(metadata, name) for name in names}
 
 
 def tool_settings_to_json(

@@ -33,18 +33,10 @@ _INTEGERS = frozenset(
         *("thinking_budget", "mirostat", "num_batch", "num_gpu", "main_gpu", "num_thread"),
     ]
 )
-_NUMBERS = _INTEGERS | {
-    "temperature",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "tfs_z",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "mirostat_eta",
-    "mirostat_tau",
-}
+_NUMBERS = _INTEGERS.union(
+    ("temperature", "top_p", "min_p", "typical_p", "tfs_z", "repeat_penalty"),
+    ("presence_penalty", "frequency_penalty", "mirostat_eta", "mirostat_tau"),
+)
 _OTHERS = frozenset(
     [
         *("stop", "reasoning_effort", "numa", "low_vram", "f16_kv", "use_mmap", "use_mlock"),

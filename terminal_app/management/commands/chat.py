@@ -10,9 +10,10 @@ from django.conf import settings as django_settings
 from django.core.management.base import CommandError
 
 from mochi_project.console.command import MochiCommand
+from mochi_project.process.trust_question import is_on_terminal
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError
-from terminal_app.console import Console, can_ask
+from terminal_app.console import Console
 from terminal_app.interrupt import Interrupt
 from terminal_app.options import STOPPED, add_conversation_arguments, open_conversation
 from terminal_app.transcript import Transcript
@@ -36,7 +37,7 @@ class Command(MochiCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Talk until the person ends it."""
-        if not (can_ask() and sys.stdout.isatty()):
+        if not (is_on_terminal() and sys.stdout.isatty()):
             raise CommandError("chat needs a terminal; `send` is for scripts.")
         if options["last"] and options["session"]:
             raise CommandError("--last is a session already: chat --last")
