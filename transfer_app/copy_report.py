@@ -92,7 +92,7 @@ def _reason(item: CopiedName) -> str:
     return item.reason or "another one is there"
 
 
-def listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[object]) -> str:
     """Return some names for people, not all if there are many."""
     more = len(items) - SHOWN
-    return ", ".join(items[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(str, items[:SHOWN])) + (f" and {more} more" if more > 0 else "")

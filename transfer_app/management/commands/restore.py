@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,7 @@ from transfer_app.backup import (
     places,
     require_files,
 )
-
-SHOWN_FILES = 5
+from transfer_app.copy_report import listed
 
 
 class Command(ReportCommand):
@@ -57,7 +56,7 @@ class Command(ReportCommand):
             raise CommandError("In test mode data are deleted at the end.")
         place, backup = places(settings), MochiSettings(data_dir=source)
         if linked := parts_elsewhere(backup):
-            raise CommandError(f"{_listed(linked)} of {source}: a link leads out of the backup.")
+            raise CommandError(f"{listed(linked)} of {source}: a link leads out of the backup.")
         entries = list(entries_of(backup))
         if not entries:
             raise CommandError(f"{source} is not a backup: it holds nothing to restore.")
@@ -65,11 +64,11 @@ class Command(ReportCommand):
         taken = [path for path in paths if path.is_symlink() or path.exists()]
         if taken and not options["overwrite"]:
             raise CommandError(
-                f"{_listed(taken)} would be replaced. Pass --overwrite, or name another --data-dir."
+                f"{listed(taken)} would be replaced. Pass --overwrite, or name another --data-dir."
             )
         storages = [part.storage for part in parts_of(settings) if part.storage]
         if busy := [f"session {each}" for each in busy_sessions(storages)]:
-            raise CommandError(f"{_listed(busy)} is being answered. Stop the server first.")
+            raise CommandError(f"{listed(busy)} is being answered. Stop the server first.")
         counts: Counter[str] = Counter()
         try:
             for entry in entries:
@@ -109,9 +108,3 @@ def _replacing(target: Entry) -> Iterator[None]:
     yield
     storage.recovery.forget(session_id)
     storage.confirmation_store.discard_session(session_id)
-
-
-def _listed(items: Sequence[object]) -> str:
-    shown = ", ".join(map(str, items[:SHOWN_FILES]))
-    more = len(items) - SHOWN_FILES
-    return f"{shown} and {more} more" if more > 0 else shown
