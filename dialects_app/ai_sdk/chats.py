@@ -305,10 +305,6 @@ async def _asking(
     return await space.turns.listen(session_id, active.turn_id)
 
 
-def _said_before(session: Session) -> Sequence[UserMessage]:
-    return [each for each in session.messages if isinstance(each, UserMessage)]
-
-
 async def _place_of(
     body: UIChatIn, said: UserInput, attachments: tuple[Attachment, ...], session: Session
 ) -> Literal["new", "last"] | Rewind:
@@ -317,7 +313,7 @@ async def _place_of(
     Raises:
         ChatDiffers: The client's messages differ from the session.
     """
-    messages = _said_before(session)
+    messages = [each for each in session.messages if isinstance(each, UserMessage)]
     ids = [client_id_of(each) for each in messages]
     wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
     wanted = wanted or said.client_id

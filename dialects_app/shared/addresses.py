@@ -4,7 +4,7 @@ Only public ones, because hosts in the server's own network may trust it (docs/d
 """
 
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 _PORTS = frozenset({80, 443})
 _NOT_PUBLIC = [
@@ -49,11 +49,7 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, IPv4Address):
         return not any(ip in network for network in _NOT_PUBLIC)
-    return not _stands_for_another(ip)
-
-
-def _stands_for_another(ip: IPv6Address) -> bool:
-    return ip.scope_id is not None or any(ip in network for network in _STANDS_FOR_OTHERS)
+    return ip.scope_id is None and not any(ip in network for network in _STANDS_FOR_OTHERS)
 
 
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:

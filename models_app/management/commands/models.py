@@ -73,7 +73,10 @@ class Command(ReportCommand):
         )
         for info in infos:
             table.add_row(
-                printable(info.name), _tokens(info), _more_than_chat(info), _gigabytes(info)
+                printable(info.name),
+                _tokens(info),
+                printable(" ".join(name for name in info.capabilities if name != "completion")),
+                f"{info.size_mb / 1000:,.1f} GB" if info.size_mb else "",
             )
         self.print_rich(table)
 
@@ -86,7 +89,7 @@ class Command(ReportCommand):
         table.add_row("Parameters", printable(info.parameter_size or ""))
         table.add_row("Quantization", printable(info.quantization_level or ""))
         table.add_row("Context", _context(info))
-        table.add_row("Can", _abilities(info))
+        table.add_row("Can", printable(", ".join(info.capabilities)))
         self.print_rich(table)
 
 
@@ -107,18 +110,5 @@ def _context(info: ModelInfo) -> str:
     return "unknown" if info.context_length is None else f"{info.context_length:,} tokens"
 
 
-def _abilities(info: ModelInfo) -> str:
-    return printable(", ".join(info.capabilities))
-
-
 def _tokens(info: ModelInfo) -> str:
     return "?" if info.context_length is None else f"{info.context_length:,}"
-
-
-def _more_than_chat(info: ModelInfo) -> str:
-    """Return the abilities that not every listed model has."""
-    return printable(" ".join(name for name in info.capabilities if name != "completion"))
-
-
-def _gigabytes(info: ModelInfo) -> str:
-    return f"{info.size_mb / 1000:,.1f} GB" if info.size_mb else ""
