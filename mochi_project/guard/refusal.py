@@ -10,7 +10,7 @@ import orjson
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
 from mochi_project.errors.formats import error_format
-from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import envelope, retry_after, statuses
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
 
@@ -94,10 +94,10 @@ def _answer(
         status, body = answer.status, orjson.dumps(answer.body)
         headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
     else:
-        status = STATUS_OF_CODE[code]
+        status = statuses()[code]
         body = orjson.dumps(envelope(code, message, details=dict(details), retryable=retryable))
-        if code in RETRY_AFTER_OF_CODE:
-            headers.append((b"retry-after", b"%d" % RETRY_AFTER_OF_CODE[code]))
+        if (seconds := retry_after().get(code)) is not None:
+            headers.append((b"retry-after", b"%d" % seconds))
     headers.append((b"content-length", b"%d" % len(body)))
     return status, body, headers
 

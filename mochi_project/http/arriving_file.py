@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from django.http import HttpRequest, HttpResponse
 
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import envelope, statuses
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.guard.streamed_body import StreamedBody
@@ -84,7 +84,7 @@ def refusal(error: Refused | ClientLeft) -> HttpResponse:
     code, message = "BAD_REQUEST", "The client left in the middle of an upload."
     if isinstance(error, Refused):
         code, message = error.code, error.message
-    return problem(code, message, STATUS_OF_CODE[code])
+    return problem(code, message, statuses()[code])
 
 
 def problem(code: str, message: str, status: int) -> HttpResponse:

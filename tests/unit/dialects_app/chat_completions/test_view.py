@@ -46,7 +46,7 @@ class Heard:
     def close(self) -> None: ...
 
 
-class House:
+class Chat:
     """Opens turns as ``ChatService`` does, and remembers how it was asked.
 
     Attributes:
@@ -67,8 +67,8 @@ class House:
         self._events = events
         self._error = error
 
-    async def open(self, request: ChatRequest, key: Any, *, client: Any, asked: Any) -> OpenTurn:
-        self.asked.append((request, asked))
+    async def open(self, request: ChatRequest, key: Any, *, client: Any, identity: Any) -> OpenTurn:
+        self.asked.append((request, identity))
         if request.session_id is not None and request.new is None:
             self.get(request.session_id)
         elif request.session_id in self.sessions:
@@ -118,16 +118,16 @@ class Models:
 
 
 async def ask(
-    house: House, *messages: Any, manner: RequestContext | None = None, **fields: Any
+    chat: Chat, *messages: Any, manner: RequestContext | None = None, **fields: Any
 ) -> Any:
     body = body_of(*messages, **fields)
     manner = manner or RequestContext()
-    return await complete(house, house, Models(), body, manner, files=None)  # type: ignore[arg-type]
+    return await complete(chat, chat, Models(), body, manner, files=None)  # type: ignore[arg-type]
 
 
 async def test_an_answer_is_one_json_object_and_the_turn_is_left():
-    house = House()
-    answer = await ask(house)
+    chat = Chat()
+    answer = await ask(chat)
     assert answer["Content-Type"] == "application/json"
     completion = msgspec.json.decode(answer.content)
     assert completion["choices"][0]["message"] == {
@@ -135,63 +135,63 @@ async def test_an_answer_is_one_json_object_and_the_turn_is_left():
         "content": "Hello!",
         "refusal": None,
     }
-    assert house.left == 1
+    assert chat.left == 1
 
 
 async def test_a_stream_is_one_of_chunks():
-    answer = await ask(House(), stream=True)
+    answer = await ask(Chat(), stream=True)
     assert answer["Content-Type"].startswith("text/event-stream")
     stream = b"".join([piece async for piece in answer])
     assert text_of(chunks_of(stream)) == "Hello!"
 
 
 async def test_who_leaves_while_the_answer_is_made_leaves_the_turn():
-    house = House()
-    house.ends.clear()
-    asking = asyncio.create_task(ask(house))
-    while not house.asked:
+    chat = Chat()
+    chat.ends.clear()
+    asking = asyncio.create_task(ask(chat))
+    while not chat.asked:
         await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert house.left == 1
+    assert chat.left == 1
 
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_turn_that_ended_before_its_first_event_is_a_plain_error(streams):
-    house = House([], TurnError("No.", field="think"))
+    chat = Chat([], TurnError("No.", field="think"))
     with pytest.raises(TurnError) as raised:
-        await ask(house, stream=streams)
+        await ask(chat, stream=streams)
     assert raised.value.details["field"] == "reasoning_effort"
-    assert house.left == 1
+    assert chat.left == 1
 
 
 async def test_an_error_of_a_turn_that_can_t_begin_names_a_field_of_the_request():
     with pytest.raises(TurnError) as raised:
-        await ask(House(error=TurnError("No.", field="messages[0]")))
+        await ask(Chat(error=TurnError("No.", field="messages[0]")))
     assert raised.value.details["field"] == "messages[0]"
     with pytest.raises(TurnError) as raised:
-        await ask(House(error=TurnError("No.", field="selected_tools")))
+        await ask(Chat(error=TurnError("No.", field="selected_tools")))
     assert raised.value.details["field"] == "X-Mochi-Tools"
 
 
 async def test_an_error_in_the_middle_ends_the_answer():
     with pytest.raises(TurnError, match="broke off"):
-        await ask(House([STARTED, said("Hel"), failed(), DONE]))
+        await ask(Chat([STARTED, said("Hel"), failed(), DONE]))
 
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_an_answer_names_its_session_where_there_is_one(streams):
-    house = House()
-    assert "x-mochi-session-id" not in await ask(house, stream=streams)
-    stored = await ask(house, stream=streams, store=True)
+    chat = Chat()
+    assert "x-mochi-session-id" not in await ask(chat, stream=streams)
+    stored = await ask(chat, stream=streams, store=True)
     manner = RequestContext(session_id=stored["x-mochi-session-id"])
-    continued = await ask(house, stream=streams, manner=manner)
+    continued = await ask(chat, stream=streams, manner=manner)
     assert continued["x-mochi-session-id"] == manner.session_id
 
 
 async def test_what_is_not_obeyed_is_noted():
-    answer = await ask(House(), logit_bias={"1": 1}, reasoning_effort="minimal")
+    answer = await ask(Chat(), logit_bias={"1": 1}, reasoning_effort="minimal")
     assert answer["x-mochi-warning"] == (
         "logit_bias: not obeyed; reasoning_effort: minimal is taken for low"
     )
@@ -208,34 +208,34 @@ async def test_what_is_not_obeyed_is_noted():
     ],
 )
 async def test_a_call_that_nobody_can_force_is_noted(model, choice, is_noted):
-    answer = await ask(House(), model=model, tools=[function()], tool_choice=choice)
+    answer = await ask(Chat(), model=model, tools=[function()], tool_choice=choice)
     assert answer.headers.get("x-mochi-warning", "").startswith("tool_choice") is is_noted
 
 
 async def test_a_request_is_known_by_what_was_sent_streamed_or_not():
-    house = House()
-    await ask(house)
-    await ask(house, stream=True, stream_options={"include_usage": True})
-    await ask(house, temperature=1)
-    whole, streamed, other = (msgspec.json.encode(known) for _, known in house.asked)
+    chat = Chat()
+    await ask(chat)
+    await ask(chat, stream=True, stream_options={"include_usage": True})
+    await ask(chat, temperature=1)
+    whole, streamed, other = (msgspec.json.encode(known) for _, known in chat.asked)
     assert whole == streamed != other
 
 
 async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_first_streamed():
-    house = House()
+    chat = Chat()
     manner = RequestContext(chat_id="c1")
-    first = await ask(house, stream=True, manner=manner)
-    second = await ask(house, stream=True, manner=manner)
+    first = await ask(chat, stream=True, manner=manner)
+    second = await ask(chat, stream=True, manner=manner)
     assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
-    assert [request.new is None for request, _ in house.asked] == [False, True]
-    assert "x-mochi-session-id" not in await ask(house, manner=manner)
-    other = await ask(house, stream=True, manner=manner, model="other")
+    assert [request.new is None for request, _ in chat.asked] == [False, True]
+    assert "x-mochi-session-id" not in await ask(chat, manner=manner)
+    other = await ask(chat, stream=True, manner=manner, model="other")
     assert other["x-mochi-session-id"] != first["x-mochi-session-id"]
 
 
 async def test_first_messages_of_a_chat_that_come_at_once_are_of_one_session():
-    house = House()
-    house.made_meanwhile = True
-    await ask(house, stream=True, manner=RequestContext(chat_id="c1"))
-    assert [request.new is None for request, _ in house.asked] == [False, True]
-    assert len({request.session_id for request, _ in house.asked}) == 1
+    chat = Chat()
+    chat.made_meanwhile = True
+    await ask(chat, stream=True, manner=RequestContext(chat_id="c1"))
+    assert [request.new is None for request, _ in chat.asked] == [False, True]
+    assert len({request.session_id for request, _ in chat.asked}) == 1
