@@ -153,7 +153,8 @@ def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
     if method == "post" and (content := contents.get("application/json")) is not None:
         body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
         # The middleware treats a missing body as {}, which may be valid.
-        operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
+        forms = body.get("anyOf", [body])
+        operation["requestBody"]["required"] = all("required" in {**body, **each} for each in forms)
 
 
 def describe_parameters(path: str, operation: dict[str, Any]) -> None:

@@ -115,7 +115,8 @@ class Victim:
 def victim(probed: Callable[..., Any], tmp_path: Path) -> Iterator[Victim]:
     path = tmp_path / "pauses"
     pauses = PauseFile(path)
-    server, probe = probed(MOCHI_E2E_PAUSES=str(path))
+    # Requests that name no model are refused, and begin no turns.
+    server, probe = probed(MOCHI_E2E_PAUSES=str(path), MOCHI_DEFAULT_MODEL="missing")
     probe.full_collections()  # from here on pauses are measured
     chat = server.chat()
     prompt = {"filename": "brief.md", "content": "You are a helpful assistant."}

@@ -104,6 +104,11 @@ REFUSALS = [
         "parts",
     ),
     ("VALIDATION_ERROR", r"A file is a data URL|Name a `model`", "what is there"),
+    (
+        "VALIDATION_ERROR",
+        r"A new session needs a message|neither text of a user|There is nothing to compact",
+        "a session, or something that is said",
+    ),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
 _OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
