@@ -297,6 +297,7 @@ def test_a_body_is_required_where_the_request_means_nothing_without_it(
     assert optional == {
         "POST /api/v1/chat/{session_id}",
         "POST /api/v1/chat/{session_id}/stream",
+        "POST /api/v1/sessions",
         "POST /api/v1/sessions/{session_id}/fork",
         "POST /api/v1/sessions/{session_id}/summarize",
         "POST /v1/conversations",
