@@ -28,11 +28,6 @@ class ShownArguments:
         self._in_string = False
         self._depth = 0
 
-    @property
-    def are_whole(self) -> bool:
-        """Return whether what has come is whole JSON values."""
-        return self._has_begun and not self._depth and not self._in_string
-
     def feed(self, piece: str) -> str:
         """Take the next piece; return what to show of it, which may be empty."""
         text, self._held = self._held + piece, ""
