@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -71,11 +71,48 @@ def wait_for_redis(url: str, process: "subprocess.Popen[bytes] | None" = None) -
                 return
 
 
+class SharedRedis:
+    """The Redis server of a test process, started when it is needed, and again if it was killed."""
+
+    def __init__(self) -> None:
+        self._running = ExitStack()
+        self._url = ""
+
+    def url(self) -> str:
+        """Return the URL of a server that answers."""
+        if not (self._url and _answers(self._url)):
+            self.close()
+            self._url = self._running.enter_context(running_redis("--appendonly", "no"))
+        return self._url
+
+    def close(self) -> None:
+        """End the server."""
+        self._running.close()
+
+
+def _answers(url: str) -> bool:
+    with redis.Redis.from_url(url) as client:
+        try:
+            return bool(client.ping())
+        except redis.ConnectionError:
+            return False
+
+
 @pytest.fixture(scope="session")
-def redis_server() -> Iterator[str]:
-    """The URL of a Redis server, which the tests of this process share."""
-    with running_redis("--appendonly", "no") as url:
-        yield url
+def shared_redis() -> Iterator[SharedRedis]:
+    """Return the Redis server that the tests of this process share."""
+    shared = SharedRedis()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture(scope="module")
+def redis_server(shared_redis: SharedRedis) -> str:
+    """Return the URL of a Redis server, which the tests of this process share.
+
+    A machine that is short of something may have killed it since another module used it.
+    """
+    return shared_redis.url()
 
 
 @pytest.fixture
