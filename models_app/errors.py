@@ -38,7 +38,15 @@ class CallRefused(MochiError):
 
 
 class ModelError(MochiError):
-    """A model could not be used, or its answer broke off."""
+    """A model could not be used, or its answer broke off.
+
+    Attributes:
+        provider_code: The provider's own code of a refusal, where it has one; not shown to clients.
+        provider_field: The field of the request that the provider blames, where it names one.
+    """
+
+    provider_code: str | None = None
+    provider_field: str | None = None
 
     def __init__(
         self,

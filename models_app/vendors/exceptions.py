@@ -5,6 +5,7 @@ Imported lazily, as ``history`` is.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 from pydantic_ai import exceptions as raised
@@ -81,7 +82,7 @@ def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -
         case raised.ModelRequestTimeout() | httpx2.HTTPError() | httpx2.StreamError() | OSError():
             return interrupted(vendor, words, model=model)
         case raised.ModelAPIError() | raised.ContentFilterError() | raised.UserError():
-            return error_from_refusal(
+            refusal = error_from_refusal(
                 vendor,
                 words,
                 model=model,
@@ -89,6 +90,9 @@ def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -
                 fault=_fault_of(error),
                 retry_after=getattr(error, "retry_after", None),
             )
+            refusal.provider_code = _text(getattr(error, "provider_error_code", None))
+            refusal.provider_field = _text(_body_of(error).get("param"))
+            return refusal
         case _:
             return invalid_answer(vendor, words, model=model)
 
@@ -106,9 +110,17 @@ def _fault_of(error: Exception) -> Fault | None:
 
 def _was_moderated(error: raised.ModelAPIError) -> bool:
     """Return whether OpenRouter's moderation flagged the input (also a 403, like a bad key)."""
-    body = error.body if isinstance(error.body, Mapping) else {}
-    metadata = body.get("metadata")
+    metadata = _body_of(error).get("metadata")
     return isinstance(metadata, Mapping) and ("flagged_input" in metadata or "reasons" in metadata)
+
+
+def _body_of(error: Exception) -> Mapping[str, Any]:
+    body = getattr(error, "body", None)
+    return body if isinstance(body, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _ours_behind(error: BaseException | None) -> ModelError | None:

@@ -12,22 +12,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from models_app.errors import ModelError, ServiceUnavailable
+from models_app.errors import ModelError
 from models_app.expiring_cache import ExpiringCache
-from models_app.language_model import (
-    ANY_OBJECT,
-    Delta,
-    ModelInfo,
-    ModelRequest,
-    Retrying,
-    SchemaLeftOut,
-    Warned,
-)
+from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
 from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
+from models_app.vendors.refusals import PARTS, Attempt, RequestPart
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 
 if TYPE_CHECKING:
@@ -36,14 +27,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
 REFUSING_SECONDS = 600.0
-"""Seconds for which a model counts as one that refuses schemas; then it is tried again."""
-
-# By what vendors and servers answer: bad request, unprocessable content, not implemented.
-_REFUSALS = frozenset({400, 422, 501})
-_NO_SCHEMA = (
-    "'{}' takes no JSON schema for answers of {}. It was asked for JSON in words, and its answer "
-    "may not fit the schema."
-)
+"""Seconds for which a refused part is left out of a model's requests; then it is tried again."""
 
 
 @dataclass(slots=True)
@@ -93,36 +77,29 @@ class VendorLanguageModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield batches of deltas.
 
-        A request that fails before its first delta is retried (``Retrying``). If its answer schema
-        is refused, it is sent without (``Warned``): the prompt must describe the format, too. So is
-        one with tools where the model can't have both (``SchemaLeftOut``).
+        A request that fails before its first delta is retried (``Retrying``). If a part of it is
+        refused, it is sent without (``Warned``), as ``refusals`` declares. Without its answer
+        schema, the prompt must describe the format, too.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
-        name = request.model
-        is_fitted = request.answer_schema not in (None, ANY_OBJECT)
-        in_words = is_fitted and self._refusing.get(name) is not None
+        attempt = Attempt(part for part in PARTS if self._refusing.get(_key(part, request.model)))
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
             try:
-                asked = (
-                    msgspec.structs.replace(request, answer_schema=None) if in_words else request
-                )
-                async with aclosing(await self._ask(asked)) as batches:
+                async with aclosing(await self._ask(request, attempt)) as batches:
                     async for batch in batches:
-                        if in_words and not streaming:
-                            self._refusing.set(name, True)
-                            warning = Warned(_NO_SCHEMA.format(self.vendor.name, name))
-                            yield [SchemaLeftOut() if request.tools else warning]
+                        if not streaming:
+                            self._remember(request.model, attempt)
                         streaming = True
                         yield batch
             except ModelError as error:
                 if streaming:
                     raise
-                if not in_words and self._was_sent_schema(asked) and _may_be_about_schema(error):
-                    in_words = True
+                if (next_attempt := attempt.after(error)) is not None:
+                    attempt = next_attempt
                     continue
                 pause = retries.pause_after(error)
                 notice = Retrying(error.message)
@@ -161,22 +138,21 @@ class VendorLanguageModel:
         if clients is not None:
             await clients.http.aclose()
 
-    async def _ask(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+    async def _ask(
+        self, request: ModelRequest, attempt: Attempt
+    ) -> AsyncGenerator[Sequence[Delta], None]:
         """Return the batches of an answer, which the first of them asks for."""
         clients = await self._open()
         if clients.make_model is None:
             clients.make_model = await asyncio.to_thread(self._load, clients)
         from models_app.vendors.pydantic_models import answer  # noqa: PLC0415 - loaded already
 
-        return answer(self.vendor, request, clients.make_model, clients.key)
+        return answer(self.vendor, request, clients.make_model, clients.key, attempt)
 
-    def _was_sent_schema(self, request: ModelRequest) -> bool:
-        make = self._clients.make_model if self._clients is not None else None
-        if make is None:
-            return False
-        from models_app.vendors.pydantic_models import is_sent_schema  # noqa: PLC0415 - loaded
-
-        return is_sent_schema(self.vendor, request, make(request.model))
+    def _remember(self, model: str, attempt: Attempt) -> None:
+        for part in attempt.refused:
+            if part.is_remembered:
+                self._refusing.set(_key(part, model), True)
 
     def _load(self, clients: _Clients) -> ModelFactory:
         """Import the modules that a request needs; runs in a thread."""
@@ -214,7 +190,5 @@ class VendorLanguageModel:
         )
 
 
-def _may_be_about_schema(error: ModelError) -> bool:
-    """Return whether a refusal can be one of the schema; each server has words of its own."""
-    is_refusal = isinstance(error, ServiceUnavailable) and not error.retryable
-    return is_refusal and error.details.get("status") in _REFUSALS
+def _key(part: RequestPart, model: str) -> str:
+    return f"{part.name} {model}"

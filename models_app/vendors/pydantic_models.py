@@ -5,22 +5,29 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, cast
 
 import httpx2
+from msgspec import structs
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UnsupportedSettingWarning
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from models_app.inserted_files import InsertedFiles
-from models_app.language_model import ANY_OBJECT, Delta, ModelRequest, SchemaLeftOut
+from models_app.language_model import ANY_OBJECT, Delta, ModelRequest, SchemaLeftOut, Warned
 from models_app.vendors.deltas import DeltaReader
 from models_app.vendors.exceptions import typed_errors
 from models_app.vendors.history import model_messages, request_parameters
 from models_app.vendors.http_client import inserted_files, opened_responses
+from models_app.vendors.refusals import REASONING, SCHEMA, Attempt
+from models_app.vendors.signatures import has_state, without_state
 from models_app.vendors.vendor import ModelFactory, Vendor
 
 NO_KEY = "no-key"
 """Sent to servers that need none: the SDKs insist on a key."""
 
+_NO_SCHEMA = (
+    "'{}' takes no JSON schema for answers of {}. It was asked for JSON in words, and its answer "
+    "may not fit the schema."
+)
 _SAMPLING = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
 
 
@@ -40,25 +47,28 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
 
 
 async def answer(
-    vendor: Vendor, request: ModelRequest, make_model: ModelFactory, key: str | None
+    vendor: Vendor,
+    request: ModelRequest,
+    make_model: ModelFactory,
+    key: str | None,
+    attempt: Attempt,
 ) -> AsyncGenerator[Sequence[Delta], None]:
-    """Send a request and yield batches of deltas.
+    """Send a request, without what the attempt leaves out, and yield batches of deltas.
 
     Raises:
         ModelError: A subclass, before the first batch or between batches.
     """
     reader = DeltaReader(vendor.name, request.model)
     files = InsertedFiles(request.files)
+    if has_state(request.messages) and not attempt.sends(REASONING):
+        request = structs.replace(request, messages=without_state(request.messages))
     messages = model_messages(request.messages, vendor, request.model, files.stand_ins)
     opened: list[httpx2.Response] = []
     with typed_errors(vendor, request.model, key):
         try:
             model = make_model(request.model)
             settings = _fit(vendor.settings(request), model)
-            schema = request.answer_schema if is_sent_schema(vendor, request, model) else None
-            parameters = request_parameters(request.tools, schema)
-            leaves_out = bool(request.tools) and schema is not request.answer_schema
-            notices: list[Delta] = [SchemaLeftOut()] if leaves_out else []
+            parameters, notices = _parameters(vendor, request, model, attempt)
             opened_responses.set(opened)
             inserted_files.set(files if request.files else None)
             async with model_request_stream(
@@ -82,8 +92,23 @@ async def answer(
     yield last
 
 
-def is_sent_schema(vendor: Vendor, request: ModelRequest, model: Model) -> bool:
-    """Return whether a request is sent with its schema to this model.
+def _parameters(
+    vendor: Vendor, request: ModelRequest, model: Model, attempt: Attempt
+) -> tuple[ModelRequestParameters, list[Delta]]:
+    """Return the parameters of a request, and what to say first about its answer."""
+    takes_schema = _takes_schema(vendor, request, model)
+    schema = request.answer_schema if takes_schema and attempt.sends(SCHEMA) else None
+    texts = attempt.warnings(vendor.name, request.model)
+    notices: list[Delta] = [Warned(text) for text in texts]
+    if request.tools and schema is not request.answer_schema:
+        notices.append(SchemaLeftOut())
+    elif takes_schema and schema is None:
+        notices.append(Warned(_NO_SCHEMA.format(vendor.name, request.model)))
+    return request_parameters(request.tools, schema), notices
+
+
+def _takes_schema(vendor: Vendor, request: ModelRequest, model: Model) -> bool:
+    """Return whether a request has a schema that this model takes.
 
     That of any object is not: vendors close it.
     """

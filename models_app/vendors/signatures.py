@@ -8,6 +8,8 @@ the turn.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
 STATE_KEY = "provider_state"
@@ -32,6 +34,31 @@ def state_of(
     written_by = state.get("model") or asking.answered_by or asking.model
     own = (None, "", model, f"{vendor}:{model}")
     return state if written_by in own else {}
+
+
+def has_state(messages: Sequence[Message]) -> bool:
+    """Return whether a call of a history has state of a vendor."""
+    return any(
+        STATE_KEY in call.extra
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    )
+
+
+def without_state(messages: Sequence[Message]) -> list[Message]:
+    """Return a history whose calls have no state of vendors."""
+    return [
+        structs.replace(message, tool_calls=[_stateless(call) for call in message.tool_calls])
+        if isinstance(message, AssistantMessage) and message.tool_calls
+        else message
+        for message in messages
+    ]
+
+
+def _stateless(call: ToolCall) -> ToolCall:
+    extra = {name: value for name, value in call.extra.items() if name != STATE_KEY}
+    return structs.replace(call, extra=extra)
 
 
 def running_round_is_signed(messages: Sequence[Message], vendor: str, model: str) -> bool:

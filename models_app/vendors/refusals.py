@@ -1,0 +1,99 @@
+"""Decides what to leave out of a request that a server has refused, one part at a time. Pure.
+
+Servers and models differ in what they take, and say so only in a refusal. Each has words of its
+own, so a refusal counts for the first part in ``PARTS`` that the request had and that it may be
+about (docs/decisions/0136).
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from models_app.errors import ModelError, ServiceUnavailable
+
+MOST_OMISSIONS = 4
+"""The most parts that are left out of one request, each after another refusal."""
+
+# Anthropic's and OpenAI's words. A signature counts for the model and the conversation that it was
+# made in; OpenAI's, for the organization, too.
+_ABOUT_REASONING = re.compile(
+    r"\bencrypted[ _]content\b|\bItem with id\b|without its required following item"
+    r"|invalid `?signature`? in `?thinking`? block|block is bound to a different conversation",
+    re.IGNORECASE,
+)
+
+
+class RequestPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a request that some servers or models refuse.
+
+    Attributes:
+        name: Its name.
+        is_refused: Returns whether a refusal may be about it. Asked only if it was sent.
+        is_remembered: Whether it is left out of the model's next requests, too, for ten minutes.
+        warning: What to say of an answer without it, when it is refused; None for nothing.
+    """
+
+    name: str
+    is_refused: Callable[[ModelError], bool]
+    is_remembered: bool = True
+    warning: str | None = None
+
+
+def _is_about_reasoning(error: ModelError) -> bool:
+    return error.details.get("status") in (400, 404) and (
+        error.provider_code == "invalid_encrypted_content"
+        or _ABOUT_REASONING.search(error.message) is not None
+    )
+
+
+def _may_be_about_schema(error: ModelError) -> bool:
+    """Return whether a refusal can be one of the schema; each server has words of its own."""
+    is_refusal = isinstance(error, ServiceUnavailable) and not error.retryable
+    return is_refusal and error.details.get("status") in (400, 422, 501)
+
+
+REASONING = RequestPart(name="reasoning", is_refused=_is_about_reasoning, is_remembered=False)
+"""Signed or encrypted reasoning of earlier answers."""
+SCHEMA = RequestPart(name="schema", is_refused=_may_be_about_schema)
+"""A JSON schema that the answer has to fit."""
+
+PARTS = (REASONING, SCHEMA)
+"""The parts that can be left out. A refusal counts for the first that fits: guesses come last."""
+
+
+class Attempt:
+    """One try of a request: what it leaves out, and what it has.
+
+    Args:
+        omitted: The parts to leave out.
+        refused: Those of them that were refused in this request, not in an earlier one.
+    """
+
+    def __init__(
+        self, omitted: Iterable[RequestPart] = (), refused: tuple[RequestPart, ...] = ()
+    ) -> None:
+        self.refused = refused
+        self._omitted = frozenset(omitted)
+        self._sent: set[RequestPart] = set()
+
+    def sends(self, part: RequestPart) -> bool:
+        """Note that a request has a part; return whether it is sent, or to be left out."""
+        if part in self._omitted:
+            return False
+        self._sent.add(part)
+        return True
+
+    def after(self, error: ModelError) -> "Attempt | None":
+        """Return the next try after a refusal; None if it is about nothing to leave out."""
+        if len(self.refused) == MOST_OMISSIONS:
+            return None
+        for part in PARTS:
+            if part in self._sent and part.is_refused(error):
+                return Attempt(self._omitted | {part}, (*self.refused, part))
+        return None
+
+    def warnings(self, provider: str, model: str) -> list[str]:
+        """Return what to say about the answer of this try."""
+        given = [part.warning for part in self.refused if part.warning is not None]
+        return [warning.format(provider=provider, model=model) for warning in given]
