@@ -84,7 +84,9 @@ class AgentPreparation:
             think=False if can_think else None,
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             available_tools=offered,
-            max_rounds=self.max_iterations,
+            tool_limits=msgspec.structs.replace(
+                self.preparer.tool_limits, rounds=self.max_iterations
+            ),
             phases=self.phases,
             follows_settings=False,
             rules=rules,

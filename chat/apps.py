@@ -23,6 +23,7 @@ class ChatApp(MochiApp):
         "SUMMARY_NOT_FOUND": 404,
         "NO_ACTIVE_TURN": 409,
         "TURN_LIMIT_REACHED": 502,
+        "TOOL_LOOP": 502,
         "EMPTY_ANSWER": 502,
         "TURN_INTERRUPTED": 503,
         "MISSING_TOOL_RESULT": 400,

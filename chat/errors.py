@@ -10,6 +10,7 @@ The tree::
         * ShuttingDown          SHUTTING_DOWN (retryable)
         * TooManyListeners      TOO_MANY_LISTENERS (retryable)
         * TurnLimitReached      TURN_LIMIT_REACHED
+        * ToolLoop              TOOL_LOOP
         * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
         * HistoryChanged        MESSAGE_CHANGED (retryable)
@@ -114,6 +115,21 @@ class TurnLimitReached(TurnError):
     """The turn took too long, said too much, or its model asked for tools too often."""
 
     code = "TURN_LIMIT_REACHED"
+
+
+class ToolLoop(TurnError):
+    """The model repeated a call whose result stayed the same; its last call did not run."""
+
+    code = "TOOL_LOOP"
+
+    def __init__(self, tool_name: str, count: int) -> None:
+        super().__init__(
+            f"The model called the tool {tool_name!r} {count} times with the same arguments, and "
+            "the result was the same each time; the last call did not run. Ask in other words, ask "
+            "another model, or set MOCHI_TOOL_LOOP_LIMIT.",
+            tool_name=tool_name,
+            count=count,
+        )
 
 
 class EmptyAnswer(TurnError):

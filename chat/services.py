@@ -35,6 +35,7 @@ from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
+from chat.turn.job import ToolLimits
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.app import Factory, Services
@@ -102,7 +103,7 @@ def build_preparer(services: Services) -> TurnPreparer:
     return TurnPreparer(
         models=services.get(ModelCatalogue),
         toolset=services.get(ToolCatalogue),
-        max_rounds=settings.max_tool_rounds,
+        tool_limits=ToolLimits(rounds=settings.max_tool_rounds, repeats=settings.tool_loop_limit),
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
         read_attachment=attachments.store.read,

@@ -20,7 +20,7 @@ from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.delegation import Delegate
-from chat.turn.job import TurnJob
+from chat.turn.job import ToolLimits, TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
@@ -36,7 +36,7 @@ from sessions_app.messages import (
     ToolSpec,
     UserMessage,
 )
-from sessions_app.session import Session, agent_named
+from sessions_app.session import Session
 from sessions_app.settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
@@ -45,9 +45,6 @@ ANSWER_IN_JSON = (
     "Answer with JSON and nothing else, without a code block. It must fit this JSON schema:"
 )
 AFTER_TOOLS = "Call the tools that you need first. "
-
-ROUNDS_OF_AGENTS = 2
-"""The rounds of a session answered by an agent: one for the call, one for its result."""
 
 Prepare = Callable[[str, Session], TurnJob]
 """Makes the job of a turn from its id and the claimed session. Pure; may be called again.
@@ -101,7 +98,7 @@ class TurnPreparer:
 
     models: ModelCatalogue
     toolset: Toolset
-    max_rounds: int
+    tool_limits: ToolLimits
     dynamic_window: bool
     delegate: Delegate | None = None
     context_strategy: str = DEFAULT_STRATEGY
@@ -265,7 +262,7 @@ class ChatPreparation:
             think=_thinking(request.think, facts.info, model),
             window=preparer.window(session, facts.info, plan.estimate.tokens),
             available_tools=tools,
-            max_rounds=_rounds_of(model, preparer.max_rounds),
+            tool_limits=preparer.tool_limits.for_model(model),
             rules=rules,
             plan=plan,
             attached=preparer.attached(facts.info),
@@ -367,10 +364,6 @@ def _instructions(request: TurnRequest, tools: AvailableTools) -> str | None:
         schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
         texts.append(f"{AFTER_TOOLS if tools.specs else ''}{ANSWER_IN_JSON}\n{schema}")
     return "\n\n".join(texts) or None
-
-
-def _rounds_of(model: str, limit: int) -> int:
-    return limit if agent_named(model) is None else max(limit, ROUNDS_OF_AGENTS)
 
 
 def _require_model(session: Session, named: str) -> None:

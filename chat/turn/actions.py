@@ -223,7 +223,7 @@ class TurnActions:
         """Set the error for too many rounds of tool calls."""
         self.outcome.error = TurnLimitReached(
             f"The model asked for tools in {self._machine.rounds} rounds; that is the limit.",
-            limit=self._job.max_rounds,
+            limit=self._job.tool_limits.rounds,
         )
 
     async def save_answer(self) -> None:

@@ -45,7 +45,7 @@ class TurnEngine:
         approver: Approver,
         observer: TurnObserver = TURN_LOG,
     ) -> None:
-        self._machine = TurnMachine(job.max_rounds)
+        self._machine = TurnMachine(job.tool_limits.rounds)
         self._start = TurnStart(
             session_id=job.session.session_id,
             turn_id=job.turn_id,

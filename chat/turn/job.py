@@ -17,11 +17,33 @@ from chat.turn.observer import Dialect
 from chat.turn.phases import PhasePrompts
 from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import NO_EXTRA, Message, UserMessage
-from sessions_app.session import Session
+from sessions_app.session import Session, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 
 FirstCall = Literal["optional", "asked_for", "forced"]
 """The ways to a call of a tool in a turn's first answer: by the model's wish, prompt, provider."""
+
+
+ROUNDS_OF_AGENTS = 2
+"""The rounds of a session answered by an agent: one for the call, one for its result."""
+
+
+class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds how often the model of a turn may call tools.
+
+    Attributes:
+        rounds: The maximum number of model calls.
+        repeats: The maximum number of rounds with the same call and result; 0 for any number.
+    """
+
+    rounds: int = 25
+    repeats: int = 5
+
+    def for_model(self, model: str) -> "ToolLimits":
+        """Return the limits of a session with this model, which may be an agent."""
+        if agent_named(model) is None or self.rounds >= ROUNDS_OF_AGENTS:
+            return self
+        return msgspec.structs.replace(self, rounds=ROUNDS_OF_AGENTS)
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +65,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         first_call: Whether the first answer must call a tool, and how the model is told.
         window: The context window to ask for.
         available_tools: The tools that the model may call.
-        max_rounds: The maximum number of model calls.
+        tool_limits: How often the model may call tools.
         phases: The prompts of a turn that plans first; None in a conversation.
         follows_settings: Whether the session's current policies apply; an agent's session has none.
         rules: The rules for fitting requests into the context window.
@@ -70,7 +92,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     first_call: FirstCall = "optional"
     window: WindowChoice
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
-    max_rounds: int = 25
+    tool_limits: ToolLimits = ToolLimits()
     phases: PhasePrompts | None = None
     follows_settings: bool = True
     rules: ContextRules = ContextRules()

@@ -18,6 +18,7 @@ from chat.stream.notes import RoundBegan
 from chat.stream.turn_stream import TurnStream
 from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
+from chat.turn.loop_guard import LoopGuard
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionWriter
 from models_app.errors import CallRefused, ModelError
@@ -103,6 +104,7 @@ class ModelCaller:
         self._is_stopped = is_stopped
         self._compactor = job.compactor()
         self._first_call = job.first_call
+        self._loop_guard = LoopGuard(job.tool_limits.repeats)
 
     async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
         """Request an answer, which is filled as it arrives; ask again once if it is empty.
@@ -114,6 +116,7 @@ class ModelCaller:
         Raises:
             ModelError: The model call failed.
             TurnLimitReached: The answer has too many tool calls, or is too long.
+            ToolLoop: The answer repeats a call whose result stayed the same.
             StorageError: The answer can't be journalled.
         """
         self._stream.require_room()
@@ -142,6 +145,7 @@ class ModelCaller:
         if answer.is_empty and answer.thinking:  # docs/decisions/0124
             status = StatusChanged(state="warning", message=ONLY_REASONING)
             self._commit_point.send_or_hold([status])
+        self._loop_guard.require_progress(answer.calls)
 
     async def _fit_to_schema(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Show an answer that fits the schema, or ask without tools (docs/decisions/0127)."""
@@ -229,6 +233,7 @@ class ModelCaller:
             loading.cancel()
 
     async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:
+        self._loop_guard.watch(self._session_writer.session.messages)
         compacted = await self._compactor.compact(
             self._session_writer.session,
             self.window,
@@ -236,7 +241,7 @@ class ModelCaller:
             announce=self._announce_compression,
         )
         self.window = compacted.window
-        messages, phases = compacted.messages, self._job.phases
+        messages, phases = self._loop_guard.noted(compacted.messages), self._job.phases
         if phases is not None:
             messages = phases.planning(messages) if planning else phases.executing(messages)
         files: Mapping[str, bytes] = NO_EXTRA

@@ -23,6 +23,7 @@ from mochi_project.configuration.setting_types import (
     JournalUrl,
     List,
     LogLevel,
+    LoopLimit,
     Metrics,
     OllamaUrl,
     Origins,
@@ -134,6 +135,7 @@ class MochiSettings(BaseModel):
     )
 
     max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
+    tool_loop_limit: LoopLimit = Field(5, description="Equal results of a call; 0: any number")
     max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
     max_active_turns: int = Field(
         1300, ge=1, description="Turns that a web process may run at once"

@@ -48,6 +48,7 @@ class SettingArguments(TypedDict, total=False):
     context_strategy: ContextStrategy
     background_worker: bool
     max_tool_rounds: int
+    tool_loop_limit: int
     max_agent_iterations: int
     max_active_turns: int
     max_turns_per_client: int

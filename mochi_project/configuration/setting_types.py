@@ -145,6 +145,12 @@ def _checked_wings(names: list[str], info: ValidationInfo) -> list[str]:
     return names
 
 
+def _checked_loop_limit(value: int) -> int:
+    if value != 0 and not 3 <= value <= 100:
+        raise ValueError("must be 0, for no limit, or 3 to 100")
+    return value
+
+
 def _with_prometheus(value: bool) -> bool:
     if value:
         require_extra("metrics", ("prometheus_client",))
@@ -161,6 +167,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 VariableNames = Annotated[List, AfterValidator(_checked_names)]
+LoopLimit = Annotated[int, AfterValidator(_checked_loop_limit)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]

@@ -17,8 +17,8 @@ _MODELS_FAIL = (
     "OLLAMA_UNREACHABLE OLLAMA_ERROR NETWORK_ERROR UNAUTHORIZED RATE_LIMITED SERVICE_UNAVAILABLE"
 )
 _TURNS_FAIL = (
-    f"{_MODELS_FAIL} CONTEXT_OVERFLOW TURN_LIMIT_REACHED EMPTY_ANSWER AGENT_STOPPED"
-    " TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED TOO_MANY_LARGE_BODIES"
+    f"{_MODELS_FAIL} CONTEXT_OVERFLOW TURN_LIMIT_REACHED TOOL_LOOP EMPTY_ANSWER"
+    " AGENT_STOPPED TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED TOO_MANY_LARGE_BODIES"
     " BUDGET_EXCEEDED BUDGETS_INVALID"
 )
 _SETTINGS = "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID"
@@ -120,6 +120,7 @@ _MESSAGES: dict[str, str] = {
     "NETWORK_ERROR": "No connection to the provider could be made.",
     "SERVICE_UNAVAILABLE": "The service does not work just now.",
     "TURN_LIMIT_REACHED": "The model called tools in too many rounds.",
+    "TOOL_LOOP": "The model repeated a call, and the result was the same each time.",
     "EMPTY_ANSWER": "The model's answers held neither text nor a call.",
     "TURN_INTERRUPTED": "The process that ran the turn died; what was shown is in the session.",
     "MISSING_TOOL_RESULT": "The result of call 'call_1' is missing.",

@@ -58,6 +58,16 @@ def test_an_agent_that_goes_on_for_ever_is_stopped_at_its_limit(start, script):
     assert events[-2].name == "message_complete"
 
 
+def test_an_agent_that_repeats_a_call_is_stopped_and_its_caller_goes_on(scribe):
+    session_id = scribe.new_session()
+    steps = [calls(("note", {"text": "milk"}))] * 9
+    events = scribe.chat.say(session_id, scribe.message(scribe.instruct(PLAN, *steps)))
+    complete = next(e.data for e in events if e.name == "agent_complete")
+    assert "called the tool 'note' 6 times" in complete["output"]
+    assert scribe.runs() == ["milk"] * 5
+    assert events[-2].name == "message_complete"
+
+
 def test_a_crash_in_the_middle_leaves_both_sessions_usable(start, script):
     server = start()
     scribe = Scribe(server, script)

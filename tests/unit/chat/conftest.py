@@ -26,6 +26,7 @@ from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import TurnJournal
+from chat.turn.job import ToolLimits
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelError, ModelNotFound
@@ -138,6 +139,9 @@ class SeenTurns:
         self.tools_ended.append(end)
 
 
+THREE_ROUNDS = ToolLimits(rounds=3)
+
+
 class House:
     """Everything a test of turns needs."""
 
@@ -155,6 +159,7 @@ class House:
         sessions_dir: Path | None = None,
         journal: TurnJournal | None = None,
         places: TurnPlaces | None = None,
+        tool_limits: ToolLimits = THREE_ROUNDS,
         ephemeral: bool = False,
         on_answer: Callable[[str], None] | None = None,
         attachments: FileAttachmentStore | None = None,
@@ -171,7 +176,7 @@ class House:
         self.preparer = TurnPreparer(
             models=ToldCatalogue(self.model),
             toolset=toolset,
-            max_rounds=3,
+            tool_limits=tool_limits,
             dynamic_window=True,
             read_attachment=read_attachment,
             renew_attachments=None if attachments is None else attachments.renew,
