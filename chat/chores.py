@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from chat.conversation_storage import SessionKind, Storages, locations_of
 from chat.remote.ephemeral import EphemeralSessions
@@ -31,8 +32,14 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
     )
     return {
         **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
-        **{f"sweep {kind} sessions": partial(each.sweep, age) for kind, each in each_kind},
-        "remove ephemeral sessions": services.get(EphemeralSessions).sweep,
+        **{f"sweep {kind} journals": partial(each.journal.sweep, age) for kind, each in each_kind},
+        **{f"sweep {kind} deletions": each.repository.sweep for kind, each in each_kind},
+        **{
+            f"sweep {kind} approvals": partial(each.confirmation_store.sweep, age)
+            for kind, each in each_kind
+        },
+        **{f"discard orphaned {kind} records": each.discard_orphans for kind, each in each_kind},
+        "remove ephemeral sessions": services.get(EphemeralSessions).forget_ended,
         "sweep keys": partial(services.get(IdempotencyKeys).sweep, age, storages.all_turns),
         "sweep signals": partial(services.get(Signals).sweep, age),
         "sweep changes": services.get(ChangeLog).sweep,
@@ -42,12 +49,17 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
 
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:
-    """Remove files of interrupted writes in directories that nothing else sweeps."""
+    """Remove files of interrupted writes (docs/decisions/0145)."""
+    directories = list[Path]()
+    for kind in (SessionKind.CHAT, SessionKind.AGENT):
+        sessions = locations_of(settings, kind).sessions_dir
+        directories += [sessions, sessions / ".locks"]
     for top in (
         settings.resolved_system_prompts_dir,
         settings.resolved_data_dir / "profiles",
         locations_of(settings, SessionKind.CHAT).records_dir,
         settings.resolved_state_dir,
     ):
-        for directory, _, _ in os.walk(top):
-            sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
+        directories += [Path(directory) for directory, _, _ in os.walk(top)]
+    for directory in directories:
+        sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)

@@ -110,14 +110,7 @@ class ConversationStorage:
     clock: Callable[[], float]
     may_list_records: Callable[[], bool]
 
-    def sweep(self, older_than_seconds: float) -> None:
-        """Remove what turns left that ended longer ago, and what dead processes left. Blocks."""
-        self.journal.sweep(older_than_seconds)
-        self.repository.sweep()
-        self.confirmation_store.sweep(older_than_seconds)
-        self.sweep_records(UNCREATED_SECONDS)
-
-    def sweep_records(self, older_than_seconds: float) -> None:
+    def discard_orphans(self, older_than_seconds: float = UNCREATED_SECONDS) -> None:
         """Delete records of sessions that were deleted or never created. Blocks.
 
         Args:

@@ -42,7 +42,6 @@ def build_budgets(settings: MochiSettings, usage: Usage) -> Budgets:
         from usage_app.budgets.running_calls import RunningCalls  # noqa: PLC0415
 
         running = RunningCalls(settings.resolved_state_dir / "budgets")
-        running.sweep()
         return BudgetGate(path, ledger=usage.ledger, prices=usage.prices, running=running)
 
     return Budgets(path, build)

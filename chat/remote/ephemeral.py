@@ -59,7 +59,7 @@ class EphemeralSessions:
         if session is not None:
             self._forget_more(session)
 
-    def sweep(self) -> int:
+    def forget_ended(self) -> int:
         """Remove sessions whose journals were swept, and the remains of deleted ones.
 
         A session that waits for an approval stays until the request has expired.

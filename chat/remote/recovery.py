@@ -199,8 +199,8 @@ class TurnRecovery:
         The turn's remains are saved before its journal is ended. Several processes may seal the
         same turn, and each may die at any point.
 
-        Journals of a missing session are kept, as it may not be mounted yet or is just being
-        replaced, unless it was deleted.
+        Journals and the claim of a missing session are kept, as it may not be mounted yet or is
+        just being replaced, unless it was deleted.
         """
         try:
             self._repository.update_idle(session_id, _unchanged, recover=self.recover)
@@ -213,6 +213,8 @@ class TurnRecovery:
             deleted_at = self._repository.deleted_at(session_id)
             if deleted_at is not None:
                 self._discard_before(session_id, deleted_at)
+                if (claim := self._repository.claim_of(session_id)) is not None:
+                    self._repository.release(session_id, claim.turn_id)
 
     def forget(self, session_id: str) -> None:
         """Remove the journals of a session whose file was replaced by a copy.

@@ -312,10 +312,10 @@ class ObjectSessionRepository:
     def sweep(self) -> int:
         """Clean up after dead processes, and remove old records of deletions."""
         self._claims.resolve_doubts()
-        swept = self.owners.sweep()
         self._index.keep_up()
         if self._deleted is None or not self._sweeps.is_time():
-            return swept
+            return 0
+        swept = 0
         oldest = time.time() - KEPT_SECONDS
         for page in self._deleted.list():
             for item in page:

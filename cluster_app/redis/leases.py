@@ -158,10 +158,6 @@ class LeaseOwners:
         """Register a callback, run in a thread, for ids of this process declared dead."""
         self._condemned_calls.append(call)
 
-    def sweep(self) -> int:
-        """Do nothing: leases and tombstones expire in Redis."""
-        return 0
-
     def condemn(self, owner: str) -> None:
         """Declare a process dead that is known to be, without waiting for its lease to expire.
 

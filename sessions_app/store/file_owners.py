@@ -2,7 +2,8 @@
 
 Every owner of claims holds a ``flock`` on its own liveness file; the system drops the lock with the
 process. So a dead owner is detected immediately, without timeouts, and a living one is never
-declared dead, unless its liveness file was removed or hidden by another directory.
+declared dead, unless its liveness file was removed or hidden by another directory. A process that
+gets an id removes the files of dead ones.
 """
 
 import os
@@ -61,19 +62,6 @@ class FileOwners:
         """Register a callback for an id of this process whose liveness file was lost."""
         _held(self._directory).condemned_calls.append(call)
 
-    def sweep(self) -> int:
-        """Remove the liveness files of dead processes; return how many."""
-        swept = 0
-        with suppress(FileNotFoundError):
-            for name in filter(_LIVENESS_FILE.fullmatch, os.listdir(self._directory)):
-                path = f"{self._directory}/{name}"
-                with held_if_free(path, shared=True) as is_free:
-                    if is_free:
-                        with suppress(FileNotFoundError):
-                            os.unlink(path)
-                        swept += 1
-        return swept
-
 
 class _HeldLiveness:
     """The id of this process in one directory, and its liveness lock."""
@@ -92,6 +80,7 @@ class _HeldLiveness:
             lost = self.known_owner if is_lost else None
             if lost is not None or self.known_owner is None:
                 make_private_directory(self._directory, durable=False)
+                self._remove_dead()
                 self.known_owner = secrets.token_hex(8)
                 self._holder = Holder.create(f"{self._directory}/{self.known_owner}.lock")
             owner = self.known_owner
@@ -99,6 +88,14 @@ class _HeldLiveness:
             for call in self.condemned_calls:
                 call(lost)
         return owner
+
+    def _remove_dead(self) -> None:
+        """Remove the liveness files of dead processes."""
+        for name in filter(_LIVENESS_FILE.fullmatch, os.listdir(self._directory)):
+            path = f"{self._directory}/{name}"
+            with suppress(OSError), held_if_free(path, shared=True) as is_free:
+                if is_free:
+                    os.unlink(path)
 
     def forget(self) -> None:
         """Close the inherited lock, in a forked child."""

@@ -12,10 +12,8 @@
 """
 
 import os
-import re
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -27,11 +25,10 @@ from sessions_app.errors import (
     SessionNotFound,
 )
 from sessions_app.format.rewriting import SessionFile
-from sessions_app.ids_and_clock import SESSION_ID, utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.atomic import (
     raise_if_unwritable,
-    sweep_temporary_files,
     sync_directory,
 )
 from sessions_app.store.begun_calls import BegunCalls
@@ -54,11 +51,6 @@ from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
 LOCK_TIMEOUT_SECONDS = 30.0
-STALE_SECONDS = 60.0
-"""The age at which a temporary file is one of a dead process: writing one takes milliseconds."""
-
-# Earlier releases kept the previous file of a large session as a "spare".
-_LEFT_OVER = re.compile(rf"\.({SESSION_ID})\.json\.(?:[0-9a-f]+\.tmp|spare)", re.ASCII)
 
 
 class FileSessionRepository:
@@ -286,35 +278,8 @@ class FileSessionRepository:
         return [self._checked_for_end(claim) for claim in self._claims.all()]
 
     def sweep(self) -> int:
-        """Remove files left by dead processes; return how many.
-
-        These are temporary files of interrupted writes, liveness files, and claims on deleted
-        sessions. Other claims stay, even if the session's file is missing: their turns are running
-        or have to be recovered.
-        """
-        swept = self.owners.sweep()
-        for claim in self.claims():
-            if self.deleted_at(claim.session_id) is not None:
-                with self._locked(claim.session_id):
-                    if self.deleted_at(claim.session_id) is not None:
-                        self._claims.remove(claim.session_id)
-                        swept += 1
-        swept += self._tombstones.sweep(self._files.exists)
-        swept += sweep_temporary_files(f"{self._directory}/.locks", STALE_SECONDS)
-        return swept + self._sweep_temporary_files()
-
-    def _sweep_temporary_files(self) -> int:
-        swept = 0
-        with suppress(FileNotFoundError):
-            for name in os.listdir(self._directory):
-                match = _LEFT_OVER.fullmatch(name)
-                if match is None:
-                    continue
-                # Writers hold the lock, so under it the file belongs to no running write.
-                with self._locked(match[1]), suppress(FileNotFoundError):
-                    os.unlink(f"{self._directory}/{name}")
-                swept += 1
-        return swept
+        """Remove old tombstones; return how many."""
+        return self._tombstones.sweep(self._files.exists)
 
     def _require_idle(self, session_id: str) -> Claim | None:
         """Return the claim of a dead turn, if any; raise ``SessionBusy`` if a turn is running."""

@@ -21,6 +21,3 @@ class Owners(Protocol):
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
         """Register a callback, run in any thread, for ids of this process declared dead."""
-
-    def sweep(self) -> int:
-        """Remove files or keys of dead processes; return how many."""

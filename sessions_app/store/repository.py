@@ -199,7 +199,7 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
         """
 
     def sweep(self) -> int:
-        """Remove files left by dead processes, but no claims on sessions; return how many."""
+        """Remove old records of deletions; return how many."""
 
 
 def require_session_id(session_id: str) -> None:

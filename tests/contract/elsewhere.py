@@ -33,9 +33,6 @@ class PidOwners:
     def when_condemned(self, call: Callable[[str], None]) -> None:
         """Nobody is."""
 
-    def sweep(self) -> int:
-        return 0
-
 
 def place_in_redis(url: str, prefix: str) -> str:
     """Return the place of journals in a server, under a prefix."""

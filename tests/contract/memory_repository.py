@@ -41,9 +41,6 @@ class MemoryOwners:
     def when_condemned(self, call: Callable[[str], None]) -> None:
         self._calls.append(call)
 
-    def sweep(self) -> int:
-        return 0
-
     def condemn(self, *, is_told: bool = True) -> None:
         """Give this process up; it may learn of it later, when it asks who it is."""
         self.dead.add(self._id)

@@ -116,7 +116,6 @@ def test_processes_live_for_each_other_under_ids_that_stay(
     assert world.owners.lives(world.owners.mine())
     assert (other.ask("holds"), other.ask("lost")) == ("True", "")
     assert not world.owners.lives("")
-    assert world.owners.sweep() == 0
 
 
 def test_a_killed_process_is_dead_for_ever(make_world: Callable[[float], World]) -> None:

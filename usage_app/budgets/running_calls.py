@@ -101,10 +101,6 @@ class RunningCalls:
         """
         write_atomically(self._path, _encoder.encode(calls), durable=False)
 
-    def sweep(self) -> None:
-        """Remove the liveness files of dead processes; ``read`` ignores their calls."""
-        self._owners.sweep()
-
     def close(self) -> None:
         """Close the lock's file."""
         self._locks.close()

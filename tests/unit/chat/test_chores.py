@@ -28,7 +28,9 @@ DIRECTORIES = (
     ".mochi/budgets",
     ".mochi/changes",
     ".mochi/turns/0123456789",
+    "chat_sessions",
     "chat_sessions/.locks",
+    "agents/agent_chats",
     "agents/agent_chats/.locks",
     ".mochi/ephemeral/sessions/.locks",
 )

@@ -16,7 +16,7 @@ from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, delete_and_die
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!", detached=True)
@@ -192,13 +192,19 @@ async def test_a_data_directory_that_was_moved_knows_its_turns(dead, tmp_path):
     assert await asyncio.to_thread(move) == ["Half an"]
 
 
-async def test_whoever_dies_while_deleting_leaves_no_journal(dead):
+@pytest.mark.parametrize("kind", ["link", "directory"])
+async def test_whoever_dies_while_deleting_leaves_neither_a_journal_nor_a_claim(dead, kind):
     house, session_id = dead
 
     def delete():
-        house.sessions.repository.delete(session_id)  # and dies before it tells anybody
+        if kind == "directory":
+            claim = house.sessions_dir / ".claims" / f"{session_id}.claim"
+            claim.unlink()
+            claim.mkdir()
+        delete_and_die(house.sessions.repository, session_id)
+        assert len(house.repository.claims()) == 1
         keep_house(house)
-        return list(house.data_dir.glob(".mochi/turns/*"))
+        return [*house.data_dir.glob(".mochi/turns/*"), *house.repository.claims()]
 
     assert await asyncio.to_thread(delete) == []
 

@@ -122,7 +122,7 @@ def test_records_of_a_session_that_a_list_missed_stay(tmp_path: Path) -> None:
     for session_id in (kept.session_id, gone):
         storage.records.put(record_name(session_id, "0" * 20, "request"), b"{}")
     forgetful = replace(storage, repository=Forgetful(storage.repository))
-    forgetful.sweep_records(-3600)
+    forgetful.discard_orphans(-3600)
     assert storage.records.names(kept.session_id)
     assert not storage.records.names(gone)
 

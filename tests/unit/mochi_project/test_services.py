@@ -77,9 +77,9 @@ def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> 
     (sessions / "0123456789.json").touch()
     for session_id in ("0123456789", "0123456780"):
         storage.records.put(record_name(session_id, "0199f3a2b4c51f2e3d4c", "request"), b"{}")
-    storage.sweep_records(3600)  # they may be about to be made
+    storage.discard_orphans(3600)  # they may be about to be made
     assert storage.records.names("0123456780")
-    storage.sweep_records(-3600)
+    storage.discard_orphans(-3600)
     assert not storage.records.names("0123456780")
     assert storage.records.names("0123456789")
 

@@ -68,7 +68,7 @@ class TwoHouses:
         recovery = self.ephemeral.recovery
         await asyncio.to_thread(recovery.seal_all)
         await asyncio.to_thread(self.ephemeral.sweep, age)
-        await asyncio.to_thread(self.ephemeral.ephemeral.sweep)
+        await asyncio.to_thread(self.ephemeral.ephemeral.forget_ended)
 
 
 @pytest.fixture(autouse=True)

@@ -180,7 +180,8 @@ def test_a_parent_that_takes_no_directory_is_an_error_and_no_endless_loop(tmp_pa
 
 def test_temporary_files_of_dead_writers_are_swept_and_nothing_else(tmp_path: Path) -> None:
     tag = "0123456789abcdef"
-    left = [f".helpful.md.{tag}.tmp", f".{'x' * 64}.{tag}.tmp"]
+    spare = ".a1b2c3d4e5.json.spare"  # of an earlier release
+    left = [f".helpful.md.{tag}.tmp", f".{'x' * 64}.{tag}.tmp", spare]
     kept = ["helpful.md", ".hidden", "notes.tmp", f".helpful.md.{tag[:-1]}.tmp", f"{tag}.tmp"]
     for name in left + kept:
         (tmp_path / name).write_bytes(b"")

@@ -14,7 +14,7 @@ from sessions_app.session import Session
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session, delete_and_die
+from tests.claims import claim_session
 from tests.contract.memory_repository import MemoryOwners
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -33,7 +33,6 @@ def test_a_process_has_one_liveness_file_for_a_directory(
         claim_session(repository, session_id, "t1")
     assert len(list((sessions_dir / ".claims" / "workers").iterdir())) == 1
     assert len({claim.owner for claim in second.claims()}) == 1
-    assert second.sweep() == 0
 
 
 def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
@@ -66,18 +65,6 @@ def test_all_claims_ask_once_for_each_owner(sessions_dir: Path, make_session: Ma
     assert sorted(asked) == sorted({dead, repository.owners.mine()})
 
 
-def test_a_claim_on_a_deleted_session_is_swept(
-    repository: FileSessionRepository, make_session: MakeSession
-) -> None:
-    owners = {SESSION_ID: "0" * 16, "0123456789": repository.owners.mine()}
-    for session_id, owner in owners.items():
-        repository.create(make_session("Hello", session_id=session_id))
-        claim_session(repository, session_id, "t1", owner=owner)
-    delete_and_die(repository, SESSION_ID)
-    assert repository.sweep() == 1
-    assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
-
-
 def test_a_claim_on_a_session_whose_file_is_missing_stays(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
@@ -85,7 +72,6 @@ def test_a_claim_on_a_session_whose_file_is_missing_stays(
     claim_session(repository, SESSION_ID, "t1")
     path = sessions_dir / f"{SESSION_ID}.json"
     path.rename(sessions_dir / "elsewhere")
-    assert repository.sweep() == 0
     (sessions_dir / "elsewhere").rename(path)
     with pytest.raises(SessionBusy):
         claim_session(repository, SESSION_ID, "t2")
@@ -111,17 +97,6 @@ def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
     repository.create(session)
     assert repository.deleted_at(SESSION_ID) is None
     assert repository.sweep() == 1
-
-
-def test_a_directory_in_place_of_a_claim_on_a_deleted_session_is_swept(
-    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
-) -> None:
-    repository.create(make_session("Hello"))
-    claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
-    claim.mkdir(parents=True)
-    delete_and_die(repository, SESSION_ID)
-    assert repository.sweep() == 1
-    assert repository.claims() == []
 
 
 def test_the_first_claim_of_owners_that_have_no_files_makes_its_directory(

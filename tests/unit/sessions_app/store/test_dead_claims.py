@@ -14,8 +14,9 @@ from sessions_app.errors import InvalidMessageIndex, SessionBusy
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
 from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.holder import Holder
 from sessions_app.store.repository import Claim
-from tests.claims import claim_session, delete_and_die
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -181,14 +182,19 @@ def test_a_claim_that_makes_no_sense_counts_as_dead(
     claim_session(repository, SESSION_ID, "t2")
 
 
-def test_liveness_files_of_the_dead_are_swept_and_of_the_living_not(
+def test_liveness_files_of_the_dead_go_with_the_next_one_and_of_the_living_not(
     repository: FileSessionRepository, sessions_dir: Path, dead_claim: Claim
 ) -> None:
+    workers = sessions_dir / ".claims" / "workers"
+    living = Holder.create(workers / f"{'1' * 16}.lock")
+    assert (workers / f"{dead_claim.owner}.lock").exists()
     claim_session(repository, SESSION_ID, "t2")
-    assert repository.sweep() == 1
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert claim.alive
+    left = {f"{claim.owner}.lock", f"{'1' * 16}.lock"}
+    assert {each.name for each in workers.iterdir()} == left
+    living.release()
 
 
 def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
@@ -225,16 +231,12 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
 def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
-    owners = {SESSION_ID: repository.owners.mine(), "0123456789": "0" * 16}
-    for session_id, owner in owners.items():
-        repository.create(make_session("Hello", session_id=session_id))
-        claim_session(repository, session_id, "t1", owner=owner)
-    delete_and_die(repository, "0123456789")
+    repository.create(make_session("Hello"))
+    claim_session(repository, SESSION_ID, "t1")
     claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     claim.unlink()
     claim.mkdir()
     (claim / "somebody's.txt").write_text("kept")
-    repository.sweep()
     assert [each.session_id for each in repository.claims()] == [SESSION_ID]
     assert texts(claim_session(repository, SESSION_ID, "t2", recover=seal)) == ["Hello", "sealed "]
     assert claim.is_symlink()

@@ -66,7 +66,6 @@ def test_asking_for_what_is_not_there_leaves_no_trace(
             call(SESSION_ID)
     assert repository.list().sessions == ()
     assert repository.claims() == []
-    assert repository.sweep() == 0
     assert not sessions_dir.exists()
 
 
@@ -255,19 +254,6 @@ def test_a_lock_that_nobody_gives_back_makes_the_session_busy(
         repository.update(SESSION_ID, say("World"))
 
 
-def test_left_overs_of_ours_are_swept_and_nothing_else(
-    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
-) -> None:
-    repository.create(make_session("Hello"))
-    left_over = sessions_dir / f".{SESSION_ID}.json.0123456789abcdef.tmp"
-    left_over.write_text("half a sess")
-    somebody_elses = sessions_dir / ".notes.tmp"
-    somebody_elses.touch()
-    assert repository.sweep() == 1
-    assert not left_over.exists()
-    assert somebody_elses.exists()
-
-
 WRITER = """
     import sys
     from pathlib import Path
@@ -333,5 +319,3 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_a_free_lock(
     assert len(list(sessions_dir.glob(".*.tmp"))) == 1
     assert repository.load(SESSION_ID) == make_session("Hello")
     repository.update(SESSION_ID, say("the lock is free"))
-    assert repository.sweep() == 1
-    assert not list(sessions_dir.glob(".*.tmp"))

@@ -57,7 +57,7 @@ def test_an_unknown_claim_lives_as_long_as_its_worker(
         assert (claim.alive, claim.is_known, claim.turn_id) == (True, False, TURN_ID)
         with pytest.raises(SessionBusy):
             claim_session(sees, SESSION_ID, "t2")
-    assert repository.sweep() == 0
+    repository.owners.mine()
     fcntl.flock(worker, fcntl.LOCK_UN)
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
@@ -95,7 +95,7 @@ def test_files_that_are_no_liveness_files_of_ours_are_left(
 ) -> None:
     other = sessions_dir / ".claims" / "workers" / "worker-7.v2"
     other.touch()
-    repository.sweep()
+    repository.owners.mine()
     assert other.exists()
 
 

@@ -139,15 +139,6 @@ def test_a_log_that_cannot_be_made_costs_only_time(server: Server) -> None:
         assert server.titles()[server.paths[1].stem] == "edited in place"
 
 
-def test_what_a_process_left_that_died_while_it_made_a_log_is_swept(server: Server) -> None:
-    left = server.log.with_name(f".saved.{'0' * 16}.tmp")
-    left.touch()
-    assert server.one.sweep() == 0  # it may be being made
-    os.utime(left, (0, 0))
-    assert server.one.sweep() == 1
-    assert not left.exists()
-
-
 def test_saves_that_could_not_be_looked_at_are_looked_at_again(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

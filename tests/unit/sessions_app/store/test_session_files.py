@@ -86,16 +86,6 @@ def test_what_is_taken_out_of_a_session_is_gone(
     assert not any(b"secret" in data for data in left)
 
 
-def test_the_spare_of_an_earlier_release_is_swept(
-    repository: FileSessionRepository, path: Path
-) -> None:
-    spare = path.with_name(f".{SESSION_ID}.json.spare")
-    spare.hardlink_to(path)
-    assert repository.sweep() == 1
-    assert not spare.exists()
-    assert repository.load(SESSION_ID)
-
-
 changes = st.one_of(
     st.tuples(st.just("append"), st.lists(messages, max_size=2)),
     st.tuples(st.just("cut"), st.integers(0, 3)),

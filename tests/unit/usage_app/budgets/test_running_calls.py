@@ -63,8 +63,6 @@ def test_the_calls_of_another_process_count_as_long_as_it_lives(calls, tmp_path)
     other.communicate()
 
     assert ids(calls) == ["ours"]
-    calls.sweep()
-    assert ids(calls) == ["ours"]
 
 
 def test_a_file_that_makes_no_sense_is_as_none(calls, tmp_path):
