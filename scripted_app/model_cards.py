@@ -1,4 +1,4 @@
-"""Describes the two models of the scripted server."""
+"""Describes the models of the scripted server."""
 
 import hashlib
 from typing import Any
@@ -7,7 +7,11 @@ import msgspec
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's facts; ``size`` in bytes, ``context_length`` in tokens."""
+    """A model's facts; ``size`` in bytes, ``context_length`` in tokens.
+
+    One with ``efforts`` reasons by default, with these efforts only. It is made for OpenAI's
+    Responses API: in Chat Completions it hides its reasoning, and calls tools only without it.
+    """
 
     name: str
     family: str
@@ -16,6 +20,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     context_length: int
     capabilities: tuple[str, ...]
+    efforts: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -72,7 +77,11 @@ def find_card(name: str) -> ModelCard | None:
     return next((card for card in CARDS if card.name == full), None)
 
 
-# What vendors would call the two, so that a session that names a vendor's model works offline too.
+def _efforts(*efforts: str) -> ModelCard:
+    return msgspec.structs.replace(THINKER, efforts=efforts)
+
+
+# What vendors would call these, so that a session that names a vendor's model works offline too.
 VENDOR_NAMES = {
     "anthropic": {
         "claude-haiku-4-5": THINKER,
@@ -84,7 +93,14 @@ VENDOR_NAMES = {
         "gemini-2.0-flash": PLAIN,
         "gemini-3-flash": THINKER,
     },
-    "openai": {"gpt-5.1": THINKER, "deepseek-reasoner": THINKER, "gpt-4o-mini": PLAIN},
+    "openai": {
+        "gpt-5.1": THINKER,
+        "gpt-5.6-terra": _efforts("none", "low", "medium", "high", "xhigh", "max"),
+        "gpt-6-astra": _efforts("low", "medium", "high", "xhigh", "max"),
+        "gpt-5.4-pro": _efforts("medium", "high", "xhigh"),
+        "deepseek-reasoner": THINKER,
+        "gpt-4o-mini": PLAIN,
+    },
     "openrouter": {
         "qwen/qwen3-14b": THINKER,
         "meta-llama/llama-3.2-1b-instruct": PLAIN,

@@ -1,5 +1,6 @@
 """Speaks OpenAI's Chat Completions API: SSE, one choice for each scripted message."""
 
+import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,15 @@ from scripted_app.wire import (
 FRAGMENT_CHARACTERS = 12
 MAX_CALL_ID = 40
 PULLED = 1_767_225_600
+_NOT_IN_CHAT = {
+    re.compile(r"^gpt-[\d.]+-pro"): (
+        "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did "
+        "you mean to use v1/completions?"
+    ),
+    re.compile("codex"): (
+        "This model is only supported in v1/responses and not in v1/chat/completions."
+    ),
+}
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -43,10 +53,12 @@ ERROR_TYPES = {
 }
 
 
-def error_body(status: int, message: str) -> bytes:
+def error_body(
+    status: int, message: str, *, param: str | None = None, code: str | None = None
+) -> bytes:
     """Return the body of an error."""
     kind = ERROR_TYPES.get(status, "api_error")
-    return encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+    return encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
 def read_json(raw: bytes) -> dict[str, Any]:
@@ -74,12 +86,14 @@ def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest
         Refused: With an HTTP status.
     """
     name = body.get("model")
-    card = _any_model(name) if vendor == "openai" else find_model(name, vendor=vendor)
+    card = any_model(name) if vendor == "openai" else find_model(name, vendor=vendor)
     name = card.name if name is None else name
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "[] is too short - 'messages'")
     _check_calls(messages)
+    if vendor == "openai":
+        _check_responses_only(card, str(name), body)
     think = _wants_reasoning(body)
     if think and "thinking" not in card.capabilities:
         raise Refused(400, f'"{name}" does not support thinking')
@@ -118,7 +132,7 @@ def find_model(name: Any, *, vendor: str = "openai") -> ModelCard:
     return card
 
 
-def _any_model(name: Any) -> ModelCard:
+def any_model(name: Any) -> ModelCard:
     """Return the model of this name; the first one for any other name, and for none.
 
     Raises:
@@ -127,6 +141,40 @@ def _any_model(name: Any) -> ModelCard:
     if name is not None and not isinstance(name, str):
         raise Refused(400, "model must be a string")
     return find_vendor_card("openai", name or "") or CARDS[0]
+
+
+def check_effort(
+    card: ModelCard, effort: str | None, parameter: str, supported: Sequence[str]
+) -> None:
+    """Refuse an effort of reasoning that the model does not take.
+
+    Raises:
+        Refused: With the supported ones.
+    """
+    if effort is not None and card.efforts and effort not in supported:
+        names = ", ".join(f"'{each}'" for each in supported)
+        raise Refused(
+            400,
+            f"Unsupported value: '{effort}' is not supported with this model. Supported values "
+            f"are: {names}.",
+            details={"param": parameter, "code": "unsupported_value"},
+        )
+
+
+def _check_responses_only(card: ModelCard, name: str, body: Mapping[str, Any]) -> None:
+    """Refuse what only ``/v1/responses`` answers, in OpenAI's words."""
+    if words := next((words for it, words in _NOT_IN_CHAT.items() if it.search(name)), None):
+        raise Refused(404, words, details={"param": "model"})
+    effort = body.get("reasoning_effort")
+    check_effort(card, effort, "reasoning_effort", [it for it in card.efforts if it != "max"])
+    if card.efforts and body.get("tools") and effort != "none":
+        raise Refused(
+            400,
+            f"Function tools with reasoning_effort are not supported for {name} in "
+            "/v1/chat/completions. To use function tools, use /v1/responses or set "
+            "reasoning_effort to 'none'.",
+            details={"param": "reasoning_effort"},
+        )
 
 
 def model(card: ModelCard) -> dict[str, Any]:
@@ -192,7 +240,7 @@ class OpenAIReply:
         match chunk:
             case TextChunk(text):
                 yield self._delta(index, {"content": text})
-            case ReasoningChunk(text):
+            case ReasoningChunk(text) if not self._request.card.efforts:
                 yield self._delta(index, {self._reasoning: text})
             case ToolCallChunk():
                 for call in _fragments(chunk):

@@ -20,6 +20,7 @@ A user message may script the answer with a block, outside of which nothing coun
       "status": 503, "retry_after": 2,       // faults: refuse before the first byte
       "stall_seconds": 5, "stall_after": 2,  // be silent, before the first chunk or after N
       "drop_after": 3,                       // cut the connection after N chunks
+      "end_after": 3,                        // end in good order, without the final event
       "malformed": true,                     // a broken line half-way, or after N chunks
       "error_line": "runner died",           // an error line, then the end; true, text or N
       "refuse_after": 2,                     // end as content that the provider refuses
@@ -29,9 +30,8 @@ A user message may script the answer with a block, outside of which nothing coun
 
 A literal ``text`` or ``reasoning`` may also be a list of strings: these are the chunks then, and
 may cut a character in two (``["\\ud83d", "\\ude00"]``). A block without ``messages`` gives its
-faults and pace to the fallback. The latest block in the history is answered until it is used up
-(the assistant messages after it are counted); then, and when a block is broken, the fallback
-answers.
+faults and pace to the fallback. The latest block in the history is answered until the answers after
+it have used it up; then, and when a block is broken, the fallback answers.
 """
 
 import hashlib
@@ -127,7 +127,9 @@ class RawBytes(msgspec.Struct, frozen=True):
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """The connection is cut."""
+    """The connection is cut, or an ``orderly`` end comes without the vendor's final event."""
+
+    orderly: bool = False
 
 
 Chunk = ReasoningChunk | TextChunk | ToolCallChunk
@@ -194,6 +196,7 @@ class Instruction(msgspec.Struct, frozen=True):
     stall_seconds: Seconds = 0
     stall_after: Count = 0
     drop_after: Count | None = None
+    end_after: Count | None = None
     malformed: bool | Count = False
     error_line: bool | Count | str = False
     refuse_after: Count | None = None
@@ -386,10 +389,9 @@ def _with_faults(chunks: Sequence[Step], instruction: Instruction) -> list[Step]
     if (error := instruction.error_line) is not False:
         text = error if isinstance(error, str) else RUNNER_DIED
         faults.append((middle if isinstance(error, bool | str) else error, ErrorLine(text)))
-    if instruction.refuse_after is not None:
-        faults.append((instruction.refuse_after, Refusal()))
-    if instruction.drop_after is not None:
-        faults.append((instruction.drop_after, Disconnect()))
+    places = (instruction.refuse_after, instruction.drop_after, instruction.end_after)
+    ends: Sequence[Step] = (Refusal(), Disconnect(), Disconnect(orderly=True))
+    faults += [(at, end) for at, end in zip(places, ends, strict=True) if at is not None]
     steps: list[Step] = list(chunks)
     faults.sort(key=lambda fault: fault[0])
     while faults:  # from the back, so that no insertion moves the place of another

@@ -24,7 +24,8 @@ from scripted_app.wire import Refused, ReplyWire, characters
 SLOWEST_CHUNK_SECONDS = 3600.0
 CONTENT_REFUSED = "the content was refused"
 
-ErrorBody = Callable[[int, str], bytes]
+ErrorBody = Callable[..., bytes]
+"""From a status, a message and the details of a refusal to the body of an error."""
 
 
 class Pace:
@@ -83,14 +84,13 @@ async def _send_steps(
             case ErrorLine(message):
                 await send(wire.error(message))
                 return
-            case Refusal():
-                await send(wire.refused(estimate_tokens(counted)))
+            case Refusal() | TokenLimit():
+                end = wire.cut if isinstance(step, TokenLimit) else wire.refused
+                await send(end(estimate_tokens(counted)))
                 return
-            case TokenLimit():
-                await send(wire.cut(estimate_tokens(counted)))
-                return
-            case Disconnect():
-                _cut(request, response)
+            case Disconnect(orderly):
+                if not orderly:
+                    _cut(request, response)
                 return
             case _:
                 counted += characters(step)
@@ -153,7 +153,7 @@ def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamRespon
 
 def refusal_of(refusal: Refused, error_body: ErrorBody) -> web.Response:
     """Return the answer that is only an error."""
-    body = error_body(refusal.status, refusal.message)
+    body = error_body(refusal.status, refusal.message, **refusal.details)
     headers = {} if refusal.retry_after is None else {"Retry-After": f"{refusal.retry_after:g}"}
     return web.Response(
         status=refusal.status, body=body, content_type="application/json", headers=headers

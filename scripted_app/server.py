@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from aiohttp import web
 
-from scripted_app import anthropic_wire, google_wire, ollama_wire, openai_wire
-from scripted_app.replies import RUNNER_DIED, Instruction
+from scripted_app import anthropic_wire, google_wire, ollama_wire, openai_wire, responses_requests
+from scripted_app.replies import RUNNER_DIED, Instruction, ToolCallChunk
+from scripted_app.responses_wire import ResponsesReply
 from scripted_app.sending import ErrorBody, Pace, refusal_of, stream, whole
 from scripted_app.wire import ChatRequest, Refused, ReplyWire
 
@@ -28,6 +30,8 @@ STATUS_TEXTS = {
     500: RUNNER_DIED,
     503: "server busy, please try again.  maximum pending requests exceeded",
 }
+
+_Request = TypeVar("_Request", bound=ChatRequest)
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +99,7 @@ class ScriptedModelServer:
                 web.get("/v1/models", self._models),
                 web.get("/v1/models/{name:.+}", self._model),
                 web.post("/v1/chat/completions", self._openai_chat),
+                web.post("/v1/responses", self._openai_responses),
                 web.post("/v1/messages", self._anthropic_chat),
                 web.get("/api/v1/models", self._openrouter_models),
                 web.post("/api/v1/chat/completions", self._openrouter_chat),
@@ -181,13 +186,17 @@ class ScriptedModelServer:
             if not chat.messages:
                 return self._load(chat, unload=body.get("keep_alive") in (0, "0"))
             self._loaded[chat.card.name] = chat.context_window or chat.card.context_length
-            return await self._answer(request, chat, ollama_wire.OllamaReply(chat), _ollama_error)
+            return await self._answer(request, chat, ollama_wire.OllamaReply, _ollama_error)
         except Refused as refusal:
             return refusal_of(refusal, _ollama_error)
 
     async def _openai_chat(self, request: web.Request) -> web.StreamResponse:
         read = partial(openai_wire.read_chat, vendor="openai")
         return await self._chat(request, read, openai_wire.OpenAIReply, openai_wire.error_body)
+
+    async def _openai_responses(self, request: web.Request) -> web.StreamResponse:
+        read, error_body = responses_requests.read_chat, openai_wire.error_body
+        return await self._chat(request, read, ResponsesReply, error_body)
 
     async def _openrouter_chat(self, request: web.Request) -> web.StreamResponse:
         read = partial(openai_wire.read_chat, vendor="openrouter")
@@ -212,15 +221,15 @@ class ScriptedModelServer:
     async def _chat(
         self,
         request: web.Request,
-        read_chat: Callable[[Mapping[str, Any]], ChatRequest],
-        reply: Callable[[ChatRequest], ReplyWire],
+        read_chat: Callable[[Mapping[str, Any]], _Request],
+        reply: Callable[[_Request], ReplyWire],
         error_body: ErrorBody,
     ) -> web.StreamResponse:
         try:
             body = openai_wire.read_json(await request.read())
             self._note(request, body)
             chat = read_chat(body)
-            return await self._answer(request, chat, reply(chat), error_body)
+            return await self._answer(request, chat, reply, error_body)
         except Refused as refusal:
             return refusal_of(refusal, error_body)
 
@@ -239,13 +248,21 @@ class ScriptedModelServer:
         return web.Response(body=body, content_type="application/json")
 
     async def _answer(
-        self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
+        self,
+        request: web.Request,
+        chat: _Request,
+        reply: Callable[[_Request], ReplyWire],
+        error_body: ErrorBody,
     ) -> web.StreamResponse:
         with self._counted():
-            return await self._send(request, chat, wire, error_body)
+            return await self._send(request, chat, reply, error_body)
 
     async def _send(
-        self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
+        self,
+        request: web.Request,
+        chat: _Request,
+        reply: Callable[[_Request], ReplyWire],
+        error_body: ErrorBody,
     ) -> web.StreamResponse:
         if chat.format and self.refuses_schemas:
             raise Refused(400, "This response_format type is unavailable now")
@@ -263,6 +280,8 @@ class ScriptedModelServer:
             self._words_per_second if plan.words_per_second is None else plan.words_per_second
         )
         pace = Pace(words_per_second)
+        calls = any(isinstance(step, ToolCallChunk) for step in plan.steps)
+        wire = reply(msgspec.structs.replace(chat, makes_calls=calls))
         if chat.stream:
             return await stream(request, plan, wire, pace)
         return await whole(request, plan, wire, pace, error_body)

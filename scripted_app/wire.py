@@ -24,11 +24,20 @@ from scripted_app.replies import (
 class Refused(Exception):
     """The request gets no reply but an error: HTTP ``status`` and the server's words.
 
-    ``retry_after`` is the number of seconds to wait, if set.
+    ``retry_after`` is the number of seconds to wait, if set, and ``details`` what else the body of
+    OpenAI's errors says: ``param`` and ``code``.
     """
 
-    def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        details: Mapping[str, str | None] | None = None,
+    ) -> None:
         super().__init__(message)
+        self.details = details or {}
         self.status = status
         self.message = message
         self.retry_after = retry_after
@@ -45,9 +54,11 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         think: Whether thinking was asked for.
         format: ``"json"``, a JSON schema, or None.
         context_window: The most tokens the request may have; None is unlimited.
-        answer_tokens: The most tokens that the answer may have; None is unlimited (Ollama only).
+        answer_tokens: The most tokens that the answer may have; None is unlimited (Ollama and
+            Responses only).
         include_usage: Whether a stream ends with the token counts (OpenAI only).
         calls_first: Whether the reply may call tools although it has a format (not Ollama).
+        makes_calls: Whether the reply has tool calls: set when it is planned.
     """
 
     card: ModelCard
@@ -60,6 +71,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     answer_tokens: int | None = None
     include_usage: bool = False
     calls_first: bool = False
+    makes_calls: bool = False
 
     @property
     def prompt_tokens(self) -> int:

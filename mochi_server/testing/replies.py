@@ -27,6 +27,7 @@ class _Faults:
     stall_seconds: float = 0
     stall_after: int = 0
     drop_after: int | None = None
+    end_after: int | None = None
     malformed: bool | int = False
     error_line: bool | int | str = False
     refuse_after: int | None = None
@@ -47,6 +48,7 @@ class Reply(_Faults):
         retry_after: What the refusal says in ``Retry-After``, in seconds.
         stall_seconds: Be silent for so long before the first piece, or after ``stall_after``.
         drop_after: Cut the connection after so many pieces.
+        end_after: End the stream in good order after so many pieces, without its final event.
         malformed: Send a line that is no JSON, half-way or after so many pieces.
         error_line: End with an error inside the stream, half-way or after so many pieces; a text
             is the error's.
