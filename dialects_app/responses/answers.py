@@ -1,6 +1,6 @@
 """Reads the approvals in a request, for the approval requests of the previous response."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -9,8 +9,6 @@ from chat.service import SessionSpace
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued
 from dialects_app.responses.items import ApprovalAnswer, ParsedInput
-from dialects_app.responses.record import ResumedCall
-from dialects_app.shared.shown_calls import questions_of
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.messages import ToolMessage
@@ -48,8 +46,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             for each in self.approvals
         ]
 
-    async def calls(self) -> Mapping[str, ResumedCall]:
-        """Return the calls to resume, with the questions about them.
+    async def require_open_calls(self) -> None:
+        """Check that there are calls to resume.
 
         Raises:
             SessionBusy: A turn is running in the session.
@@ -62,8 +60,6 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             raise SessionBusy(session_id, running.turn_id)
         if not open_calls(session.messages):
             refuse(self.approvals[0].path, "No call of the conversation waits for an approval.")
-        pending = await self.space.confirmations.pending(session_id)
-        return resumed_calls(self.continued, questions_of(pending))
 
     def name_field(self, error: MochiError) -> None:
         """Name the approval that an error is about."""
@@ -71,22 +67,3 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
         for each in self.approvals:
             if each.confirmation_id == about:
                 error.details.setdefault("field", each.path)
-
-
-def resumed_calls(
-    continued: Continued, questions: Mapping[str, str] | None = None
-) -> dict[str, ResumedCall]:
-    """Return the server's calls that a response resumes, by id.
-
-    Args:
-        continued: The session.
-        questions: The requested confirmations, by call id.
-    """
-    asked = questions or {}
-    return {
-        call.id: ResumedCall(
-            name=call.name, arguments=call.arguments, confirmation_id=asked.get(call.id)
-        )
-        for call in open_calls(continued.session.messages[: continued.length])
-        if not call.client_side
-    }

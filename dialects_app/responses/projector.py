@@ -31,7 +31,7 @@ from dialects_app.responses.ending import IN_PROGRESS, QUEUED, ending_of
 from dialects_app.responses.frames import Frames, encoded
 from dialects_app.responses.output import Output
 from dialects_app.responses.output_items import Item
-from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
+from dialects_app.responses.record import NO_RECORD, ResponseRecord
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
 from dialects_app.shared.shown_calls import FAILED, agent_arguments, shown_call
 from dialects_app.shared.turn_fold import TurnFold
@@ -83,7 +83,6 @@ class ResponseProjector(TurnFold):
         self._record = record
         self._frames = Frames(after)
         self._output = Output(self._frames, session_id)
-        self._resumed = dict(record.resumed)
         self._usage: dict[str, Any] | None = None
         self._saved_at: str | None = None
         self._shows_agents = record.shows_agents
@@ -172,42 +171,23 @@ class ResponseProjector(TurnFold):
     # Calls
 
     def _on_tool_call(self, started: ToolCallStarted) -> None:
-        self._resumed.pop(started.tool_call_id, None)
         self._output.begin_call(self._call(started))
 
     def _on_client_tool_call(self, asked: ClientToolCall) -> None:
         self._output.hand_over(self._call(asked))
 
     def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
-        call = self._call(asked)
-        if asked.agent_name is UNSET:
-            self._resumed[call.id] = ResumedCall(
-                name=call.name, arguments=call.arguments, confirmation_id=asked.confirmation_id
-            )
-        self._output.ask(call, asked.confirmation_id)
+        self._output.ask(self._call(asked), asked.confirmation_id)
 
     def _on_tool_result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
-        if not self._output.runs(call_id):
-            self._begin_silent_call(result)
+        if not self._output.runs(call_id):  # an approved or a denied call: it has no start event
+            arguments = {} if result.arguments is UNSET else result.arguments
+            call = ToolCall(id=call_id, name=result.tool_name, arguments=arguments)
+            question = None if result.confirmation_id is UNSET else result.confirmation_id
+            self._output.begin_call(self._shown(call), question)
         text = (result.error_message or "") if result.result is None else result.result
         self._output.end_call(call_id, text, failed=not result.success)
-
-    def _begin_silent_call(self, result: ToolResultReceived) -> None:
-        """Send the start of a call without a start event: an approved or a denied one.
-
-        Journals of older servers lack its arguments and its approval.
-        """
-        known = self._resumed.pop(result.tool_call_id, None)
-        known = known or ResumedCall(name=result.tool_name, arguments={})
-        arguments, asked = result.arguments, result.confirmation_id
-        call = ToolCall(
-            id=result.tool_call_id,
-            name=result.tool_name,
-            arguments=known.arguments if arguments is UNSET else arguments,
-        )
-        asked_in = known.confirmation_id if asked is UNSET else asked
-        self._output.begin_call(self._shown(call), asked_in)
 
     def _call(self, event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
         inner = getattr(event, "inner_tool_call_id", UNSET)
@@ -220,14 +200,9 @@ class ResponseProjector(TurnFold):
     # Agents
 
     def _on_agent_start(self, started: AgentStarted) -> None:
-        known = self._resumed.pop(started.tool_call_id, None)
+        arguments = agent_arguments(started.instruction)
         self._output.begin_call(
-            ToolCall(
-                id=started.tool_call_id,
-                name=started.agent_name,
-                arguments=agent_arguments(started.instruction),
-            ),
-            None if known is None else known.confirmation_id,
+            ToolCall(id=started.tool_call_id, name=started.agent_name, arguments=arguments)
         )
 
     def _on_agent_complete(self, complete: AgentComplete) -> None:

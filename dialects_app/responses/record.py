@@ -15,20 +15,6 @@ AGENT_EVENTS = "mochi.agent_events"
 """Of ``include``: the client wants to see what agents do, by events that OpenAI does not have."""
 
 
-class ResumedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that an earlier response left open and this one runs.
-
-    Attributes:
-        name: The tool.
-        arguments: Its arguments.
-        confirmation_id: The id of its approval; None without one.
-    """
-
-    name: str
-    arguments: Mapping[str, Any]
-    confirmation_id: str | None = None
-
-
 class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The parameters of a response's request that appear in its events and its resource.
 
@@ -36,13 +22,11 @@ class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         echo: Parameters that the resource repeats, by name.
         background: Whether it runs without a client.
         include: The additional output that the client requested.
-        resumed: The calls that it resumes, by id.
     """
 
     echo: Mapping[str, Any] = NO_EXTRA
     background: bool = False
     include: Sequence[str] = ()
-    resumed: Mapping[str, ResumedCall] = NO_EXTRA
 
     @property
     def shows_agents(self) -> bool:

@@ -13,7 +13,7 @@ from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.turn_ids import new_turn_id
-from dialects_app.responses.answers import Answers, resumed_calls
+from dialects_app.responses.answers import Answers
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.compacting import CompactionOut, compact, items_of_user
 from dialects_app.responses.content import refuse
@@ -181,7 +181,7 @@ class ResponseMaker:
         request, continued, answers, model = wanted
         record = _record(body, asked, continued)
         if answers is not None:
-            record = msgspec.structs.replace(record, resumed=await answers.calls())
+            await answers.require_open_calls()
         is_kept = not request.ephemeral or request.keep
         store = ResponseStore(self._chat.space_for(request).records)
         try:
@@ -367,7 +367,6 @@ def _record(body: ResponseIn, asked: ParsedResponse, continued: Continued | None
         echo=echo,
         background=bool(body.background),
         include=tuple(body.include or ()),
-        resumed={} if continued is None else resumed_calls(continued),
     )
 
 

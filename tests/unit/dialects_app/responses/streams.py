@@ -89,6 +89,20 @@ def returned(call_id: str, result: str | None = "3", *, name: str = "add") -> Ev
     ).event()
 
 
+def approved(call_id: str, result: str, question: str) -> Event:
+    """Return the result of a call that a person approved, which no other event announces."""
+    return FinishedCall(
+        tool_name="remove",
+        tool_call_id=call_id,
+        call_index=0,
+        arguments={"path": "x"},
+        success=True,
+        result=result,
+        error_message=None,
+        execution_time_ms=1.0,
+    ).event(was_announced=False, confirmation_id=f"conf_{question * 32}")
+
+
 def said(*texts: str) -> list[Event]:
     return [ContentDelta(content=text) for text in texts]
 

@@ -16,11 +16,12 @@ from chat.stream.events import (
     TurnUsage,
 )
 from dialects_app.responses.projector import ResponseProjector
-from dialects_app.responses.record import ResponseRecord, ResumedCall
+from dialects_app.responses.record import ResponseRecord
 from tests.unit.dialects_app.responses.streams import (
     MODEL,
     SESSION_ID,
     TURN_ID,
+    approved,
     asked,
     called,
     cancelled,
@@ -200,13 +201,7 @@ def test_a_turn_that_asks_completes_with_its_questions():
 
 
 def test_a_call_that_was_approved_names_its_question():
-    resumed = ResumedCall(
-        name="remove", arguments={"path": "x"}, confirmation_id=f"conf_{'a' * 32}"
-    )
-    events = projected(
-        [started(), returned("c1", "gone", name="remove"), going_on(), *complete("Done.")],
-        ResponseRecord(resumed={"c1": resumed}),
-    )
+    events = projected([started(), approved("c1", "gone", "a"), going_on(), *complete("Done.")])
     call = events[-1]["response"]["output"][0]
     assert (call["name"], call["arguments"], call["output"]) == ("remove", '{"path":"x"}', "gone")
     assert call["approval_request_id"] == f"mcpr_{SESSION_ID}{'a' * 32}"
@@ -214,7 +209,7 @@ def test_a_call_that_was_approved_names_its_question():
 
 def test_a_call_that_is_approved_while_the_turn_waits_names_its_question_too():
     events = projected(
-        [started(), asked("c1", "a", path="x"), returned("c1", "gone", name="remove"), going_on()]
+        [started(), asked("c1", "a", path="x"), approved("c1", "gone", "a"), going_on()]
     )
     assert kinds(events)[-1] == "output_item.done"
     call = events[-1]["item"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.responses.record import ResponseEnd, ResponseRecord, ResumedCall
+from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.saved_turn import (
     empty_turn,
     find_turn,
@@ -234,13 +234,12 @@ def test_the_response_that_runs_an_approved_call_shows_it(told):
     session = session_of(
         told.user(),
         told.answer(tool_calls=(call(text="x"),)),
-        told.result(turn=SECOND),
+        told.result(turn=SECOND, confirmation_id=QUESTION),
         told.answer("Done", turn=SECOND),
     )
     end = ResponseEnd(questions={"c1": QUESTION})
     assert [item["type"] for item in shown(session, end=end)["output"]] == ["mcp_approval_request"]
-    resumed = {"c1": ResumedCall(name="note", arguments={"text": "x"}, confirmation_id=QUESTION)}
-    resource = shown(session, SECOND, record=ResponseRecord(resumed=resumed))
+    resource = shown(session, SECOND)
     assert resource["status"] == "completed"
     [ran, said] = resource["output"]
     assert (ran["type"], ran["output"], said["type"]) == ("mcp_call", "noted", "message")

@@ -3,13 +3,7 @@
 import pytest
 
 from chat.storage.records import TURN_RECORDS
-from dialects_app.responses.record import (
-    NO_END,
-    NO_RECORD,
-    ResponseEnd,
-    ResponseRecord,
-    ResumedCall,
-)
+from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from dialects_app.responses.store import ResponseStore
 from sessions_app.store.file_records import FileRecords
 
@@ -19,7 +13,6 @@ RECORD = ResponseRecord(
     echo={"metadata": {"a": "b"}, "tools": [{"type": "function"}], "temperature": 0.5},
     background=True,
     include=["mochi.agent_events"],
-    resumed={"c1": ResumedCall(name="add", arguments={"a": 1}, confirmation_id="conf_1")},
 )
 
 
