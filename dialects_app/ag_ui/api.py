@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from ninja import Schema
 from pydantic import ConfigDict
 
-from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
+from chat.http.event_stream import HEADERS
 from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
 from dialects_app.shared.attaching import RequestFiles
@@ -70,11 +70,7 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     with _fields_named():
         body = await read_body(request, RunIn)
         started = await _runs().start(body, client=client_of(request))
-        turn = started.turn
-        body_of_events = EventStreamBody(turn.listener, turn.leave, started.projector)
-        stream = EventStream(body_of_events, turn.committed)
-        await stream.ready()
-    return stream
+        return await started.stream()
 
 
 @router.get(
@@ -90,11 +86,8 @@ async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
     Works on any worker, and after a crash. Without a running turn the stream ends after the
     messages; its `RUN_FINISHED` has the pending interrupts of the thread.
     """
-    followed = await _runs().follow(thread_id)
-    if followed.listener is None:
-        return HttpResponse(followed.frames, headers=HEADERS)
-    listener = followed.listener
-    return EventStream(EventStreamBody(listener, listener.close, followed.projector))
+    thread = await _runs().follow(thread_id)
+    return HttpResponse(thread, headers=HEADERS) if isinstance(thread, bytes) else thread.stream()
 
 
 @router.post(

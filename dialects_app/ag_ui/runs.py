@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation, Decision
 from chat.errors import HistoryChanged, NoActiveTurn
-from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
+from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
@@ -33,6 +32,7 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import MOST_AT_ONCE, beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.files import with_files
+from dialects_app.shared.streams import FollowedTurn, StartedTurn
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
@@ -50,25 +50,8 @@ from sessions_app.session import Session, ToolSettings, append_messages, make_se
 _THREAD = "threadId"
 
 
-class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A started run: its turn and the projector of its events."""
-
-    turn: OpenTurn
-    projector: RunProjector
-
-
-class FollowedThread(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread's current state.
-
-    Attributes:
-        frames: The whole stream, if nothing is running.
-        listener: Receives the events of the running turn.
-        projector: Converts them, preceded by the earlier messages.
-    """
-
-    frames: bytes = b""
-    listener: Listener | None = None
-    projector: RunProjector | None = None
+StartedRun = StartedTurn[RunProjector]
+FollowedRun = FollowedTurn[RunProjector]
 
 
 class Runs:
@@ -110,8 +93,8 @@ class Runs:
             # Another request of the thread has made it meanwhile, or a turn of it has just ended.
             return await self._start(body, client)
 
-    async def follow(self, thread_id: str) -> FollowedThread:
-        """Return a thread's messages and its running turn.
+    async def follow(self, thread_id: str) -> FollowedRun | bytes:
+        """Return a thread's messages and its running turn; encoded if nothing is running.
 
         Raises:
             SessionNotFound: There is no such thread.
@@ -130,8 +113,7 @@ class Runs:
                 return await self._followed(thread_id, session_id, listener)
         session = await asyncio.to_thread(self._sessions.get, session_id)
         pending = await self._space.confirmations.pending(session_id)
-        frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
-        return FollowedThread(frames=frames)
+        return await asyncio.to_thread(_at_rest, thread_id, session, pending)
 
     async def stop(self, thread_id: str) -> bool:
         """Stop the running turn of a thread; return whether there was one.
@@ -159,17 +141,14 @@ class Runs:
             raise SessionNotFound(thread_id)
         return place
 
-    async def _followed(
-        self, thread_id: str, session_id: str, listener: Listener
-    ) -> FollowedThread:
+    async def _followed(self, thread_id: str, session_id: str, listener: Listener) -> FollowedRun:
         """Return a running turn with the messages before it."""
         try:
             resumed, shown = await asyncio.to_thread(self._before, session_id, listener.turn_id)
         except BaseException:
             listener.close()
             raise
-        projector = RunProjector(thread_id, resumed=resumed, messages=shown)
-        return FollowedThread(listener=listener, projector=projector)
+        return FollowedRun(listener, RunProjector(thread_id, resumed=resumed, messages=shown))
 
     def _before(self, session_id: str, turn_id: str) -> tuple[ResumedCalls, list[dict[str, Any]]]:
         """Return the calls that a turn resumes, and the messages before it. Blocks."""
@@ -209,7 +188,7 @@ class Runs:
         projector = RunProjector(
             body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
         )
-        return StartedRun(turn=opened, projector=projector)
+        return StartedRun(opened, projector)
 
     async def _turn(
         self, body: RunIn, turn: TurnRequest, said: ClientInput, history: Sequence[Message]

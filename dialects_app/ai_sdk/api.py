@@ -8,10 +8,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Path
 
-from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
-from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
 from dialects_app.shared.body import read_body
@@ -28,7 +26,6 @@ from sessions_app.service import SessionManager
 
 if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
-    from dialects_app.ai_sdk.projector import UIMessageProjector
 
 router = Router(access="chat", tags=["AI SDK"])
 
@@ -57,7 +54,7 @@ async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) 
     sentence in plain text, which pages display, unless the request explicitly accepts
     `application/json`.
     """
-    return await _told(request, _answer(request, idempotency_key))
+    return await _with_text_errors(request, _answer(request, idempotency_key))
 
 
 @router.get(
@@ -72,7 +69,7 @@ async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpRespons
     following = await _chats().stream(chat_id)
     if following is None:
         return HttpResponse(status=204)
-    return EventStream(_sent(*following), headers=STREAM_VERSION)
+    return following.stream(STREAM_VERSION)
 
 
 @router.post(
@@ -97,29 +94,23 @@ async def ui_stop(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
 )
 async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
     """Return the session as AI SDK messages, one per answer; none for a new chat."""
-    found = await _chats().messages(chat_id)
-    return HttpResponse(msgspec.json.encode(found, enc_hook=dict), content_type="application/json")
+    data = msgspec.json.encode(await _chats().messages(chat_id), enc_hook=dict)
+    return HttpResponse(data, content_type="application/json")
 
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
-    from dialects_app.ai_sdk.chats import Following  # noqa: PLC0415 - not for the start
+    from dialects_app.shared.streams import FollowedTurn  # noqa: PLC0415 - not for the start
 
-    asked = await read_body(request, UIChatIn)
-    answer = await _chats().answer(asked, key=key, client=client_of(request))
-    if isinstance(answer, Following):
-        return EventStream(_sent(*answer), headers=STREAM_VERSION)
-    turn = answer.turn
-    body = EventStreamBody(turn.listener, turn.leave, answer.projector)
-    stream = EventStream(body, turn.committed, headers=STREAM_VERSION)
-    await stream.ready()
-    return stream
+    body = await read_body(request, UIChatIn)
+    answer = await _chats().answer(body, key=key, client=client_of(request))
+    if isinstance(answer, FollowedTurn):
+        return answer.stream(STREAM_VERSION)
+    return await answer.stream(STREAM_VERSION)
 
 
-def _sent(listener: Listener, projector: "UIMessageProjector") -> EventStreamBody:
-    return EventStreamBody(listener, listener.close, projector)
-
-
-async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:
+async def _with_text_errors(
+    request: HttpRequest, answer: Awaitable[HttpResponseBase]
+) -> HttpResponseBase:
     """Return the response, with an error as a sentence that the AI SDK displays."""
     try:
         return await answer

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -33,6 +33,7 @@ from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
+from dialects_app.shared.streams import FollowedTurn, StartedTurn
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
@@ -50,19 +51,8 @@ from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages, make_session
 
-
-class Following(NamedTuple):
-    """A followed stream: its listener and its projector."""
-
-    listener: Listener
-    projector: UIMessageProjector
-
-
-class Starting(NamedTuple):
-    """A started stream: its turn and its projector."""
-
-    turn: OpenTurn
-    projector: UIMessageProjector
+Following = FollowedTurn[UIMessageProjector]
+Starting = StartedTurn[UIMessageProjector]
 
 
 class UIChats:

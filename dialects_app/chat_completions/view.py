@@ -8,7 +8,6 @@ import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from chat.service import ChatService, OpenTurn
 from dialects_app.chat_completions.answer import whole_answer
 from dialects_app.chat_completions.body import CompletionIn
@@ -22,7 +21,7 @@ from dialects_app.chat_completions.request import (
 )
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.attaching import RequestFiles
-from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists
@@ -140,13 +139,7 @@ def _fields_named(asked: ParsedCompletion) -> Iterator[None]:
 
 async def _streamed(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
-    stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
-    try:
-        await stream.ready()
-    except MochiError as error:
-        chunks = projector.feed(events_of_refused(turn, asked.model, error))
-        return HttpResponse(chunks, headers=HEADERS)
-    return stream
+    return await StartedTurn(turn, projector).stream_or_refusal(asked.model)
 
 
 async def _whole(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:

@@ -11,7 +11,6 @@ from ninja import Query
 
 from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
-from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
 from chat.start.preparation import TurnPreparer
@@ -100,10 +99,9 @@ async def get_response(
     returns 400.
     """
     if not stream:
-        return _json(await _kept().get(response_id))
+        return _json(await _stored().get(response_id))
     after = -1 if starting_after is None else starting_after
-    again = await _kept().stream(response_id, after=after)
-    return EventStream(EventStreamBody(again.listener, again.listener.close, again.projector))
+    return (await _stored().stream(response_id, after=after)).stream()
 
 
 @router.post(
@@ -114,7 +112,7 @@ async def get_response(
 )
 async def cancel_response(request: HttpRequest, response_id: str) -> HttpResponse:
     """Stop a response and return it; does not change a response that has ended."""
-    return _json(await _kept().cancel(response_id))
+    return _json(await _stored().cancel(response_id))
 
 
 @router.delete(
@@ -128,7 +126,7 @@ async def delete_response(request: HttpRequest, response_id: str) -> HttpRespons
 
     The messages stay in a session that has other turns.
     """
-    return _json(await _kept().delete(response_id))
+    return _json(await _stored().delete(response_id))
 
 
 @router.get(
@@ -145,7 +143,7 @@ async def list_input_items(
     order: InOrder = "desc",
 ) -> HttpResponse:
     """Return a page of the input items of a response, including earlier ones."""
-    items = await _kept().input_items(response_id)
+    items = await _stored().input_items(response_id)
     return _json(page_of(items, after=after, limit=limit, order=order))
 
 
@@ -300,10 +298,9 @@ def _conversations() -> Conversations:
     return Conversations(service(SessionManager), model=service(DefaultModel).configured)
 
 
-def _kept() -> StoredResponses:
+def _stored() -> StoredResponses:
     return StoredResponses(
-        find_space=service(ChatService).space_with,
-        forget_session=service(SessionManager).delete,
+        find_space=service(ChatService).space_with, sessions=service(SessionManager)
     )
 
 

@@ -4,13 +4,13 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from chat.errors import NoActiveTurn
 from chat.service import SessionSpace
-from chat.stream.numbered_event import Listener, NumberedEvent
+from chat.stream.numbered_event import NumberedEvent
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
@@ -27,11 +27,12 @@ from dialects_app.responses.saved_turn import (
 from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.ids import ResponseId, read_response_id
 from dialects_app.shared.shown_calls import questions_of
+from dialects_app.shared.streams import FollowedTurn
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.service import SessionManager
 from sessions_app.session import Session
 
-FindSpace = Callable[[str], Awaitable[SessionSpace]]
-"""Returns what reaches the turns of a session, saved or not."""
+ResponseStream = FollowedTurn[ResponseProjector]
 
 
 class ResponseDeletedOut(msgspec.Struct, kw_only=True):
@@ -40,13 +41,6 @@ class ResponseDeletedOut(msgspec.Struct, kw_only=True):
     id: str
     object: str = "response"
     deleted: bool = True
-
-
-class ResponseStream(NamedTuple):
-    """The stream of a response: its listener and its projector."""
-
-    listener: Listener
-    projector: ResponseProjector
 
 
 class _Place(NamedTuple):
@@ -63,18 +57,18 @@ class StoredResponses:
     """Finds responses by id, of all processes, running or not.
 
     Args:
-        find_space: Returns the space with a session.
-        forget_session: Deletes a saved session.
+        find_space: Returns the space with a session, saved or not.
+        sessions: The saved sessions.
     """
 
     def __init__(
         self,
         *,
-        find_space: FindSpace,
-        forget_session: "ForgetSession",
+        find_space: Callable[[str], Awaitable[SessionSpace]],
+        sessions: SessionManager,
     ) -> None:
         self._find_space = find_space
-        self._forget_session = forget_session
+        self._sessions = sessions
 
     async def get(self, name: str) -> Resource:
         """Return the current response, from its events or else from its session.
@@ -216,20 +210,13 @@ class StoredResponses:
 
         if is_first:
             with suppress(_HasMore):
-                self._forget_session(session_id, check=require_nothing_else)
+                self._sessions.delete(session_id, check=require_nothing_else)
                 return
         place.store.delete(session_id, turn_id)
 
 
 class _HasMore(Exception):
     """The session has more than the response to delete."""
-
-
-class ForgetSession(Protocol):
-    """Deletes a saved session; blocks."""
-
-    def __call__(self, session_id: str, *, check: Callable[[Session], object]) -> None:
-        """Delete a session unless ``check`` raises for its current state."""
 
 
 def _is_all_there_is(session: Session, turn_id: str) -> bool:

@@ -6,14 +6,13 @@ import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_field
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.started_response import StartedResponse
 from dialects_app.shared.additions import SESSION_HEADER
-from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import warning_headers
 from sessions_app.errors import MochiError
 
@@ -48,23 +47,13 @@ async def respond(
 
 async def _answer(started: StartedResponse, body: ResponseIn) -> HttpResponseBase:
     if body.stream:
-        return await _streamed(started)
+        stream = StartedTurn(started.turn, started.projector())
+        return await stream.stream_or_refusal(started.model)
     if body.background:
         answer = _json(started.resource())
         started.turn.leave()  # it is detached
         return answer
     return _json(await _whole(started))
-
-
-async def _streamed(started: StartedResponse) -> HttpResponseBase:
-    turn, projector = started.turn, started.projector()
-    stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
-    try:
-        await stream.ready()
-    except MochiError as error:
-        events = projector.feed(events_of_refused(turn, started.model, error))
-        return HttpResponse(events, headers=HEADERS)
-    return stream
 
 
 async def _whole(started: StartedResponse) -> Resource:

@@ -3,10 +3,11 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
+from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.files import (
     GivenFile,
     InlineSource,
@@ -32,6 +33,9 @@ from sessions_app.messages import (
     UserMessage,
 )
 
+if TYPE_CHECKING:
+    from dialects_app.shared.fetching import Fetcher
+
 MOST_REMOTE = 50
 """URLs of one request that are fetched: a history comes whole with each one."""
 
@@ -40,29 +44,6 @@ KNOWN_SECONDS = 3600.0
 """For how long a URL in the history of a request is not fetched again."""
 
 NO_FILES: Mapping[str, Attachment] = {}
-
-
-class FetchRefused(Exception):
-    """A URL must not be fetched; the message says why."""
-
-
-class FetchFailed(Exception):
-    """A URL could not be fetched; the message says why."""
-
-
-class FetchesFiles(Protocol):
-    """Fetches files by their URLs."""
-
-    def fetch(
-        self, url: str, *, max_bytes: int
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Fetch a file, and provide its chunks.
-
-        Raises:
-            FetchRefused: Its address is not allowed.
-            FetchFailed: It can't be fetched.
-            AttachmentTooLarge: It is larger than ``max_bytes``.
-        """
 
 
 class RequestFiles:
@@ -80,7 +61,7 @@ class RequestFiles:
         attachments: AttachmentService,
         *,
         max_count: int,
-        fetcher: FetchesFiles | None = None,
+        fetcher: "Fetcher | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._attachments = attachments
@@ -202,7 +183,7 @@ class RequestFiles:
         except AttachmentNotFound:
             return None
 
-    async def _fetch(self, fetcher: FetchesFiles, url: str, file: GivenFile) -> Attachment:
+    async def _fetch(self, fetcher: "Fetcher", url: str, file: GivenFile) -> Attachment:
         try:
             with _named(file):
                 async with fetcher.fetch(url, max_bytes=self._attachments.max_bytes) as pieces:

@@ -59,7 +59,7 @@ def kept_in(house):
     async def space_with(_):
         return house.space
 
-    return StoredResponses(find_space=space_with, forget_session=house.sessions.delete)
+    return StoredResponses(find_space=space_with, sessions=house.sessions)
 
 
 async def run(house, session_id=None, request=HELLO, **session):

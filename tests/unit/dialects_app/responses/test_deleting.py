@@ -33,14 +33,15 @@ async def test_a_turn_that_comes_before_the_deletion_keeps_the_session(house, st
     name = await run(house)
     loop = asyncio.get_running_loop()
 
-    def a_moment_later(session_id, **more):
-        asyncio.run_coroutine_threadsafe(run(house, session_id), loop).result(20)
-        house.sessions.delete(session_id, **more)
+    class Sessions:
+        def delete(self, session_id, **more):
+            asyncio.run_coroutine_threadsafe(run(house, session_id), loop).result(20)
+            house.sessions.delete(session_id, **more)
 
     async def space_with(_):
         return house.space
 
-    kept = StoredResponses(find_space=space_with, forget_session=a_moment_later)
+    kept = StoredResponses(find_space=space_with, sessions=Sessions())
     await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
 
     assert (await kept.delete(name)).deleted

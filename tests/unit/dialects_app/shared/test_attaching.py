@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.attaching import (
     KNOWN_SECONDS,
-    FetchFailed,
-    FetchRefused,
     RequestFiles,
 )
 from dialects_app.shared.errors import error_object

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import httpx
 import pytest
 
-from dialects_app.shared.attaching import FetchFailed, FetchRefused
+from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.fetching import Fetcher
 from sessions_app.errors import AttachmentTooLarge
 
