@@ -1,8 +1,6 @@
 """Serves the AG-UI routes: start a run, read a thread, stop a run."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
@@ -14,11 +12,11 @@ from chat.http.event_stream import HEADERS
 from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
 from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.fields import renamed_fields
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
 from models_app.default_model import DefaultModel
-from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.service import SessionManager
 
@@ -67,7 +65,7 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.shared.body import read_body  # noqa: PLC0415
 
-    with _fields_named():
+    with renamed_fields(_rename):
         body = await read_body(request, RunIn)
         started = await _runs().start(body, client=client_of(request))
         return await started.stream()
@@ -105,17 +103,9 @@ async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
     return AgUiStoppedOut(stopped=await _runs().stop(thread_id))
 
 
-@contextmanager
-def _fields_named() -> Iterator[None]:
-    """Rename the fields in errors to those of the request: ``messages.2.content``."""
-    try:
-        yield
-    except MochiError as error:
-        field = error.details.get("field")
-        if isinstance(field, str):
-            known = _FIELD.sub(lambda name: _NAMES.get(name[0], name[0]), field)
-            error.details["field"] = _INDEX.sub(r".\1", known)
-        raise
+def _rename(field: str) -> str:
+    """Return the name of a field in this protocol: ``messages.2.content``."""
+    return _INDEX.sub(r".\1", _FIELD.sub(lambda name: _NAMES.get(name[0], name[0]), field))
 
 
 def _runs() -> "Runs":

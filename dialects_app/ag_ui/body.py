@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from chat.approvals.confirmation import Decision
-from dialects_app.ag_ui.content import refuse
+from dialects_app.shared.fields import refuse
 from sessions_app.bounds import FEW
 
 _RunId = Annotated[str, Meta(min_length=1, max_length=200)]

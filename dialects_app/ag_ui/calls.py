@@ -1,16 +1,13 @@
 """Converts tool calls and their results to AG-UI events. Pure."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from chat.stream.encoding import ascii_json
 from chat.stream.events import AgentToolResult, ToolResultReceived
 from dialects_app.ag_ui.frames import Frames
-from dialects_app.shared.shown_calls import shown_call
-from models_app.call_arguments import INVALID_JSON
+from dialects_app.shared.shown_calls import arguments_text, shown_call
 from sessions_app.messages import Attachment, ToolCall
 
 _NO_CALLS: Mapping[str, ToolCall] = {}
@@ -149,14 +146,6 @@ class ShownCalls:
 def result_id(call_id: str) -> str:
     """Return the id of the message with a call's result."""
     return f"result-{call_id}"
-
-
-def arguments_text(arguments: Mapping[str, Any]) -> str:
-    """Return arguments as JSON, or the model's text if that is not JSON."""
-    if arguments.keys() == {INVALID_JSON}:
-        return str(arguments[INVALID_JSON])
-    # Through ASCII, which mends halves of characters; then as people read it.
-    return json.dumps(json.loads(ascii_json(arguments)), ensure_ascii=False, separators=(",", ":"))
 
 
 def result_metadata(result: ToolResultReceived | AgentToolResult) -> dict[str, Any]:

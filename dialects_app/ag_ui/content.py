@@ -1,8 +1,9 @@
 """Parses the content of messages: text, images and files. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, InlineSource, StoredSource, given_file
 from sessions_app.errors import ValidationFailed
 
@@ -92,12 +93,3 @@ def _text(part: Mapping[str, Any], name: str, path: str) -> str:
     if not isinstance(value, str):
         refuse(f"{path}.{name}", "A text is wanted here.")
     return value
-
-
-def refuse(path: str, message: str) -> NoReturn:
-    """Refuse a request because of the value at a path.
-
-    Raises:
-        ValidationFailed: Always.
-    """
-    raise ValidationFailed(message, field=path)

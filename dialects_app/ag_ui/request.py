@@ -13,12 +13,13 @@ import msgspec
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.ag_ui.body import PropsIn, RunIn, ToolIn
-from dialects_app.ag_ui.content import read_content, refuse
+from dialects_app.ag_ui.content import read_content
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import convert_body
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -135,20 +136,20 @@ def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequen
     return [*lost, *said] if lost else said
 
 
-def name_message(error: MochiError, messages: Sequence[Message], said: ClientInput) -> None:
-    """Rename the field of a turn's error to the path of the message in the request.
+def place_of_message(field: str, messages: Sequence[Message], said: ClientInput) -> str:
+    """Return the path in the request of a field, which may be one of the turn's messages.
 
     Args:
-        error: The error, whose field may be one of the turn's messages.
+        field: The field.
         messages: The turn's messages.
         said: The input, with the paths of its messages.
     """
-    named = _MESSAGE.match(str(error.details.get("field")))
-    if named is None:
-        return
-    name = messages[int(named[1])].message_id
+    match = _MESSAGE.match(field)
+    if match is None:
+        return field
+    name = messages[int(match[1])].message_id
     places = {each.message_id: path for each, path in zip(said.messages, said.paths, strict=True)}
-    error.details["field"] = places.get(name, "messages")
+    return places.get(name, "messages")
 
 
 def read_props(body: RunIn) -> PropsIn:

@@ -13,7 +13,6 @@ from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
 from dialects_app.ag_ui.calls import ResumedCalls
-from dialects_app.ag_ui.content import refuse
 from dialects_app.ag_ui.frames import frame
 from dialects_app.ag_ui.interrupts import interrupt_of_pending
 from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
@@ -21,7 +20,7 @@ from dialects_app.ag_ui.request import (
     ClientInput,
     give_up_calls,
     greeting_in,
-    name_message,
+    place_of_message,
     read_props,
     read_said,
     read_turn,
@@ -31,6 +30,7 @@ from dialects_app.errors import ChatDiffers
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import MOST_AT_ONCE, beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
+from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
 from models_app.default_model import DefaultModel
@@ -180,11 +180,8 @@ class Runs:
             changes = _changes(place.session, props)
             turn = replace(turn, settings=changes, expects=place.session.last_message_id)
             request = ChatRequest(turn=turn, session_id=place.session_id)
-        try:
+        with renamed_fields(lambda field: place_of_message(field, turn.messages, said)):
             opened = await self._chat.open(request, client=client)
-        except MochiError as error:
-            name_message(error, turn.messages, said)
-            raise
         projector = RunProjector(
             body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
         )

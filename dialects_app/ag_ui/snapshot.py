@@ -7,12 +7,11 @@ import msgspec
 
 from dialects_app.ag_ui.calls import (
     ResumedCalls,
-    arguments_text,
     attachments_of,
     result_id,
 )
 from dialects_app.ag_ui.text_events import reasoning_id
-from dialects_app.shared.shown_calls import shown_call
+from dialects_app.shared.shown_calls import arguments_text, shown_call
 from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,

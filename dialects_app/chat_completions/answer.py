@@ -21,11 +21,11 @@ from dialects_app.chat_completions.ending import (
     Ending,
     FinishReason,
     UsageOut,
-    arguments_text,
     ending_of,
 )
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.errors import MochiError
 
@@ -173,7 +173,7 @@ async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
 
 
 def _call(call: ClientToolCall) -> ToolCallOut:
-    function = FunctionOut(name=call.tool_name, arguments=arguments_text(call))
+    function = FunctionOut(name=call.tool_name, arguments=arguments_text(call.arguments))
     return ToolCallOut(id=call.tool_call_id, function=function)
 
 

@@ -6,9 +6,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chat.stream.events import Cancelled, ClientToolCall, Failed, MessageComplete
+from chat.stream.events import Cancelled, Failed, MessageComplete
 from chat.turn.usage import cost_of
-from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import Usage
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -94,13 +93,6 @@ def ending_of(
     if event.code == _STOPPED_BY_A_LIMIT and said_something:
         return Ending(finish_reason="length", usage=usage)
     return Ending(finish_reason=None, usage=usage, error=event)
-
-
-def arguments_text(call: ClientToolCall) -> str:
-    """Return the arguments of a call as JSON, or the model's text if that is not JSON."""
-    if call.arguments.keys() == {INVALID_JSON}:
-        return str(call.arguments[INVALID_JSON])
-    return msgspec.json.encode(call.arguments).decode()
 
 
 def _usage_of(used: Usage | UnsetType) -> UsageOut:

@@ -11,9 +11,9 @@ import msgspec
 
 from chat.errors import MissingToolResult
 from dialects_app.chat_completions.body import MessageIn, PartIn, ToolCallIn
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, given_file
 from models_app.call_arguments import arguments_of
-from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     AssistantMessage,
@@ -93,7 +93,7 @@ def what_follows(messages: Sequence[MessageIn]) -> Conversation:
     """
     last = max((i for i, each in enumerate(messages) if each.role == "assistant"), default=-1)
     if last == len(messages) - 1:
-        raise _refusal(
+        refuse(
             "messages",
             "Nothing follows the last message of the assistant, so there is nothing to answer.",
         )
@@ -168,15 +168,13 @@ class _Reader:
 
     def _answer(self, message: MessageIn, path: str) -> AssistantMessage:
         if message.function_call is not None:
-            raise _refusal(
-                f"{path}.function_call", "The old form of calls is not taken; use 'tool_calls'."
-            )
+            refuse(f"{path}.function_call", "The old form of calls is not taken; use 'tool_calls'.")
         calls: list[ToolCall] = []
         for index, call in enumerate(message.tool_calls or ()):
             place = f"{path}.tool_calls[{index}]"
             calls.append(_call(call))
             if call.id in self._open:
-                raise _refusal(f"{place}.id", f"Two calls have the id {call.id[:100]!r}.")
+                refuse(f"{place}.id", f"Two calls have the id {call.id[:100]!r}.")
             self._open[call.id] = (call.function.name, place)
         self._answered.clear()
         return AssistantMessage(
@@ -189,7 +187,7 @@ class _Reader:
     def _result(self, message: MessageIn, path: str) -> ToolMessage:
         call_id = message.tool_call_id
         if call_id is None:
-            raise _refusal(
+            refuse(
                 f"{path}.tool_call_id",
                 "A message with the role 'tool' must say which call it answers.",
             )
@@ -217,12 +215,12 @@ class _Reader:
     def _called(self, call_id: str, path: str) -> str:
         """Return the tool of an open call; "" if only the session knows it."""
         if call_id in self._answered:
-            raise _refusal(path, f"The call {call_id[:100]!r} has two results.")
+            refuse(path, f"The call {call_id[:100]!r} has two results.")
         self._answered.add(call_id)
         if (opened := self._open.pop(call_id, None)) is not None:
             return opened[0]
         if self._calls_before is None:
-            raise _refusal(
+            refuse(
                 path,
                 "A message with the role 'tool' must answer a call of the assistant's message "
                 f"before it; there is no call {call_id[:100]!r}.",
@@ -249,7 +247,7 @@ def _reasoning(message: MessageIn) -> str | None:
 def _required_text(message: MessageIn, path: str) -> str:
     text = _text(message, path)
     if text is None:
-        raise _refusal(
+        refuse(
             f"{path}.content",
             f"Invalid value for '{path}.content': expected a string, got null.",
         )
@@ -272,7 +270,7 @@ def _text(message: MessageIn, path: str) -> str | None:
 
 def _text_of(part: PartIn, path: str, allowed: Sequence[str]) -> str:
     if part.type not in allowed:
-        raise _refusal(
+        refuse(
             f"{path}.type" if part.type not in _KNOWN_PARTS else path,
             f"Parts of the type {part.type[:40]!r} can't be taken here, only "
             f"{' and '.join(allowed)}.",
@@ -280,12 +278,8 @@ def _text_of(part: PartIn, path: str, allowed: Sequence[str]) -> str:
     text = part.refusal if part.type == "refusal" else part.text
     if text is None:
         field = f"{path}.{part.type}"
-        raise _refusal(field, f"Missing required parameter: '{field}'.")
+        refuse(field, f"Missing required parameter: '{field}'.")
     return text
 
 
 _KNOWN_PARTS = frozenset({"text", "refusal", "image_url", "input_audio", "file"})
-
-
-def _refusal(field: str, message: str, **details: Any) -> ValidationFailed:
-    return ValidationFailed(message, field=field, **details)

@@ -12,9 +12,10 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.chat_completions.ending import Ending, arguments_text, ending_of
+from dialects_app.chat_completions.ending import Ending, ending_of
 from dialects_app.shared.errors import error_object
 from dialects_app.shared.ids import completion_id, created_at
+from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.turn_fold import TurnFold
 
 DONE = "data: [DONE]\n\n"
@@ -105,7 +106,7 @@ class ChunkProjector(TurnFold):
         named = {"name": call.tool_name, "arguments": ""}
         begun = {"index": index, "id": call.tool_call_id, "type": "function", "function": named}
         self._chunks.append(self._chunk({"tool_calls": [begun]}))
-        told = {"index": index, "function": {"arguments": arguments_text(call)}}
+        told = {"index": index, "function": {"arguments": arguments_text(call.arguments)}}
         self._chunks.append(self._chunk({"tool_calls": [told]}))
 
     def _on_done(self, _: Done) -> None:

@@ -23,10 +23,10 @@ from dialects_app.chat_completions.messages import (
 )
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, with_files
 from dialects_app.shared.labels import read_labels
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
-from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Attachment
 from sessions_app.session import Session, ToolSettings, fork, make_session
@@ -129,39 +129,33 @@ def with_kept_files(asked: ParsedCompletion, kept: Mapping[str, Attachment]) -> 
     return msgspec.structs.replace(asked, chat=msgspec.structs.replace(asked.chat, turn=turn))
 
 
-def name_field(error: MochiError, paths: Sequence[str] = ()) -> None:
-    """Rename the field of a turn's error to the name in this protocol.
+def name_of_field(field: str, paths: Sequence[str] = ()) -> str:
+    """Return the name in this protocol of a field of a turn's request.
 
     Args:
-        error: The error.
+        field: The field.
         paths: The paths of the turn's messages in the request.
     """
-    field = error.details.get("field")
-    if not isinstance(field, str):
-        return
     message = _MESSAGE.match(field)
     if message is not None and int(message[1]) < len(paths):
-        error.details["field"] = paths[int(message[1])] + field[message.end() :]
-    else:
-        named = _CLIENT_TOOL.sub(r"tools[\1].function.", field)
-        error.details["field"] = _PARAMETERS.get(named, named)
+        return paths[int(message[1])] + field[message.end() :]
+    name = _CLIENT_TOOL.sub(r"tools[\1].function.", field)
+    return _PARAMETERS.get(name, name)
 
 
 def _refuse_what_is_not_done(body: CompletionIn) -> None:
     if body.n is not None and body.n != 1:
-        raise _refusal("n", "One answer is given at a time: 'n' can only be 1.")
+        refuse("n", "One answer is given at a time: 'n' can only be 1.")
     if body.logprobs:
-        raise _refusal("logprobs", "Probabilities of tokens are not given: leave out 'logprobs'.")
+        refuse("logprobs", "Probabilities of tokens are not given: leave out 'logprobs'.")
     if body.top_logprobs:
-        raise _refusal(
-            "top_logprobs", "Probabilities of tokens are not given: leave out 'top_logprobs'."
-        )
+        refuse("top_logprobs", "Probabilities of tokens are not given: leave out 'top_logprobs'.")
     if body.audio is not None:
-        raise _refusal("audio", "Answers are text: leave out 'audio'.")
+        refuse("audio", "Answers are text: leave out 'audio'.")
     if body.functions is not None:
-        raise _refusal("functions", "The old form of functions is not taken; use 'tools'.")
+        refuse("functions", "The old form of functions is not taken; use 'tools'.")
     if body.function_call is not None:
-        raise _refusal(
+        refuse(
             "function_call",
             "The old form of functions is not taken; use 'tools' and 'tool_choice'.",
         )
@@ -217,7 +211,7 @@ def _options(body: CompletionIn) -> Mapping[str, Any]:
     }
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     if longest == 0:
-        raise _refusal("max_tokens", "An answer of 0 tokens is none: leave it out, or say -1.")
+        refuse("max_tokens", "An answer of 0 tokens is none: leave it out, or say -1.")
     if longest is not None and longest > 0:
         options |= dict.fromkeys(TOKEN_LIMITS, longest)
     if body.stop:
@@ -232,12 +226,12 @@ def _answer_schema(body: CompletionIn) -> Mapping[str, Any] | None:
     if form.type == "json_object":
         return ANY_OBJECT
     if form.json_schema is None:
-        raise _refusal(
+        refuse(
             "response_format.json_schema",
             "Missing required parameter: 'response_format.json_schema'.",
         )
     if form.json_schema.schema is None:
-        raise _refusal(
+        refuse(
             "response_format.json_schema.schema",
             "Missing required parameter: 'response_format.json_schema.schema'.",
         )
@@ -257,7 +251,3 @@ def _warnings(body: CompletionIn, tools: RequestedTools) -> Sequence[str]:
     if effort in NEAREST:
         warnings.append(f"reasoning_effort: {effort} is taken for {THINK_OF_EFFORT[effort]}")
     return warnings
-
-
-def _refusal(field: str, message: str) -> ValidationFailed:
-    return ValidationFailed(message, field=field)

@@ -13,6 +13,7 @@ import msgspec
 from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
 from dialects_app.shared.additions import MODELS_WITH_TOOLS
+from dialects_app.shared.fields import refuse
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
@@ -78,11 +79,11 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> RequestedToo
         return RequestedTools(client=(), own=own, choice="none")
     offered = RequestedTools(client=client, own=own, choice="required")
     if not client and own is not None and not own:
-        raise _refusal("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.")
+        refuse("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.")
     if choice == "required":
         return offered
     if isinstance(choice, str):
-        raise _refusal(
+        refuse(
             "tool_choice",
             f"Invalid value: {choice[:40]!r}. Supported values are: 'none', 'auto', 'required' "
             "and an object that names functions.",
@@ -97,17 +98,17 @@ def _chosen(choice: _Choice, offered: RequestedTools) -> RequestedTools:
         _require_known(name, offered, {tool.name for tool in offered.client}, path)
         return msgspec.structs.replace(offered, choice=[name])
     allowed = choice.allowed_tools
-    if choice.type == "allowed_tools" and allowed is not None:
-        path = "tool_choice.allowed_tools"
-        if allowed.mode not in {"auto", "required"}:
-            raise _refusal(f"{path}.mode", "Supported values are: 'auto' and 'required'.")
-        names = _allowed(allowed.tools, offered, f"{path}.tools")
-        return RequestedTools(
-            client=[tool for tool in offered.client if tool.name in names],
-            own=None if offered.own is None else [name for name in offered.own if name in names],
-            choice="auto" if allowed.mode == "auto" else [*names],
-        )
-    raise _refusal("tool_choice", f"Choices of the type {choice.type[:40]!r} are not taken.")
+    if choice.type != "allowed_tools" or allowed is None:
+        refuse("tool_choice", f"Choices of the type {choice.type[:40]!r} are not taken.")
+    path = "tool_choice.allowed_tools"
+    if allowed.mode not in {"auto", "required"}:
+        refuse(f"{path}.mode", "Supported values are: 'auto' and 'required'.")
+    names = _allowed(allowed.tools, offered, f"{path}.tools")
+    return RequestedTools(
+        client=[tool for tool in offered.client if tool.name in names],
+        own=None if offered.own is None else [name for name in offered.own if name in names],
+        choice="auto" if allowed.mode == "auto" else [*names],
+    )
 
 
 def _allowed(tools: Sequence[_NamedTool], offered: RequestedTools, path: str) -> dict[str, None]:
@@ -117,7 +118,7 @@ def _allowed(tools: Sequence[_NamedTool], offered: RequestedTools, path: str) ->
     for index, tool in enumerate(tools):
         place = f"{path}[{index}]"
         if tool.type != "function" or tool.function is None:
-            raise _refusal(f"{place}.type", f"Tools of the type {tool.type[:40]!r} are not taken.")
+            refuse(f"{place}.type", f"Tools of the type {tool.type[:40]!r} are not taken.")
         _require_known(tool.function.name, offered, client, f"{place}.function.name")
         names[tool.function.name] = None
     return names
@@ -125,7 +126,7 @@ def _allowed(tools: Sequence[_NamedTool], offered: RequestedTools, path: str) ->
 
 def _require_known(name: str, offered: RequestedTools, client: AbstractSet[str], path: str) -> None:
     if name not in client and offered.own is not None and name not in offered.own:
-        raise _refusal(path, f"There is no function {name[:100]!r} in 'tools'.")
+        refuse(path, f"There is no function {name[:100]!r} in 'tools'.")
 
 
 def _convert(choice: Mapping[str, Any]) -> _Choice:
@@ -149,15 +150,15 @@ def _client_tools(tools: Sequence[ToolIn]) -> Sequence[ToolSpec]:
     for index, tool in enumerate(tools):
         path = f"tools[{index}]"
         if tool.type != "function":
-            raise _refusal(
+            refuse(
                 f"{path}.type",
                 f"Tools of the type {tool.type[:40]!r} are not taken, only 'function'.",
             )
         if tool.function is None:
-            raise _refusal(f"{path}.function", f"Missing required parameter: '{path}.function'.")
+            refuse(f"{path}.function", f"Missing required parameter: '{path}.function'.")
         spec = _spec(tool.function)
         if spec.name in specs:
-            raise _refusal(f"{path}.function.name", f"Two tools have the name {spec.name!r}.")
+            refuse(f"{path}.function.name", f"Two tools have the name {spec.name!r}.")
         specs[spec.name] = spec
     return tuple(specs.values())
 
@@ -168,7 +169,3 @@ def _spec(function: FunctionIn) -> ToolSpec:
         description=function.description or "",
         parameters=function.parameters or _NO_PARAMETERS,
     )
-
-
-def _refusal(field: str, message: str) -> ValidationFailed:
-    return ValidationFailed(message, field=field)

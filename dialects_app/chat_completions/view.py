@@ -1,8 +1,8 @@
 """Answers requests for chat completions: opens the turn, then streams it or waits for its end."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 
 import msgspec
 from django.http import HttpResponse
@@ -15,16 +15,17 @@ from dialects_app.chat_completions.branches import Branch, branch_from, branch_o
 from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.chat_completions.request import (
     ParsedCompletion,
-    name_field,
+    name_of_field,
     read_request,
     with_kept_files,
 )
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import MochiError, SessionExists
+from sessions_app.errors import SessionExists
 from sessions_app.service import SessionManager
 
 
@@ -61,7 +62,7 @@ async def complete(
         MochiError: The turn could not start or, without streaming, an error ended it.
     """
     asked, turn = await _open(chat, sessions, files, body, manner)
-    with _fields_named(asked):
+    with renamed_fields(partial(name_of_field, paths=asked.paths)):
         answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
     if not asked.chat.ephemeral:
         answer[SESSION_HEADER] = turn.session_id
@@ -117,7 +118,7 @@ async def _open_as(
         asked = with_kept_files(asked, await files.keep(asked.chat.turn.messages, asked.files))
     # Whether it is asked for as a stream makes no other turn of it.
     sent = msgspec.structs.replace(body, stream=None, stream_options=None)
-    with _fields_named(asked):
+    with renamed_fields(partial(name_of_field, paths=asked.paths)):
         turn = await chat.open(
             asked.chat,
             manner.key,
@@ -125,16 +126,6 @@ async def _open_as(
             identity=[sent, manner.session_id, manner.own_tools],
         )
     return asked, turn
-
-
-@contextmanager
-def _fields_named(asked: ParsedCompletion) -> Iterator[None]:
-    """Rename the fields in errors of the turn to those of the request."""
-    try:
-        yield
-    except MochiError as error:
-        name_field(error, asked.paths)
-        raise
 
 
 async def _streamed(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:

@@ -6,9 +6,9 @@ import msgspec
 
 from chat.approvals.confirmation import Decision
 from chat.service import SessionSpace
-from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued
 from dialects_app.responses.items import ApprovalAnswer, ParsedInput
+from dialects_app.shared.fields import refuse
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.messages import ToolMessage

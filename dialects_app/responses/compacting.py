@@ -14,11 +14,11 @@ from chat.context.window import FIRST_WINDOW, WindowChoice
 from chat.errors import SummaryTimedOut
 from chat.summaries.prompt import LONGEST_SECONDS
 from chat.turn.usage import usage_of_call
-from dialects_app.responses.content import refuse
 from dialects_app.responses.items import RECORD_MARK
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.resource import usage_of
 from dialects_app.responses.saved_items import said_item
+from dialects_app.shared.fields import refuse
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ServiceUnavailable
 from sessions_app.messages import Message, UserMessage

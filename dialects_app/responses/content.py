@@ -1,10 +1,10 @@
 """Parses the content of input items: text, or parts of text. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import FILE_PARTS, GivenFile, given_file
-from sessions_app.errors import ValidationFailed
 
 TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _NOT_TAKEN = {
@@ -102,12 +102,3 @@ def read_each(
 def shown(value: object) -> str:
     """Return a client's value as quoted in errors."""
     return repr(value if not isinstance(value, str) else value[:_SHOWN])[: _SHOWN + 2]
-
-
-def refuse(path: str, message: str, **details: Any) -> NoReturn:
-    """Refuse a request because of the value at a path.
-
-    Raises:
-        ValidationFailed: Always.
-    """
-    raise ValidationFailed(message, field=path, **details)

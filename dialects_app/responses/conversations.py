@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dialects_app.responses.content import refuse
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
 from dialects_app.responses.item_schemas import Labels, items_schema, or_null
 from dialects_app.responses.items import (
@@ -20,6 +19,7 @@ from dialects_app.responses.output_items import Item
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, items_of
 from dialects_app.shared.attaching import NO_FILES
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import with_files
 from dialects_app.shared.ids import ItemId, conversation_id, read_conversation_id, read_item_id
 from dialects_app.shared.labels import read_labels

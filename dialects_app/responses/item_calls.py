@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dialects_app.responses.content import refuse, required
+from dialects_app.responses.content import required
 from dialects_app.responses.output_items import error_text
 from dialects_app.responses.rounds import Outcome
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.ids import read_item_id
 from dialects_app.shared.shown_calls import FAILED
 from models_app.call_arguments import arguments_of

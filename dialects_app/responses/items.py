@@ -12,7 +12,6 @@ import msgspec
 
 from dialects_app.responses.content import (
     read_each,
-    refuse,
     required,
     shown,
     text_and_files_of,
@@ -21,6 +20,7 @@ from dialects_app.responses.content import (
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.item_calls import call_of, outcome_of, server_call_id
 from dialects_app.responses.rounds import Outcome, Round
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
 from sessions_app.calls import open_calls

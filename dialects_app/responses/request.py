@@ -12,13 +12,12 @@ import msgspec
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
-from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
 from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.ids import conversation_id
 from dialects_app.shared.labels import read_labels
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS
-from sessions_app.errors import MochiError
 
 _REPEATED = (
     "instructions",
@@ -103,18 +102,14 @@ def read_request(body: ResponseIn) -> ParsedResponse:
     return ParsedResponse(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
 
 
-def name_field(error: MochiError, body: ResponseIn) -> None:
-    """Rename the field of a turn's error to the name in this protocol."""
-    field = error.details.get("field")
-    if not isinstance(field, str):
-        return
+def name_of_field(field: str, body: ResponseIn) -> str:
+    """Return the name in this protocol of a field of a turn's request."""
     function = _FUNCTION.match(field)
     if function is not None:
         places = [at for at, tool in enumerate(body.tools or ()) if tool.type == "function"]
-        error.details["field"] = f"tools[{places[int(function[1])]}]{field[function.end() :]}"
-        return
+        return f"tools[{places[int(function[1])]}]{field[function.end() :]}"
     beginning = field.partition("[")[0].partition(".")[0]
-    error.details["field"] = _PARAMETERS.get(beginning, field)
+    return _PARAMETERS.get(beginning, field)
 
 
 def _options(body: ResponseIn) -> Mapping[str, Any]:

@@ -16,7 +16,6 @@ from chat.turn.turn_ids import new_turn_id
 from dialects_app.responses.answers import Answers
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.compacting import CompactionOut, compact, items_of_user
-from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued, find_continued, needs_no_session
 from dialects_app.responses.conversations import NO_MODEL, Conversations
 from dialects_app.responses.errors import ItemNotFound
@@ -24,7 +23,7 @@ from dialects_app.responses.items import ParsedInput, parse_input
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.request import (
     ParsedResponse,
-    name_field,
+    name_of_field,
     read_request,
     shown_conversation,
 )
@@ -33,13 +32,14 @@ from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tools import ServerTools, changed_settings
 from dialects_app.shared.additions import MODELS_WITH_TOOLS
 from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
 from dialects_app.shared.ids import item_id
 from dialects_app.shared.warnings import notes_on_choice
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
@@ -103,11 +103,8 @@ class ResponseMaker:
             MochiError: It is refused; fields have this protocol's names.
         """
         asked = read_request(body)
-        try:
+        with renamed_fields(partial(name_of_field, body=body)):
             return await self._start(body, asked, key, client)
-        except MochiError as error:
-            name_field(error, body)
-            raise
 
     async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
         """Estimate the prompt tokens of a response's first model call.
@@ -118,15 +115,12 @@ class ResponseMaker:
             MochiError: The response would be refused.
         """
         asked = read_request(body)
-        try:
+        with renamed_fields(partial(name_of_field, body=body)):
             request, continued, *_ = await self._wanted(body, asked)
             session = request.new if continued is None else request.new or continued.session
             assert session is not None  # noqa: S101 - a request makes a session or continues one
             prepare = await ChatPreparation(preparer, request.turn).look_up(session)
             job = await asyncio.to_thread(prepare, new_turn_id(), session)
-        except MochiError as error:
-            name_field(error, body)
-            raise
         return job.plan.estimate.tokens if job.plan else 0
 
     async def compact(self, body: ResponseIn) -> CompactionOut:
@@ -135,7 +129,7 @@ class ResponseMaker:
         Raises:
             MochiError: The request is invalid, or the model can't be asked.
         """
-        try:
+        with renamed_fields(partial(name_of_field, body=body)):
             continued, parsed = await asyncio.to_thread(self._read, body)
             history = continued.session.messages[: continued.length] if continued else ()
             session_id = continued.session.session_id if continued else ""
@@ -145,9 +139,6 @@ class ResponseMaker:
                 model=await self._model(body, continued),
                 models=self._models,
             )
-        except MochiError as error:
-            name_field(error, body)
-            raise
 
     async def _start(
         self, body: ResponseIn, asked: ParsedResponse, key: str | None, client: str | None

@@ -13,8 +13,9 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.responses.body import ToolIn
-from dialects_app.responses.content import refuse, shown
+from dialects_app.responses.content import shown
 from dialects_app.responses.output_items import SERVER_LABEL
+from dialects_app.shared.fields import refuse
 from sessions_app.messages import NO_EXTRA, ToolSpec
 from sessions_app.session import AGENT_PREFIX, AgentSettings, Session, ToolSettings
 

@@ -1,20 +1,21 @@
 """Answers requests for responses: as a stream, as one object, or immediately in the background."""
 
 import asyncio
+from functools import partial
 
 import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from dialects_app.responses.body import ResponseIn
-from dialects_app.responses.request import name_field
+from dialects_app.responses.request import name_of_field
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.started_response import StartedResponse
 from dialects_app.shared.additions import SESSION_HEADER
+from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import warning_headers
-from sessions_app.errors import MochiError
 
 _ends: set[asyncio.Task[None]] = set()
 """Tasks that keep the ends of responses; asyncio itself would forget them."""
@@ -33,11 +34,8 @@ async def respond(
         task = asyncio.create_task(started.note_end())
         _ends.add(task)
         task.add_done_callback(_ends.discard)
-    try:
+    with renamed_fields(partial(name_of_field, body=body)):
         answer = await _answer(started, body)
-    except MochiError as error:
-        name_field(error, body)
-        raise
     if body.store is not False:
         answer[SESSION_HEADER] = started.turn.session_id
     for name, value in warning_headers(started.warnings).items():

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from dialects_app.errors import FetchFailed, FetchRefused
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import (
     GivenFile,
     InlineSource,
     RemoteSource,
     StoredSource,
-    refuse_file,
 )
 from models_app.expiring_cache import ExpiringCache
 from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
@@ -96,7 +96,7 @@ class RequestFiles:
             if not isinstance(message, UserMessage | ToolMessage):
                 continue
             if len(message.attachments) > self._max_count:
-                refuse_file(
+                refuse(
                     message.attachments[self._max_count].id,
                     f"A message has at most {self._max_count} images and files "
                     "(MOCHI_MAX_ATTACHMENTS).",
@@ -147,14 +147,14 @@ class RequestFiles:
             return NO_FILES
         fetcher, first = self._fetcher, next(iter(remote.values()))
         if fetcher is None:
-            refuse_file(
+            refuse(
                 first.path,
                 "This server fetches no URLs (MOCHI_FETCH_IMAGES): send the file as a data URL, "
                 "or upload it.",
-                problem="invalid_image_url" if first.is_image else None,
+                **({"problem": "invalid_image_url"} if first.is_image else {}),
             )
         if len(remote) > MOST_REMOTE:
-            refuse_file(first.path, f"A request has at most {MOST_REMOTE} URLs to fetch.")
+            refuse(first.path, f"A request has at most {MOST_REMOTE} URLs to fetch.")
         turns = asyncio.Semaphore(MOST_AT_ONCE)
         fetched: dict[str, Attachment] = {}
 
@@ -218,7 +218,7 @@ def _first_of(errors: BaseExceptionGroup[MochiError]) -> MochiError:
 
 
 def _refuse_type(file: GivenFile) -> NoReturn:
-    refuse_file(
+    refuse(
         file.path,
         "It is not an image: PNG, JPEG, GIF, WebP and HEIC are supported, by their bytes.",
         problem="unsupported_image_media_type",

@@ -6,12 +6,12 @@ of its part in the request.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from dialects_app.shared.fields import refuse
 from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64
-from sessions_app.errors import ValidationFailed
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
 FILE_PARTS = frozenset({"image_url", "file", "input_image", "input_file"})
@@ -76,7 +76,7 @@ def given_file(part: Mapping[str, Any], path: str) -> GivenFile:
         if kind == "image_url" and isinstance(inner, str):
             inner, part = {"url": inner}, {"url": inner}
         if not isinstance(inner, Mapping):
-            refuse_file(path, f"Missing required parameter: '{path}'.")
+            refuse(path, f"Missing required parameter: '{path}'.")
         part = inner
     name = part.get("filename")
     field, value = _only_source(part, path, ("url",) if kind == "image_url" else _SOURCES)
@@ -95,12 +95,12 @@ def _only_source(part: Mapping[str, Any], path: str, names: Sequence[str]) -> tu
     given = [(name, part[name]) for name in names if part.get(name) is not None]
     if not given:
         missing = f"{path}.{names[0]}"
-        refuse_file(missing, f"Missing required parameter: '{missing}'.")
+        refuse(missing, f"Missing required parameter: '{missing}'.")
     field, value = given[0]
     if len(given) > 1:
-        refuse_file(path, f"Only one of '{field}' and '{given[1][0]}' can be given.")
+        refuse(path, f"Only one of '{field}' and '{given[1][0]}' can be given.")
     if not isinstance(value, str):
-        refuse_file(f"{path}.{field}", f"Invalid type for '{path}.{field}': expected a string.")
+        refuse(f"{path}.{field}", f"Invalid type for '{path}.{field}': expected a string.")
     return field, value
 
 
@@ -115,10 +115,10 @@ def _source(
     if field == "file_data":
         return InlineSource(value)
     if not scheme.startswith(("http://", "https://")):
-        refuse_file(
+        refuse(
             path,
             "A URL begins with 'data:', 'https://' or 'http://'.",
-            problem="invalid_image_url" if is_image else None,
+            **({"problem": "invalid_image_url"} if is_image else {}),
         )
     return RemoteSource(value)
 
@@ -127,8 +127,7 @@ def _begin_of_base64(url: str, path: str, *, is_image: bool) -> int:
     try:
         return begin_of_base64(url)
     except InvalidBase64 as error:
-        problem = "invalid_base64_image" if is_image else None
-        refuse_file(path, str(error), problem=problem)
+        refuse(path, str(error), **({"problem": "invalid_base64_image"} if is_image else {}))
 
 
 def with_files(
@@ -148,18 +147,3 @@ def _with_files(message: AnyMessage, kept: Mapping[str, Attachment]) -> AnyMessa
         return message
     attachments = tuple(kept[each.id] for each in message.attachments)
     return msgspec.structs.replace(message, attachments=attachments)
-
-
-def refuse_file(path: str, message: str, *, problem: str | None = None) -> NoReturn:
-    """Refuse a file.
-
-    Args:
-        path: Its path in the request.
-        message: The reason.
-        problem: OpenAI's code of the reason, for images.
-
-    Raises:
-        ValidationFailed: Always.
-    """
-    details = {} if problem is None else {"problem": problem}
-    raise ValidationFailed(message, field=path, **details)

@@ -1,12 +1,15 @@
 """Shows calls and their results as all protocols do. Pure."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from chat.approvals.confirmation import Confirmation
+from chat.stream.encoding import ascii_json
 from chat.stream.events import AgentToolResult, ToolResultReceived
+from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import ToolCall
 from tools_app.toolset import AGENT_TOOL
 
@@ -26,6 +29,14 @@ def shown_call(call: ToolCall) -> ToolCall:
 def agent_arguments(instruction: str) -> Mapping[str, Any]:
     """Return the displayed arguments of a call of an agent."""
     return {"instruction": instruction}
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON, or the model's text if that is not JSON."""
+    if arguments.keys() == {INVALID_JSON}:
+        return str(arguments[INVALID_JSON])
+    # Through ASCII, which mends halves of characters; then as people read it.
+    return json.dumps(json.loads(ascii_json(arguments)), ensure_ascii=False, separators=(",", ":"))
 
 
 def result_text(result: ToolResultReceived | AgentToolResult) -> str:

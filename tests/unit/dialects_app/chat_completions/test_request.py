@@ -2,9 +2,8 @@
 
 import pytest
 
-from chat.errors import TurnError
 from dialects_app.chat_completions.branches import Branch, session_of_chat
-from dialects_app.chat_completions.request import name_field
+from dialects_app.chat_completions.request import name_of_field
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import is_session_id
 from tests.unit.dialects_app.chat_completions.bodies import HELLO, asked, function, refused
@@ -247,13 +246,10 @@ def test_what_is_not_obeyed_is_noted():
         ("client_tools", "tools"),
         ("client_tools[1].name", "tools[1].function.name"),
         ("model", "model"),
-        (None, None),
     ],
 )
 def test_an_error_names_the_field_by_which_the_client_knows_it(field, named):
-    error = TurnError("No.", **({} if field is None else {"field": field}))
-    name_field(error)
-    assert error.details.get("field") == named
+    assert name_of_field(field) == named
 
 
 def test_an_error_names_a_message_by_its_place_in_the_request():
@@ -265,6 +261,4 @@ def test_an_error_names_a_message_by_its_place_in_the_request():
         {"role": "user", "content": "Bye."},
         where={"session_id": "a1b2c3d4e5"},
     )
-    error = TurnError("No.", field="messages[0].content")
-    name_field(error, request.paths)
-    assert error.details["field"] == "messages[4].content"
+    assert name_of_field("messages[0].content", request.paths) == "messages[4].content"
