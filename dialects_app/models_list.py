@@ -163,7 +163,7 @@ async def _agents(models: ModelCatalogue) -> ModelListing:
     """List the agents. Importing their modules for the first time may take long."""
     looking = asyncio.create_task(models.agents())
     _looking.add(looking)
-    looking.add_done_callback(_looked)
+    looking.add_done_callback(_forget_task)
     done, _ = await asyncio.wait([looking], timeout=LISTING_SECONDS)
     if done:
         return ModelListing(models=looking.result())
@@ -175,7 +175,7 @@ async def _agents(models: ModelCatalogue) -> ModelListing:
     return ModelListing(models=(), unavailable=(late,))
 
 
-def _looked(task: asyncio.Task[Any]) -> None:
+def _forget_task(task: asyncio.Task[Any]) -> None:
     _looking.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("the agents can't be listed", exc_info=error)

@@ -20,37 +20,37 @@ RESPONSE_SCHEMA: Mapping[str, Any] = {
 
 
 def interrupt_of(
-    asked: ToolConfirmationRequired, *, tool_call_id: str, subagent_run_id: str | None = None
+    question: ToolConfirmationRequired, *, tool_call_id: str, subagent_run_id: str | None = None
 ) -> dict[str, Any]:
     """Return the interrupt for a request for approval in a stream.
 
     Args:
-        asked: The request for approval.
+        question: The request for approval.
         tool_call_id: The displayed id of the call.
         subagent_run_id: The agent's run, if an agent made the call.
     """
     return _interrupt(
-        asked.confirmation_id,
+        question.confirmation_id,
         tool_call_id=tool_call_id,
-        tool_name=asked.tool_name,
-        arguments=asked.arguments,
-        expires_at=None if asked.expires_at is UNSET else asked.expires_at,
-        agent_name=None if asked.agent_name is UNSET else asked.agent_name,
-        asked_because=None if asked.reason is UNSET else asked.reason,
+        tool_name=question.tool_name,
+        arguments=question.arguments,
+        expires_at=None if question.expires_at is UNSET else question.expires_at,
+        agent_name=None if question.agent_name is UNSET else question.agent_name,
+        asked_because=None if question.reason is UNSET else question.reason,
         subagent_run_id=subagent_run_id,
     )
 
 
-def interrupt_of_pending(asked: Confirmation) -> dict[str, Any]:
+def interrupt_of_pending(confirmation: Confirmation) -> dict[str, Any]:
     """Return the interrupt for a pending approval of a session."""
     return _interrupt(
-        asked.confirmation_id,
-        tool_call_id=asked.tool_call_id if asked.agent_name is None else None,
-        tool_name=asked.tool_name,
-        arguments=asked.arguments,
-        expires_at=asked.expires_at,
-        agent_name=asked.agent_name,
-        asked_because=asked.reason,
+        confirmation.confirmation_id,
+        tool_call_id=confirmation.tool_call_id if confirmation.agent_name is None else None,
+        tool_name=confirmation.tool_name,
+        arguments=confirmation.arguments,
+        expires_at=confirmation.expires_at,
+        agent_name=confirmation.agent_name,
+        asked_because=confirmation.reason,
     )
 
 

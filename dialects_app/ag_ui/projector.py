@@ -184,16 +184,16 @@ class RunProjector(TurnFold):
         self._show_call(call.tool_call_id, call.tool_name, call.arguments)
         self._left_to_client.append(call.tool_call_id)
 
-    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
-        agent = None if asked.agent_name is UNSET else self._agents.get(asked.tool_call_id)
+    def _on_tool_call_confirmation_required(self, question: ToolConfirmationRequired) -> None:
+        agent = None if question.agent_name is UNSET else self._agents.get(question.tool_call_id)
         if agent is not None:
-            interrupt = agent.ask(asked)
+            interrupt = agent.ask(question)
         else:
-            call_id = asked.tool_call_id
-            self._show_call(call_id, asked.tool_name, asked.arguments)
-            self._asked[call_id] = asked.confirmation_id
-            interrupt = interrupt_of(asked, tool_call_id=call_id)
-        self._interrupts[asked.confirmation_id] = interrupt
+            call_id = question.tool_call_id
+            self._show_call(call_id, question.tool_name, question.arguments)
+            self._asked[call_id] = question.confirmation_id
+            interrupt = interrupt_of(question, tool_call_id=call_id)
+        self._interrupts[question.confirmation_id] = interrupt
         self._frames.add("CUSTOM", name="interrupt", value=interrupt)
 
     def _on_tool_result(self, result: ToolResultReceived) -> None:

@@ -59,7 +59,9 @@ class ClientInput(msgspec.Struct, frozen=True, kw_only=True):
         return any(isinstance(message, UserMessage) for message in self.messages)
 
 
-def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message]) -> ClientInput:
+def read_new_input(
+    messages: Sequence[Mapping[str, Any]], history: Sequence[Message]
+) -> ClientInput:
     """Return the client's input that its session does not have.
 
     Args:
@@ -79,7 +81,7 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
     last = _last_known([messages[index] for index in answers], history, known)
     last_said = next((each for each in reversed(messages) if each.get("role") == "user"), None)
     if last_said is not None and last_said.get("id") in known and messages[-1] is last_said:
-        return _said_again(known[last_said["id"]], history)
+        return _regenerate(known[last_said["id"]], history)
     if answers:
         _require_seen(history[last + 1 :])
     new: list[Message] = []
@@ -115,12 +117,12 @@ def greeting_in(messages: Sequence[Mapping[str, Any]]) -> Sequence[AssistantMess
     ]
 
 
-def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:
+def give_up_calls(messages: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:
     """Return the input with a result for each client call that was not run.
 
     So a user can send a message instead of letting a tool run.
     """
-    answered = {each.tool_call_id for each in said if isinstance(each, ToolMessage)}
+    answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
     lost = [
         ToolMessage(
             content=INTERRUPTED_RESULT,
@@ -133,22 +135,23 @@ def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequen
         for call in open_calls(history)
         if call.client_side and call.id not in answered
     ]
-    return [*lost, *said] if lost else said
+    return [*lost, *messages] if lost else messages
 
 
-def place_of_message(field: str, messages: Sequence[Message], said: ClientInput) -> str:
+def place_of_message(field: str, messages: Sequence[Message], new_input: ClientInput) -> str:
     """Return the path in the request of a field, which may be one of the turn's messages.
 
     Args:
         field: The field.
         messages: The turn's messages.
-        said: The input, with the paths of its messages.
+        new_input: The input, with the paths of its messages.
     """
     match = _MESSAGE.match(field)
     if match is None:
         return field
     name = messages[int(match[1])].message_id
-    places = {each.message_id: path for each, path in zip(said.messages, said.paths, strict=True)}
+    pairs = zip(new_input.messages, new_input.paths, strict=True)
+    places = {each.message_id: path for each, path in pairs}
     return places.get(name, "messages")
 
 
@@ -185,12 +188,12 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 
 
 def _last_known(
-    answers: Sequence[Mapping[str, Any]], history: Sequence[Message], known: Mapping[str, int]
+    answers: Sequence[Mapping[str, Any]], history: Sequence[Message], places: Mapping[str, int]
 ) -> int:
     """Return the index of the last answer that the client has; -1 without any."""
     last = -1
     for answer in answers:
-        place = known.get(str(answer.get("id")), -1)
+        place = places.get(str(answer.get("id")), -1)
         if place <= last or not isinstance(history[place], AssistantMessage):
             raise ChatDiffers(_DIFFERS)
         last = place
@@ -203,7 +206,7 @@ def _require_seen(later: Sequence[Message]) -> None:
         raise ChatDiffers(_DIFFERS)
 
 
-def _said_again(place: int, history: Sequence[Message]) -> ClientInput:
+def _regenerate(place: int, history: Sequence[Message]) -> ClientInput:
     """Return input that regenerates the answer to a message, which must be the last one."""
     if any(isinstance(message, UserMessage) for message in history[place + 1 :]):
         raise ChatDiffers(_DIFFERS)

@@ -21,8 +21,8 @@ from dialects_app.ag_ui.request import (
     give_up_calls,
     greeting_in,
     place_of_message,
+    read_new_input,
     read_props,
-    read_said,
     read_turn,
 )
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
@@ -99,7 +99,7 @@ class Runs:
         Raises:
             SessionNotFound: There is no such thread.
         """
-        session_id = (await self._found(thread_id)).session_id
+        session_id = (await self._existing(thread_id)).session_id
         turns = self._space.turns
         active = await turns.active(session_id)
         if active is not None:
@@ -121,7 +121,7 @@ class Runs:
         Raises:
             SessionNotFound: There is no such thread.
         """
-        session_id = (await self._found(thread_id)).session_id
+        session_id = (await self._existing(thread_id)).session_id
         try:
             await self._space.turns.cancel(session_id)
         except NoActiveTurn:
@@ -132,7 +132,7 @@ class Runs:
     def _space(self) -> SessionSpace:
         return self._chat.space_for(ChatRequest(turn=TurnRequest()))
 
-    async def _found(self, thread_id: str) -> ClientSession:
+    async def _existing(self, thread_id: str) -> ClientSession:
         try:
             place = await asyncio.to_thread(find_session, self._sessions, thread_id, field=_THREAD)
         except ValidationFailed as malformed:
@@ -162,15 +162,15 @@ class Runs:
         props = read_props(body)
         parts = len(body.messages) + len(body.tools or ()) + len(body.context or ())
         try:
-            said, turn, resumed = await beside(
+            new_input, turn, resumed = await beside(
                 parts + _parts_of(history), lambda: _read(body, props, history)
             )
         except ChatDiffers:
             # What a client has of an answer that is being given is not in the session yet.
             await self._require_idle(place)
             raise
-        turn = await self._turn(body, turn, said, history)
-        turn = replace(turn, decisions=await self._decisions(body.resume, said, place))
+        turn = await self._turn(body, turn, new_input, history)
+        turn = replace(turn, decisions=await self._decisions(body.resume, new_input, place))
         if place.session is None:
             new = await self._new(place, props)
             if greeting:
@@ -180,24 +180,24 @@ class Runs:
             changes = _changes(place.session, props)
             turn = replace(turn, settings=changes, expects=place.session.last_message_id)
             request = ChatRequest(turn=turn, session_id=place.session_id)
-        with renamed_fields(lambda field: place_of_message(field, turn.messages, said)):
+        with renamed_fields(lambda field: place_of_message(field, turn.messages, new_input)):
             opened = await self._chat.open(request, client=client)
         projector = RunProjector(
-            body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
+            body.thread_id, body.run_id, resumed=None if new_input.has_user_message else resumed
         )
         return StartedRun(opened, projector)
 
     async def _turn(
-        self, body: RunIn, turn: TurnRequest, said: ClientInput, history: Sequence[Message]
+        self, body: RunIn, turn: TurnRequest, new_input: ClientInput, history: Sequence[Message]
     ) -> TurnRequest:
         """Return the requested turn with its messages, after storing their files."""
-        if not said.messages:
-            if not (said.again or body.resume or _awaits_answer(history)):
+        if not new_input.messages:
+            if not (new_input.again or body.resume or _awaits_answer(history)):
                 refuse("messages", "There is nothing new to answer.")
             return turn
-        kept = await self._files.keep(said.messages, said.files)
-        messages: Sequence[Message] = with_files(said.messages, kept)
-        if not said.has_user_message:
+        kept = await self._files.keep(new_input.messages, new_input.files)
+        messages: Sequence[Message] = with_files(new_input.messages, kept)
+        if not new_input.has_user_message:
             return replace(turn, messages=messages)
         every = await beside(_parts_of(history), lambda: give_up_calls(messages, history))
         return replace(turn, messages=every)
@@ -213,7 +213,7 @@ class Runs:
         )
 
     async def _decisions(
-        self, answers: Sequence[ResumeIn] | None, said: ClientInput, place: ClientSession
+        self, answers: Sequence[ResumeIn] | None, new_input: ClientInput, place: ClientSession
     ) -> Sequence[Decision]:
         """Return the decisions about the pending approvals of a thread.
 
@@ -236,7 +236,7 @@ class Runs:
         history = place.session.messages
         if not await beside(_parts_of(history), lambda: open_calls(history)):
             refuse("resume", "No call of the thread waits for an answer.")
-        if said.has_user_message and any(each.status == "resolved" for each in given.values()):
+        if new_input.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
         decisions = [each.decision for each in given.values()]
         await self._space.confirmations.check(session_id, decisions)
@@ -255,9 +255,9 @@ def _read(
     body: RunIn, props: PropsIn, history: Sequence[Message]
 ) -> tuple[ClientInput, TurnRequest, ResumedCalls]:
     """Return the input, the requested turn, and the calls of earlier turns that it runs."""
-    said = read_said(body.messages, history)
-    resumed = resumed_by(history, "", known=_known_calls(body.messages))
-    return said, read_turn(body, props), resumed
+    new_input = read_new_input(body.messages, history)
+    resumed = resumed_by(history, "", client_calls=_known_calls(body.messages))
+    return new_input, read_turn(body, props), resumed
 
 
 def _parts_of(history: Sequence[Message]) -> int:

@@ -71,14 +71,14 @@ def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
 
 
 def resumed_by(
-    messages: Sequence[Message], turn_id: str, *, known: frozenset[str] | None = None
+    messages: Sequence[Message], turn_id: str, *, client_calls: frozenset[str] | None = None
 ) -> ResumedCalls:
     """Return calls of earlier turns that a turn runs.
 
     Args:
         messages: The messages of the session, during the turn or before it.
         turn_id: The turn; empty before it.
-        known: The calls that the client has; None for all of them.
+        client_calls: The calls that the client has; None for all of them.
     """
     before = _without_answer(messages, turn_id)
     calls: Mapping[str, ToolCall] = {
@@ -90,7 +90,7 @@ def resumed_by(
     return ResumedCalls(
         asking_id=asking.message_id,
         calls=calls,
-        known=frozenset(calls) if known is None else known & calls.keys(),
+        known=frozenset(calls) if client_calls is None else client_calls & calls.keys(),
     )
 
 

@@ -67,16 +67,14 @@ class Subagent:
         self._end_text()
         self._calls.show(self._inner(call.inner_tool_call_id), call.tool_name, call.arguments)
 
-    def ask(self, asked: ToolConfirmationRequired) -> dict[str, Any]:
+    def ask(self, question: ToolConfirmationRequired) -> dict[str, Any]:
         """Send a call that needs approval, and return its interrupt."""
         self._end_text()
-        inner = (
-            asked.tool_call_id if asked.inner_tool_call_id is UNSET else asked.inner_tool_call_id
-        )
-        call_id = self._inner(inner)
-        self._calls.show(call_id, asked.tool_name, asked.arguments)
-        self._questions[call_id] = asked.confirmation_id
-        return interrupt_of(asked, tool_call_id=call_id, subagent_run_id=self._run_id)
+        inner = question.inner_tool_call_id
+        call_id = self._inner(question.tool_call_id if inner is UNSET else inner)
+        self._calls.show(call_id, question.tool_name, question.arguments)
+        self._questions[call_id] = question.confirmation_id
+        return interrupt_of(question, tool_call_id=call_id, subagent_run_id=self._run_id)
 
     def result(self, result: AgentToolResult) -> str | None:
         """Send the result of a call; return the id of its approval, if any."""

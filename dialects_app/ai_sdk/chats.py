@@ -98,17 +98,17 @@ class UIChats:
         last = body.last()
         if last.role == "assistant":
             return await self._decide(body, decisions_in(last))
-        said = await beside(len(last.parts), lambda: said_in(last))
-        asked = await self._asked(body, key)
+        new_input = await beside(len(last.parts), lambda: said_in(last))
+        identity = await self._identity_of(body, key)
         # First: the turn itself has changed the session, by which a request is judged.
-        if key is not None and (found := await self._chat.opened_before(key, asked)) is not None:
+        if key is not None and (found := await self._chat.opened_before(key, identity)) is not None:
             return _starting(found)
-        attachments = await self._kept(said)
+        attachments = await self._store_files(new_input)
         while True:
             place = await self._find(body.id)
-            request = await self._request(body, said, attachments, place)
+            request = await self._request(body, new_input, attachments, place)
             try:
-                turn = await self._chat.open(request, key, client=client, identity=asked)
+                turn = await self._chat.open(request, key, client=client, identity=identity)
             except (SessionExists, HistoryChanged):  # by another request, meanwhile
                 continue
             return _starting(turn)
@@ -151,7 +151,7 @@ class UIChats:
 
     # What is said
 
-    async def _asked(self, body: UIChatIn, key: str | None) -> object:
+    async def _identity_of(self, body: UIChatIn, key: str | None) -> object:
         """Return the part of the request that identifies it under its idempotency key."""
         if key is None:
             return None
@@ -160,9 +160,9 @@ class UIChats:
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
 
-    async def _kept(self, said: UserInput) -> tuple[Attachment, ...]:
+    async def _store_files(self, new_input: UserInput) -> tuple[Attachment, ...]:
         given: list[Reference | Inline] = []
-        for number, (url, name) in enumerate(said.files):
+        for number, (url, name) in enumerate(new_input.files):
             attachment_id = attachment_in(url)
             if attachment_id is not None:
                 given.append(Reference(id=attachment_id, name=name))
@@ -182,14 +182,14 @@ class UIChats:
     async def _request(
         self,
         body: UIChatIn,
-        said: UserInput,
+        new_input: UserInput,
         attachments: tuple[Attachment, ...],
         place: ClientSession,
     ) -> ChatRequest:
         session = place.session
         expects = None if session is None else session.last_message_id
         turn = TurnRequest(detached=True, think=body.think, expects=expects, dialect="ai_sdk")
-        said_now = said.message(now=utc_now(), attachments=attachments)
+        said_now = new_input.message(now=utc_now(), attachments=attachments)
         if session is None:
             new = await self._new(body, place)
             if greeting := greeting_in((body.messages or ())[:-1]):
@@ -197,7 +197,7 @@ class UIChats:
             return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
         if body.model is not None and body.model != session.metadata.model:
             turn = replace(turn, settings={"model": body.model})
-        found = await _place_of(body, said, attachments, session)
+        found = await _place_of(body, new_input, attachments, session)
         if isinstance(found, Rewind):
             turn = replace(turn, rewind=found)
         elif found == "new":
@@ -296,7 +296,7 @@ async def _asking(
 
 
 async def _place_of(
-    body: UIChatIn, said: UserInput, attachments: tuple[Attachment, ...], session: Session
+    body: UIChatIn, new_input: UserInput, attachments: tuple[Attachment, ...], session: Session
 ) -> Literal["new", "last"] | Rewind:
     """Return where the message is in the session; how to go back to it if more was said since.
 
@@ -305,30 +305,30 @@ async def _place_of(
     """
     messages = [each for each in session.messages if isinstance(each, UserMessage)]
     ids = [client_id_of(each) for each in messages]
-    wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
-    wanted = wanted or said.client_id
-    known = body.known_ids()
-    if wanted is None or wanted not in ids:
+    name = body.message_id if body.trigger != "regenerate-message" else new_input.client_id
+    name = name or new_input.client_id
+    client_ids = body.known_ids()
+    if name is None or name not in ids:
         if body.message_id is not None and body.trigger == "submit-message":
             raise ChatDiffers("The message that was edited is not in this chat any more.")
-        await _compare(session, known)
+        await _compare(session, client_ids)
         return "new"
-    place = ids.index(wanted)
+    place = ids.index(name)
     message = messages[place]
-    is_same = (message.content, message.attachments) == (said.text, attachments)
+    is_same = (message.content, message.attachments) == (new_input.text, attachments)
     if is_same and place == len(ids) - 1:
         if body.trigger != "regenerate-message" and body.message_id is None:
-            await _compare(session, known, without=message)
+            await _compare(session, client_ids, without=message)
         return "last"
     if body.message_id is None and body.trigger != "regenerate-message":
         raise ChatDiffers("This message was answered before, and the chat has newer messages.")
     if is_same:
         return Rewind(message_id=message.message_id)
-    return Rewind(message_id=message.message_id, content=said.text, attachments=attachments)
+    return Rewind(message_id=message.message_id, content=new_input.text, attachments=attachments)
 
 
 async def _compare(
-    session: Session, known: Sequence[str] | None, *, without: UserMessage | None = None
+    session: Session, client_ids: Sequence[str] | None, *, without: UserMessage | None = None
 ) -> None:
     """Refuse a client that lacks messages of the session.
 
@@ -337,20 +337,20 @@ async def _compare(
     Raises:
         ChatDiffers: The client lacks a message, or has them in another order.
     """
-    if known is None:
+    if client_ids is None:
         return
     left_out = None if without is None else client_id_of(without)
-    count = len(session.messages) + len(known)
-    if not await beside(count, lambda: _is_known(session, known, left_out)):
+    count = len(session.messages) + len(client_ids)
+    if not await beside(count, lambda: _is_known(session, client_ids, left_out)):
         raise ChatDiffers("The chat has messages that the client has not seen.")
 
 
-def _is_known(session: Session, known: Sequence[str], left_out: str | None) -> bool:
+def _is_known(session: Session, client_ids: Sequence[str], left_out: str | None) -> bool:
     """Return whether a client has all messages but one, in order."""
     shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
     if left_out is not None:
         shown.remove(left_out)
-    rest = iter(known)
+    rest = iter(client_ids)
     return all(each in rest for each in shown)
 
 

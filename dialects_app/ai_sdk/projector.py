@@ -138,18 +138,18 @@ class UIMessageProjector(TurnFold):
         """End a step and its incomplete tool inputs, with an explanation."""
         self._close_part()
         for call_id, name in self._streamed.items():
-            said = {"toolName": name, "input": {}, "errorText": without_call}
-            self._chunks.append(tool_chunk("tool-input-error", call_id, **said))
+            fields = {"toolName": name, "input": {}, "errorText": without_call}
+            self._chunks.append(tool_chunk("tool-input-error", call_id, **fields))
         self._streamed.clear()
         if self._is_in_step:
             self._is_in_step = False
             self._chunks.append(chunk("finish-step"))
 
-    def _add(self, said: str) -> None:
+    def _add(self, encoded: str) -> None:
         """Add a chunk other than text."""
         if not self._skips:
             self._close_part()
-            self._chunks.append(said)
+            self._chunks.append(encoded)
 
     # The turn
 
@@ -239,14 +239,14 @@ class UIMessageProjector(TurnFold):
         self._streamed.pop(call_id, None)
         self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))
 
-    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
-        inner = asked.inner_tool_call_id
-        call_id = asked.tool_call_id if inner is UNSET else inner
-        self._asked.add(asked.confirmation_id)
-        self._inputs[call_id] = asked.arguments
-        self._show_call(call_id, asked.tool_name, asked.arguments)
+    def _on_tool_call_confirmation_required(self, question: ToolConfirmationRequired) -> None:
+        inner = question.inner_tool_call_id
+        call_id = question.tool_call_id if inner is UNSET else inner
+        self._asked.add(question.confirmation_id)
+        self._inputs[call_id] = question.arguments
+        self._show_call(call_id, question.tool_name, question.arguments)
         self._add(
-            chunk("tool-approval-request", approvalId=asked.confirmation_id, toolCallId=call_id)
+            chunk("tool-approval-request", approvalId=question.confirmation_id, toolCallId=call_id)
         )
 
     def _on_tool_result(self, result: ToolResultReceived) -> None:

@@ -139,7 +139,7 @@ def ui_messages(
             shown.append(answer.message())
             answer = None
         if isinstance(message, UserMessage):
-            shown.append(_said(message))
+            shown.append(_user_message(message))
     if answer is not None:
         shown.append(answer.message())
     return shown
@@ -151,7 +151,7 @@ def client_id_of(message: Message) -> str:
     return given if isinstance(given, str) else message.message_id
 
 
-def _said(message: UserMessage) -> UIMessage:
+def _user_message(message: UserMessage) -> UIMessage:
     text = [{"type": "text", "text": message.content}] if message.content else []
     return UIMessage(
         id=client_id_of(message),

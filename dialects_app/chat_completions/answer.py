@@ -114,7 +114,7 @@ class AnswerReader(TurnFold):
         self._calls.append(_call(call))
 
     def _on_done(self, _: Done) -> None:
-        said = bool(self._said(self._text) or self._said(self._thoughts))
+        said = bool(self._joined(self._text) or self._joined(self._thoughts))
         self._end = ending_of(self.ending, calls=len(self._calls), said_something=said)
 
     def completion(self, turn_id: str, model: str) -> CompletionOut | None:
@@ -128,7 +128,7 @@ class AnswerReader(TurnFold):
             return None
         if ending.finish_reason is None:
             raise _failure(ending.error)
-        text, thoughts = self._said(self._text), self._said(self._thoughts) or UNSET
+        text, thoughts = self._joined(self._text), self._joined(self._thoughts) or UNSET
         message = CompletionMessageOut(
             content=text if text or not self._calls else None,
             refusal=ending.refusal,
@@ -145,7 +145,7 @@ class AnswerReader(TurnFold):
         )
 
     @staticmethod
-    def _said(rounds: Sequence[Sequence[str]]) -> str:
+    def _joined(rounds: Sequence[Sequence[str]]) -> str:
         """Return the text of all rounds, as in the session's messages."""
         texts = ["".join(pieces) for pieces in rounds]
         return "\n\n".join(text for text in texts if text)

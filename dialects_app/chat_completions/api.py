@@ -65,7 +65,7 @@ async def chat_completion(
     unsupported options of the request, `x-mochi-session-id` has the session, if there is one.
     """
     body = await _with_model(await read_body(request, CompletionIn), session_id)
-    manner = RequestContext(
+    context = RequestContext(
         session_id=session_id or None,
         own_tools=own_tools,
         chat_id=chat_id if service(MochiSettings).openwebui_sessions else None,
@@ -77,7 +77,7 @@ async def chat_completion(
         service(SessionManager),
         service(ModelCatalogue),
         body,
-        manner,
+        context,
         files=service(RequestFiles),
     )
 

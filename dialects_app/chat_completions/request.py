@@ -105,15 +105,15 @@ def read_request(
     if branch is not None and branch.exists:
         session_id, branch = branch.session_id, None
     if branch is not None and branch.copied is not None:
-        said = rest_of_conversation(body.messages, branch.first)
+        conversation = rest_of_conversation(body.messages, branch.first)
     elif branch is None and session_id is not None:
-        said = what_follows(body.messages)
+        conversation = what_follows(body.messages)
     else:
-        said = whole_conversation(body.messages).with_system_message()
+        conversation = whole_conversation(body.messages).with_system_message()
     return ParsedCompletion(
-        chat=_chat_request(body, said, turn, session_id, branch),
-        paths=said.paths,
-        files=said.files,
+        chat=_chat_request(body, conversation, turn, session_id, branch),
+        paths=conversation.paths,
+        files=conversation.files,
         model=body.model_name,
         streams=bool(body.stream),
         includes_usage=bool(body.stream_options and body.stream_options.include_usage),
@@ -121,12 +121,15 @@ def read_request(
     )
 
 
-def with_kept_files(asked: ParsedCompletion, kept: Mapping[str, Attachment]) -> ParsedCompletion:
+def with_kept_files(
+    parsed: ParsedCompletion, attachments: Mapping[str, Attachment]
+) -> ParsedCompletion:
     """Return the request with its stored files, by path."""
-    if not kept:
-        return asked
-    turn = replace(asked.chat.turn, messages=with_files(asked.chat.turn.messages, kept))
-    return msgspec.structs.replace(asked, chat=msgspec.structs.replace(asked.chat, turn=turn))
+    if not attachments:
+        return parsed
+    chat = parsed.chat
+    turn = replace(chat.turn, messages=with_files(chat.turn.messages, attachments))
+    return msgspec.structs.replace(parsed, chat=msgspec.structs.replace(chat, turn=turn))
 
 
 def name_of_field(field: str, paths: Sequence[str] = ()) -> str:
@@ -163,12 +166,12 @@ def _refuse_what_is_not_done(body: CompletionIn) -> None:
 
 def _chat_request(
     body: CompletionIn,
-    said: Conversation,
+    conversation: Conversation,
     turn: TurnRequest,
     session_id: str | None,
     branch: Branch | None,
 ) -> ChatRequest:
-    turn = replace(turn, messages=said.messages, instructions=said.system)
+    turn = replace(turn, messages=conversation.messages, instructions=conversation.system)
     if branch is None and session_id is not None:
         return ChatRequest(turn=turn, session_id=session_id, model=body.model)
     saves = bool(body.store) or branch is not None

@@ -138,9 +138,9 @@ def _convert(choice: Mapping[str, Any]) -> _Choice:
         ) from error
 
 
-def _own_tools(model: str, named: str | None) -> Sequence[str] | None:
-    if named is not None:
-        names = [name.strip() for name in named.split(",")]
+def _own_tools(model: str, header: str | None) -> Sequence[str] | None:
+    if header is not None:
+        names = [name.strip() for name in header.split(",")]
         return tuple(dict.fromkeys(name for name in names if name))
     return None if model.startswith(MODELS_WITH_TOOLS) else ()
 

@@ -52,7 +52,7 @@ async def complete(
     sessions: SessionManager,
     models: ModelCatalogue,
     body: CompletionIn,
-    manner: RequestContext,
+    context: RequestContext,
     *,
     files: RequestFiles,
 ) -> HttpResponseBase:
@@ -61,12 +61,12 @@ async def complete(
     Raises:
         MochiError: The turn could not start or, without streaming, an error ended it.
     """
-    asked, turn = await _open(chat, sessions, files, body, manner)
-    with renamed_fields(partial(name_of_field, paths=asked.paths)):
-        answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
-    if not asked.chat.ephemeral:
+    parsed, turn = await _open(chat, sessions, files, body, context)
+    with renamed_fields(partial(name_of_field, paths=parsed.paths)):
+        answer = await (_streamed(parsed, turn) if parsed.streams else _whole(parsed, turn))
+    if not parsed.chat.ephemeral:
         answer[SESSION_HEADER] = turn.session_id
-    notes = [*asked.warnings, *notes_on_choice(asked.chat.turn.tool_choice, asked.model, models)]
+    notes = [*parsed.warnings, *notes_on_choice(parsed.chat.turn.tool_choice, parsed.model, models)]
     for name, value in warning_headers(notes).items():
         answer[name] = value
     return answer
@@ -77,28 +77,28 @@ async def _open(
     sessions: SessionManager,
     files: RequestFiles,
     body: CompletionIn,
-    manner: RequestContext,
+    context: RequestContext,
 ) -> tuple[ParsedCompletion, OpenTurn]:
     """Open the turn on the session that holds the history, which is made if there is none.
 
     Of another program's chat only streaming requests belong to a session: titles and tags are
     requested without streaming.
     """
-    while (branch := await asyncio.to_thread(_branch, sessions, body, manner)) is not None:
+    while (branch := await asyncio.to_thread(_branch, sessions, body, context)) is not None:
         with suppress(SessionExists):  # another request of the same chat has made it meanwhile
-            return await _open_as(chat, files, body, manner, branch)
-    return await _open_as(chat, files, body, manner)
+            return await _open_as(chat, files, body, context, branch)
+    return await _open_as(chat, files, body, context)
 
 
-def _branch(sessions: SessionManager, body: CompletionIn, manner: RequestContext) -> Branch | None:
+def _branch(sessions: SessionManager, body: CompletionIn, context: RequestContext) -> Branch | None:
     """Return the session that holds the resent history; None if none is compared. Blocks."""
-    if manner.session_id is None:
-        if not (manner.chat_id and body.stream):
+    if context.session_id is None:
+        if not (context.chat_id and body.stream):
             return None
-        return branch_of_chat(sessions, manner.chat_id, body.model_name, body.messages)
+        return branch_of_chat(sessions, context.chat_id, body.model_name, body.messages)
     if all(message.role != "assistant" for message in body.messages):  # only what is new is sent
         return None
-    session = sessions.get(manner.session_id)
+    session = sessions.get(context.session_id)
     if session.metadata.model != body.model:  # refused by the turn
         return None
     return branch_from(session, body.messages)
@@ -108,34 +108,34 @@ async def _open_as(
     chat: ChatService,
     files: RequestFiles,
     body: CompletionIn,
-    manner: RequestContext,
+    context: RequestContext,
     branch: Branch | None = None,
 ) -> tuple[ParsedCompletion, OpenTurn]:
-    asked = read_request(
-        body, session_id=manner.session_id, branch=branch, own_tools=manner.own_tools
+    parsed = read_request(
+        body, session_id=context.session_id, branch=branch, own_tools=context.own_tools
     )
-    if asked.files:
-        asked = with_kept_files(asked, await files.keep(asked.chat.turn.messages, asked.files))
+    if parsed.files:
+        parsed = with_kept_files(parsed, await files.keep(parsed.chat.turn.messages, parsed.files))
     # Whether it is asked for as a stream makes no other turn of it.
     sent = msgspec.structs.replace(body, stream=None, stream_options=None)
-    with renamed_fields(partial(name_of_field, paths=asked.paths)):
+    with renamed_fields(partial(name_of_field, paths=parsed.paths)):
         turn = await chat.open(
-            asked.chat,
-            manner.key,
-            client=manner.client,
-            identity=[sent, manner.session_id, manner.own_tools],
+            parsed.chat,
+            context.key,
+            client=context.client,
+            identity=[sent, context.session_id, context.own_tools],
         )
-    return asked, turn
+    return parsed, turn
 
 
-async def _streamed(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
-    projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
-    return await StartedTurn(turn, projector).stream_or_refusal(asked.model)
+async def _streamed(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
+    projector = ChunkProjector(turn.turn_id, parsed.model, includes_usage=parsed.includes_usage)
+    return await StartedTurn(turn, projector).stream_or_refusal(parsed.model)
 
 
-async def _whole(asked: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
+async def _whole(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     try:
-        completion = await whole_answer(turn, asked.model)
+        completion = await whole_answer(turn, parsed.model)
     finally:
         turn.leave()
     return HttpResponse(msgspec.json.encode(completion), content_type="application/json")

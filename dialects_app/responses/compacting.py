@@ -34,12 +34,13 @@ class CompactionOut(msgspec.Struct, kw_only=True):
     usage: Mapping[str, Any]
 
 
-def items_of_user(history: Sequence[Message], session_id: str, sent: Any) -> list[Item]:
+def items_of_user(history: Sequence[Message], session_id: str, new_input: Any) -> list[Item]:
     """Return the user's messages of a session, and those that the client sent, as they were."""
     items: list[Item] = [
         said_item(message, session_id) for message in history if isinstance(message, UserMessage)
     ]
-    for item in [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or ():
+    is_text = isinstance(new_input, str)
+    for item in [{"role": "user", "content": new_input}] if is_text else new_input or ():
         if item.get("role") == "user":
             content = item.get("content")
             parts = [{"type": "input_text", "text": content}]
@@ -56,13 +57,13 @@ def items_of_user(history: Sequence[Message], session_id: str, sent: Any) -> lis
 
 
 async def compact(
-    messages: Sequence[Message], said: Sequence[Item], *, model: str, models: ModelCatalogue
+    messages: Sequence[Message], user_items: Sequence[Item], *, model: str, models: ModelCatalogue
 ) -> CompactionOut:
     """Return the compacted conversation, of which nothing is saved.
 
     Args:
         messages: The conversation.
-        said: The items of the user's messages in it.
+        user_items: The items of the user's messages in it.
         model: The model that writes the record.
         models: The models.
 
@@ -93,6 +94,6 @@ async def compact(
     return CompactionOut(
         id=f"resp_{secrets.token_hex(12)}",
         created_at=int(time.time()),
-        output=[*said, {"id": f"cmp_{secrets.token_hex(12)}", **content}],
+        output=[*user_items, {"id": f"cmp_{secrets.token_hex(12)}", **content}],
         usage=usage_of(usage_of_call(compactor.ends, seconds_to_first_token=None, seconds=None)),
     )

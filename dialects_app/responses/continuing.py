@@ -87,9 +87,9 @@ def _after_response(name: str, sessions: SessionManager, store: ResponseStore) -
     return Continued(session=session, length=length)
 
 
-def _end_of_silent_turn(session: Session, named: ResponseId, store: ResponseStore) -> int | None:
+def _end_of_silent_turn(session: Session, place: ResponseId, store: ResponseStore) -> int | None:
     """Return the number of messages at the end of a turn that only ran approved calls."""
-    if store.known_record(*named) is None:
+    if store.known_record(*place) is None:
         return None
     said = [message.turn_id for message in session.messages if message.turn_id is not None]
-    return len(session.messages) if not said or max(said) < named.turn_id else None
+    return len(session.messages) if not said or max(said) < place.turn_id else None

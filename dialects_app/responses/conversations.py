@@ -130,25 +130,25 @@ class Conversations:
         parsed = None if items is None else self._parsed(items, history=None)
         return parsed if parsed is not None and parsed.files else None
 
-    def create(self, body: ConversationIn, kept: KeptFiles = NO_FILES) -> ConversationOut:
+    def create(self, body: ConversationIn, files: KeptFiles = NO_FILES) -> ConversationOut:
         """Create a conversation.
 
         Args:
             body: Its first items and metadata.
-            kept: Its stored images and files, by their paths in ``given``.
+            files: Its stored images and files, by their paths in ``given``.
 
         Raises:
             ValidationFailed, ItemNotFound: For its items or metadata.
         """
         labels = read_labels(body.metadata)
-        messages = [] if body.items is None else self._read(body.items, history=(), kept=kept)
+        messages = [] if body.items is None else self._read(body.items, history=(), files=files)
         now = utc_now()
         session = make_session(new_session_id(), self._model, now=now, metadata=labels or None)
-        return _shown(self._sessions.keep_new(with_messages(session, messages, now=now)))
+        return _conversation_out(self._sessions.keep_new(with_messages(session, messages, now=now)))
 
     def get(self, name: str) -> ConversationOut:
         """Return a conversation."""
-        return _shown(self._load(name))
+        return _conversation_out(self._load(name))
 
     def set_labels(self, name: str, body: LabelsIn) -> ConversationOut:
         """Replace the metadata of a conversation; null removes it."""
@@ -159,7 +159,7 @@ class Conversations:
 
         session_id = session_of(name)
         try:
-            return _shown(self._sessions.repository.update(session_id, change))
+            return _conversation_out(self._sessions.repository.update(session_id, change))
         except SessionNotFound as missing:
             raise ConversationNotFound(name) from missing
 
@@ -198,13 +198,13 @@ class Conversations:
             raise ItemNotFound(item_name)
         return found[-1]
 
-    def add(self, name: str, body: ItemsIn, kept: KeptFiles = NO_FILES) -> ItemPage:
+    def add(self, name: str, body: ItemsIn, files: KeptFiles = NO_FILES) -> ItemPage:
         """Append items to a conversation, and return them.
 
         Args:
             name: The conversation.
             body: The items.
-            kept: Their stored images and files, by their paths in ``given``.
+            files: Their stored images and files, by their paths in ``given``.
 
         Raises:
             SessionBusy: A response is running in it.
@@ -215,7 +215,7 @@ class Conversations:
         def change(session: Session) -> Session:
             before.clear()
             before.update(each["id"] for each in items_of(session.messages, session.session_id))
-            messages = self._read(body.items, history=session.messages, kept=kept)
+            messages = self._read(body.items, history=session.messages, files=files)
             return append_messages(session, *messages, now=utc_now())
 
         session = self._update(name, change)
@@ -230,7 +230,7 @@ class Conversations:
             ItemNotFound: There is no such item.
         """
         try:
-            return _shown(
+            return _conversation_out(
                 self._sessions.remove(
                     session_of(name), lambda session: without_item(session, item_name)
                 )
@@ -250,9 +250,9 @@ class Conversations:
         return saved.get
 
     def _read(
-        self, value: Any, *, history: Sequence[Message], kept: KeptFiles
+        self, value: Any, *, history: Sequence[Message], files: KeptFiles
     ) -> Sequence[Message]:
-        return with_files(self._parsed(value, history=history).messages, kept)
+        return with_files(self._parsed(value, history=history).messages, files)
 
     def _parsed(self, value: Any, *, history: Sequence[Message] | None) -> ParsedInput:
         if isinstance(value, list) and len(value) > MOST_AT_ONCE:
@@ -301,18 +301,18 @@ def without_item(session: Session, item_name: str) -> Session:
     return with_history(session, messages, places, now=utc_now())
 
 
-def _without(named: ItemId, message: Message) -> Message | None:
+def _without(item: ItemId, message: Message) -> Message | None:
     """Return a message without an item, and as it is if it has no such item."""
     if isinstance(message, AssistantMessage):
-        return _without_part(message, named.kind, named.name)
-    return None if _is_shown_by(message, named) else message
+        return _without_part(message, item.kind, item.name)
+    return None if _is_shown_by(message, item) else message
 
 
-def _is_shown_by(message: Message, named: ItemId) -> bool:
+def _is_shown_by(message: Message, item: ItemId) -> bool:
     """Return whether an item is a whole message (not the model's), or the result of a call."""
-    if named.kind in {"fc", "mcp"}:
-        return isinstance(message, ToolMessage) and message.tool_call_id == named.name
-    return named.kind in {"msg", "fco"} and message.message_id == named.name
+    if item.kind in {"fc", "mcp"}:
+        return isinstance(message, ToolMessage) and message.tool_call_id == item.name
+    return item.kind in {"msg", "fco"} and message.message_id == item.name
 
 
 def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantMessage | None:
@@ -334,7 +334,7 @@ def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantM
     return left if left is message or says_something else None
 
 
-def _shown(session: Session) -> ConversationOut:
+def _conversation_out(session: Session) -> ConversationOut:
     created = datetime.fromisoformat(session.metadata.created_at)
     labels = session.metadata.metadata
     return ConversationOut(

@@ -116,7 +116,7 @@ def parse_input(
         ItemNotFound: A referenced item does not exist.
     """
     if isinstance(value, str):
-        return _said(value)
+        return _one_message(value)
     if not isinstance(value, list):
         refuse(field, f"Invalid type for '{field}': expected a string or a list of items.")
     if len(value) > MOST_ITEMS:
@@ -127,7 +127,7 @@ def parse_input(
     return reader.parsed(field if is_whole else None)
 
 
-def _said(text: str) -> ParsedInput:
+def _one_message(text: str) -> ParsedInput:
     message = UserMessage(content=text, message_id=new_message_id(), timestamp=utc_now())
     return ParsedInput(messages=[message], approvals=(), new_from=0)
 
@@ -217,9 +217,9 @@ class _Reader:
                 "'developer', and 'user'.",
             )
         self._round = None
-        self._entries.append(self._said(role, item.get("content"), f"{path}.content"))
+        self._entries.append(self._sent_message(role, item.get("content"), f"{path}.content"))
 
-    def _said(self, role: str, content: Any, path: str) -> UserMessage | SystemMessage:
+    def _sent_message(self, role: str, content: Any, path: str) -> UserMessage | SystemMessage:
         if role != "user":
             text = text_of(content, path)
             return SystemMessage(content=text, message_id=new_message_id(), timestamp=self._now)
@@ -305,7 +305,7 @@ class _Reader:
             )
         record = content.removeprefix(RECORD_MARK)
         self._round = None
-        self._entries.append(self._said("user", f"{_BEFORE_RECORD}\n\n{record}", path))
+        self._entries.append(self._sent_message("user", f"{_BEFORE_RECORD}\n\n{record}", path))
 
     def mcp_list_tools(self, item: Item, path: str) -> None:
         """Ignore a list of tools, which is created for each turn."""

@@ -173,11 +173,11 @@ class ResponseProjector(TurnFold):
     def _on_tool_call(self, started: ToolCallStarted) -> None:
         self._output.begin_call(self._call(started))
 
-    def _on_client_tool_call(self, asked: ClientToolCall) -> None:
-        self._output.hand_over(self._call(asked))
+    def _on_client_tool_call(self, call: ClientToolCall) -> None:
+        self._output.hand_over(self._call(call))
 
-    def _on_tool_call_confirmation_required(self, asked: ToolConfirmationRequired) -> None:
-        self._output.ask(self._call(asked), asked.confirmation_id)
+    def _on_tool_call_confirmation_required(self, question: ToolConfirmationRequired) -> None:
+        self._output.ask(self._call(question), question.confirmation_id)
 
     def _on_tool_result(self, result: ToolResultReceived) -> None:
         call_id = result.tool_call_id
@@ -185,16 +185,16 @@ class ResponseProjector(TurnFold):
             arguments = {} if result.arguments is UNSET else result.arguments
             call = ToolCall(id=call_id, name=result.tool_name, arguments=arguments)
             question = None if result.confirmation_id is UNSET else result.confirmation_id
-            self._output.begin_call(self._shown(call), question)
+            self._output.begin_call(self._named(call), question)
         text = (result.error_message or "") if result.result is None else result.result
         self._output.end_call(call_id, text, failed=not result.success)
 
     def _call(self, event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
         inner = getattr(event, "inner_tool_call_id", UNSET)
         call_id = event.tool_call_id if inner is UNSET else inner
-        return self._shown(ToolCall(id=call_id, name=event.tool_name, arguments=event.arguments))
+        return self._named(ToolCall(id=call_id, name=event.tool_name, arguments=event.arguments))
 
-    def _shown(self, call: ToolCall) -> ToolCall:
+    def _named(self, call: ToolCall) -> ToolCall:
         return shown_call(call) if self._names_agents else call
 
     # Agents

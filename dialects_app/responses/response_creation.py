@@ -47,7 +47,7 @@ from sessions_app.session import fork, make_session
 from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
-_Wanted = tuple[ChatRequest, Continued | None, Answers | None, str]
+_Plan = tuple[ChatRequest, Continued | None, Answers | None, str]
 
 
 class InputTokensOut(msgspec.Struct, kw_only=True):
@@ -102,9 +102,9 @@ class ResponseMaker:
         Raises:
             MochiError: It is refused; fields have this protocol's names.
         """
-        asked = read_request(body)
+        parsed = read_request(body)
         with renamed_fields(partial(name_of_field, body=body)):
-            return await self._start(body, asked, key, client)
+            return await self._start(body, parsed, key, client)
 
     async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
         """Estimate the prompt tokens of a response's first model call.
@@ -114,9 +114,9 @@ class ResponseMaker:
         Raises:
             MochiError: The response would be refused.
         """
-        asked = read_request(body)
+        parsed = read_request(body)
         with renamed_fields(partial(name_of_field, body=body)):
-            request, continued, *_ = await self._wanted(body, asked)
+            request, continued, *_ = await self._plan(body, parsed)
             session = request.new if continued is None else request.new or continued.session
             assert session is not None  # noqa: S101 - a request makes a session or continues one
             prepare = await ChatPreparation(preparer, request.turn).look_up(session)
@@ -130,47 +130,47 @@ class ResponseMaker:
             MochiError: The request is invalid, or the model can't be asked.
         """
         with renamed_fields(partial(name_of_field, body=body)):
-            continued, parsed = await asyncio.to_thread(self._read, body)
+            continued, new_input = await asyncio.to_thread(self._read, body)
             history = continued.session.messages[: continued.length] if continued else ()
             session_id = continued.session.session_id if continued else ""
             return await compact(
-                [*history, *parsed.messages],
+                [*history, *new_input.messages],
                 items_of_user(history, session_id, body.input),
                 model=await self._model(body, continued),
                 models=self._models,
             )
 
     async def _start(
-        self, body: ResponseIn, asked: ParsedResponse, key: str | None, client: str | None
+        self, body: ResponseIn, parsed: ParsedResponse, key: str | None, client: str | None
     ) -> StartedResponse:
-        sent = what_was_sent(body)
-        before = await self._chat.opened_before(key, sent) if key is not None else None
+        identity = what_was_sent(body)
+        before = await self._chat.opened_before(key, identity) if key is not None else None
         if before is not None:
-            return await self._again(body, asked, before)
-        wanted = await self._wanted(body, asked)
+            return await self._again(body, parsed, before)
+        plan = await self._plan(body, parsed)
         while True:
             try:
-                return await self._begin(body, asked, wanted, sent, key=key, client=client)
+                return await self._begin(body, parsed, plan, identity, key=key, client=client)
             except (SessionBusy, HistoryChanged) as error:
                 # Another response to the same previous one has begun meanwhile, and may have ended:
                 # this one branches off.
-                wanted = await self._wanted(body, asked)
-                if isinstance(error, SessionBusy) and wanted[0].new is None:
+                plan = await self._plan(body, parsed)
+                if isinstance(error, SessionBusy) and plan[0].new is None:
                     raise
 
     async def _begin(
         self,
         body: ResponseIn,
-        asked: ParsedResponse,
-        wanted: _Wanted,
-        sent: Mapping[str, Any],
+        parsed: ParsedResponse,
+        plan: _Plan,
+        identity: Mapping[str, Any],
         *,
         key: str | None,
         client: str | None,
     ) -> StartedResponse:
         """Start the turn; one of a known key is found again."""
-        request, continued, answers, model = wanted
-        record = _record(body, asked, continued)
+        request, continued, answers, model = plan
+        record = _record(body, parsed, continued)
         if answers is not None:
             await answers.require_open_calls()
         is_kept = not request.ephemeral or request.keep
@@ -180,7 +180,7 @@ class ResponseMaker:
                 request,
                 key,
                 client=client,
-                identity=sent,
+                identity=identity,
                 announce=partial(_keep, store if is_kept else None, record),
             )
         except ConfirmationError as error:
@@ -190,17 +190,17 @@ class ResponseMaker:
         if key is not None:
             kept = await asyncio.to_thread(store.known_record, opened.session_id, opened.turn_id)
             record = kept or record
-        notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
+        notes = notes_on_choice(parsed.turn.tool_choice, model, self._models)
         return StartedResponse(
             turn=opened,
             model=model,
             record=record,
-            warnings=[*asked.warnings, *notes],
+            warnings=[*parsed.warnings, *notes],
             store=store if is_kept else None,
         )
 
     async def _again(
-        self, body: ResponseIn, asked: ParsedResponse, turn: OpenTurn
+        self, body: ResponseIn, parsed: ParsedResponse, turn: OpenTurn
     ) -> StartedResponse:
         """Return a response that the same request started before, with the same key."""
         space = await self._chat.space_with(turn.session_id)
@@ -210,30 +210,32 @@ class ResponseMaker:
         if model is None:
             session = await asyncio.to_thread(space.repository.load, turn.session_id)
             model = session.metadata.model
-        notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
+        notes = notes_on_choice(parsed.turn.tool_choice, model, self._models)
         return StartedResponse(
             turn=turn,
             model=model,
-            record=kept or _record(body, asked, None),
-            warnings=[*asked.warnings, *notes],
+            record=kept or _record(body, parsed, None),
+            warnings=[*parsed.warnings, *notes],
             store=None if kept is None else store,
         )
 
-    async def _wanted(self, body: ResponseIn, asked: ParsedResponse) -> _Wanted:
+    async def _plan(self, body: ResponseIn, parsed: ParsedResponse) -> _Plan:
         """Return the requested turn, what it continues, its decisions, and its model."""
         if needs_no_session(body):
-            continued, parsed = self._read(body)
+            continued, new_input = self._read(body)
         else:
-            continued, parsed = await asyncio.to_thread(self._read, body)
-            kept = await self._files.keep(parsed.messages, parsed.files)
-            parsed = msgspec.structs.replace(parsed, messages=with_files(parsed.messages, kept))
+            continued, new_input = await asyncio.to_thread(self._read, body)
+            kept = await self._files.keep(new_input.messages, new_input.files)
+            new_input = msgspec.structs.replace(
+                new_input, messages=with_files(new_input.messages, kept)
+            )
         answers = None
-        if parsed.approvals:
-            answers = await self._answers(parsed, continued)
+        if new_input.approvals:
+            answers = await self._answers(new_input, continued)
             continued = answers.continued
         model = await self._model(body, continued)
-        turn = await self._turn(asked, parsed, continued, answers, model)
-        request = self._request(body, asked, turn, continued, answers, model=model)
+        turn = await self._turn(parsed, new_input, continued, answers, model)
+        request = self._request(body, parsed, turn, continued, answers, model=model)
         return request, continued, answers, model
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
@@ -248,16 +250,16 @@ class ResponseMaker:
         find = Conversations(self._sessions).finder(body.input)
         return continued, parse_input(body.input, history=history, find=find)
 
-    async def _answers(self, parsed: ParsedInput, continued: Continued | None) -> Answers:
+    async def _answers(self, new_input: ParsedInput, continued: Continued | None) -> Answers:
         """Return the decisions, with the session of their approval requests."""
-        first = parsed.approvals[0]
+        first = new_input.approvals[0]
         session_id = first.session_id
         if continued is not None and continued.session.session_id != session_id:
             refuse(first.path, "This approval was asked for in another conversation.")
-        if any(each.session_id != session_id for each in parsed.approvals):
+        if any(each.session_id != session_id for each in new_input.approvals):
             refuse(first.path, "Approvals are given to one response at a time.")
         if continued is not None and any(
-            not isinstance(message, ToolMessage) for message in parsed.messages
+            not isinstance(message, ToolMessage) for message in new_input.messages
         ):
             refuse("input", "Approvals come alone: say more when the calls have run.")
         space = await self._chat.space_with(session_id)
@@ -269,7 +271,7 @@ class ResponseMaker:
             ) from missing
         return Answers(
             space=space,
-            approvals=parsed.approvals,
+            approvals=new_input.approvals,
             continued=Continued(
                 session=session,
                 length=len(session.messages),
@@ -279,23 +281,23 @@ class ResponseMaker:
 
     async def _turn(
         self,
-        asked: ParsedResponse,
-        parsed: ParsedInput,
+        parsed: ParsedResponse,
+        new_input: ParsedInput,
         continued: Continued | None,
         answers: Answers | None,
         model: str,
     ) -> TurnRequest:
         """Return the requested turn, without settings of its session."""
-        messages: Sequence[Message] = parsed.messages
+        messages: Sequence[Message] = new_input.messages
         if answers is not None:
-            messages = answers.outputs(parsed)
+            messages = answers.outputs(new_input)
         elif not messages and not open_calls(continued.session.messages if continued else ()):
             refuse("input", "There is nothing to answer: 'input' is empty.")
         return replace(
-            asked.turn,
+            parsed.turn,
             messages=messages,
             decisions=() if answers is None else answers.decisions,
-            selected_tools=await self._selected(asked.tools.server, model),
+            selected_tools=await self._selected(parsed.tools.server, model),
         )
 
     async def _selected(self, server: ServerTools | None, model: str) -> Sequence[str] | None:
@@ -317,7 +319,7 @@ class ResponseMaker:
     def _request(
         self,
         body: ResponseIn,
-        asked: ParsedResponse,
+        parsed: ParsedResponse,
         turn: TurnRequest,
         continued: Continued | None,
         answers: Answers | None,
@@ -329,11 +331,11 @@ class ResponseMaker:
         keep = wants_ephemeral and bool(body.background)
         if continued is None:
             new = make_session(new_session_id(), model, now=now)
-            settings = changed_settings(new, model, asked.tools.server)
+            settings = changed_settings(new, model, parsed.tools.server)
             new = change_settings(new, settings, now=now)
             return ChatRequest(turn=turn, new=new, ephemeral=wants_ephemeral, keep=keep)
         session = continued.session
-        settings = changed_settings(session, model, asked.tools.server)
+        settings = changed_settings(session, model, parsed.tools.server)
         if answers is None and (continued.is_old or wants_ephemeral):
             index = continued.length - 1 if continued.is_old else None
             copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
@@ -350,8 +352,10 @@ class ResponseMaker:
         )
 
 
-def _record(body: ResponseIn, asked: ParsedResponse, continued: Continued | None) -> ResponseRecord:
-    echo = dict(asked.echo)
+def _record(
+    body: ResponseIn, parsed: ParsedResponse, continued: Continued | None
+) -> ResponseRecord:
+    echo = dict(parsed.echo)
     if continued is not None and continued.is_conversation:
         echo["conversation"] = shown_conversation(continued.session.session_id)
     return ResponseRecord(

@@ -84,11 +84,11 @@ class RequestFiles:
         if not files:
             return NO_FILES
         self._refuse_too_many(messages)
-        fetched = await self._fetched(files, new=_new(messages))
+        fetched = await self._fetch_all(files, new=_new(messages))
         kept: dict[str, Attachment] = {}
         for file in files:
             with _named(file):
-                kept[file.path] = await self._kept(file, fetched)
+                kept[file.path] = await self._store(file, fetched)
         return kept
 
     def _refuse_too_many(self, messages: Sequence[Message]) -> None:
@@ -102,19 +102,19 @@ class RequestFiles:
                     "(MOCHI_MAX_ATTACHMENTS).",
                 )
 
-    async def _kept(self, file: GivenFile, fetched: Mapping[str, Attachment]) -> Attachment:
+    async def _store(self, file: GivenFile, fetched: Mapping[str, Attachment]) -> Attachment:
         match file.source:
             case StoredSource(id=attachment_id):
                 found = await self._attachments.refer(attachment_id, name=file.name)
             case RemoteSource(url=url):
                 found = fetched[url]
             case InlineSource():
-                found = await asyncio.to_thread(self._decoded, file, file.source)
+                found = await asyncio.to_thread(self._store_inline, file, file.source)
         if file.is_image and found.media_type not in IMAGES:
             _refuse_type(file)
         return found
 
-    def _decoded(self, file: GivenFile, source: InlineSource) -> Attachment:
+    def _store_inline(self, file: GivenFile, source: InlineSource) -> Attachment:
         """Store a base64-encoded file. Blocks."""
         store, max_bytes = self._attachments.store, self._attachments.max_bytes
         try:
@@ -129,7 +129,7 @@ class RequestFiles:
             _refuse_type(file)
         return keep_pieces(store, pieces, name=file.name, max_bytes=max_bytes)
 
-    async def _fetched(
+    async def _fetch_all(
         self, files: Sequence[GivenFile], *, new: Collection[str]
     ) -> Mapping[str, Attachment]:
         """Fetch each URL once and return the files, by URL.

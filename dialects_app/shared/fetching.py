@@ -88,14 +88,14 @@ class Fetcher:
                         follow_redirects=False,
                     )
                 )
-                response = await self._found(client, stack, _parsed(url))
+                response = await self._follow_redirects(client, stack, _parsed(url))
                 yield _pieces(response, max_bytes)
         except TimeoutError as error:
             raise FetchFailed("It took too long.") from error
         except httpx.HTTPError as error:
             raise FetchFailed(f"The connection failed ({type(error).__name__}).") from error
 
-    async def _found(
+    async def _follow_redirects(
         self, client: httpx.AsyncClient, stack: AsyncExitStack, url: httpx.URL
     ) -> httpx.Response:
         """Return the first response that is not a redirect, before its body is read."""

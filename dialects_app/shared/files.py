@@ -131,19 +131,19 @@ def _begin_of_base64(url: str, path: str, *, is_image: bool) -> int:
 
 
 def with_files(
-    messages: Sequence[AnyMessage], kept: Mapping[str, Attachment]
+    messages: Sequence[AnyMessage], attachments: Mapping[str, Attachment]
 ) -> Sequence[AnyMessage]:
     """Return the messages with their attachments instead of placeholders.
 
     Args:
         messages: The messages.
-        kept: The attachments, by path.
+        attachments: The attachments, by path.
     """
-    return [_with_files(message, kept) for message in messages] if kept else messages
+    return [_with_files(message, attachments) for message in messages] if attachments else messages
 
 
-def _with_files(message: AnyMessage, kept: Mapping[str, Attachment]) -> AnyMessage:
+def _with_files(message: AnyMessage, attachments: Mapping[str, Attachment]) -> AnyMessage:
     if not isinstance(message, UserMessage | ToolMessage) or not message.attachments:
         return message
-    attachments = tuple(kept[each.id] for each in message.attachments)
-    return msgspec.structs.replace(message, attachments=attachments)
+    stored = tuple(attachments[each.id] for each in message.attachments)
+    return msgspec.structs.replace(message, attachments=stored)

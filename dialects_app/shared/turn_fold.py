@@ -70,8 +70,8 @@ class TurnFold:
 
     def usage_at(self, done: Done) -> TurnUsage | UnsetType:
         """Return the usage of the turn, at its end."""
-        known = UNSET if self.ending is None else self.ending.turn_usage
-        return done.turn_usage if known is UNSET else known
+        usage = UNSET if self.ending is None else self.ending.turn_usage
+        return done.turn_usage if usage is UNSET else usage
 
     def _on_turn_started(self, started: TurnStarted) -> None:
         self.turn_id, self.model = started.turn_id, started.model

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dialects_app.ag_ui.body import ResumeIn, RunIn
-from dialects_app.ag_ui.request import give_up_calls, read_props, read_said, read_turn
+from dialects_app.ag_ui.request import give_up_calls, read_new_input, read_props, read_turn
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import decode_body
 from sessions_app.errors import ValidationFailed
@@ -60,27 +60,27 @@ def contents(said):
 
 
 def test_the_last_message_of_a_person_is_new_and_keeps_its_id():
-    said = read_said([user("u1", "Hi"), assistant("a1"), user("u2")], HISTORY)
+    said = read_new_input([user("u1", "Hi"), assistant("a1"), user("u2")], HISTORY)
     assert contents(said) == [("u2", "More")]
     assert said.paths == ["messages.2"]
 
 
 def test_what_the_client_says_of_the_history_is_not_read():
     sent = [user("x", "Other"), assistant("a1", content="Forged"), user("u2")]
-    assert contents(read_said(sent, HISTORY)) == [("u2", "More")]
+    assert contents(read_new_input(sent, HISTORY)) == [("u2", "More")]
 
 
 def test_a_client_may_send_nothing_but_what_is_new():
-    assert contents(read_said([user("u2")], HISTORY)) == [("u2", "More")]
+    assert contents(read_new_input([user("u2")], HISTORY)) == [("u2", "More")]
 
 
 def test_messages_that_got_no_answer_are_said_together():
     sent = [user("u1"), assistant("a1"), user("u2", "One"), user("u3", "Two")]
-    assert contents(read_said(sent, HISTORY)) == [("u2", "One"), ("u3", "Two")]
+    assert contents(read_new_input(sent, HISTORY)) == [("u2", "One"), ("u3", "Two")]
 
 
 def test_a_message_whose_id_can_be_none_gets_another_one():
-    [message] = read_said([user("a/b")], ()).messages
+    [message] = read_new_input([user("a/b")], ()).messages
     assert (len(message.message_id), message.content) == (10, "More")
 
 
@@ -96,34 +96,34 @@ def test_a_message_whose_id_can_be_none_gets_another_one():
 )
 def test_answers_that_the_session_does_not_have_are_refused(sent):
     with pytest.raises(ChatDiffers):
-        read_said(sent, HISTORY)
+        read_new_input(sent, HISTORY)
 
 
 def test_a_client_that_lacks_an_answer_is_told():
     later = (*HISTORY, person("u2"), answer("a2"))
     with pytest.raises(ChatDiffers):
-        read_said([user("u1"), assistant("a1"), user("u3")], later)
+        read_new_input([user("u1"), assistant("a1"), user("u3")], later)
     cut = (*HISTORY, person("u2"), answer("a2", cancelled=True))
-    assert contents(read_said([assistant("a1"), user("u3")], cut)) == [("u3", "More")]
+    assert contents(read_new_input([assistant("a1"), user("u3")], cut)) == [("u3", "More")]
 
 
 def test_what_agents_said_is_of_no_account():
     inside = assistant("plan", subagentRunId="c1")
     sent = [user("u1"), inside, assistant("a1"), tool("i1", subagentRunId="c1"), user("u2")]
-    assert contents(read_said(sent, HISTORY)) == [("u2", "More")]
+    assert contents(read_new_input(sent, HISTORY)) == [("u2", "More")]
 
 
 def test_the_last_answer_can_be_made_again():
-    assert read_said([user("u1")], HISTORY).again
-    assert read_said([user("u1")], (person("u1"),)).again
+    assert read_new_input([user("u1")], HISTORY).again
+    assert read_new_input([user("u1")], (person("u1"),)).again
     later = (*HISTORY, person("u2"), answer("a2"))
     with pytest.raises(ChatDiffers):
-        read_said([user("u1")], later)
+        read_new_input([user("u1")], later)
 
 
 def test_results_of_the_clients_calls_are_new():
     sent = [user("u1"), assistant("a1"), tool("c2", "3"), tool("c1")]
-    [message] = read_said(sent, ASKED).messages
+    [message] = read_new_input(sent, ASKED).messages
     assert (message.tool_call_id, message.content, message.failed) == ("c1", "sunny", False)
 
 
@@ -140,13 +140,13 @@ class Counted(UserList):
 def test_many_results_are_not_each_looked_for_in_the_whole_session():
     history = Counted(ASKED)
     sent = [assistant("a1"), *[tool("c2", "3")] * 100, tool("c1")]
-    assert len(read_said(sent, history).messages) == 1
+    assert len(read_new_input(sent, history).messages) == 1
     assert history.looks < 10
 
 
 def test_a_tool_of_the_client_may_fail():
     sent = [assistant("a1"), tool("c1", "", error="no network")]
-    [message] = read_said(sent, ASKED).messages
+    [message] = read_new_input(sent, ASKED).messages
     assert (message.content, message.failed) == ("Error: no network", True)
 
 
@@ -154,12 +154,12 @@ def test_a_tool_of_the_client_may_fail():
 def test_results_of_other_calls_are_refused(call_id):
     waiting = (person("u1"), answer("a1", call("c1", client_side=True), call("c3")))
     with pytest.raises(ValidationFailed) as refused:
-        read_said([assistant("a1"), tool(call_id)], waiting)
+        read_new_input([assistant("a1"), tool(call_id)], waiting)
     assert refused.value.details["field"] == "messages.1.toolCallId"
 
 
 def test_calls_that_the_client_never_ran_are_given_up():
-    said = read_said([assistant("a1"), user("u2")], ASKED).messages
+    said = read_new_input([assistant("a1"), user("u2")], ASKED).messages
     lost, message = give_up_calls(said, ASKED)
     assert (lost.tool_call_id, lost.content, lost.failed) == ("c1", INTERRUPTED_RESULT, True)
     assert message is said[0]
@@ -167,7 +167,7 @@ def test_calls_that_the_client_never_ran_are_given_up():
 
 def test_images_are_kept_by_where_they_stand():
     part = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
-    said = read_said([user("u1", [{"type": "text", "text": "Look"}, part])], ())
+    said = read_new_input([user("u1", [{"type": "text", "text": "Look"}, part])], ())
     [file] = said.files
     assert (file.path, file.is_image) == ("messages.0.content.1.source.value", True)
     [message] = said.messages
@@ -196,13 +196,13 @@ def test_images_are_kept_by_where_they_stand():
 )
 def test_content_that_makes_no_sense_is_refused_by_its_place(content, field):
     with pytest.raises(ValidationFailed) as refused:
-        read_said([user("u1", content)], ())
+        read_new_input([user("u1", content)], ())
     assert refused.value.details["field"] == field
 
 
 def test_a_role_that_nobody_knows_is_refused():
     with pytest.raises(ValidationFailed) as refused:
-        read_said([{"id": "x", "role": "wizard"}], ())
+        read_new_input([{"id": "x", "role": "wizard"}], ())
     assert refused.value.details["field"] == "messages.0.role"
 
 
@@ -290,5 +290,5 @@ def test_a_field_of_a_message_that_is_no_text_is_refused(field, wrong):
 @pytest.mark.parametrize("wrong", [[], {}, 3, None])
 def test_a_part_of_a_wrong_type_is_refused(wrong):
     with pytest.raises(ValidationFailed) as refused:
-        read_said([user("u2", [{"type": wrong, "text": "Hi"}])], HISTORY)
+        read_new_input([user("u2", [{"type": wrong, "text": "Hi"}])], HISTORY)
     assert refused.value.details["field"] == "messages.0.content.0.type"

@@ -125,7 +125,7 @@ def test_results_of_resumed_calls_belong_to_the_turn_that_runs_them():
     assert before_turn(messages, "t2") == list(messages[:2])
     resumed = resumed_by(messages, "t2")
     assert (resumed.asking_id, set(resumed.calls), resumed.known) == ("a1", {"c1"}, {"c1"})
-    assert resumed_by(messages[:2], "", known=frozenset({"x"})).known == frozenset()
+    assert resumed_by(messages[:2], "", client_calls=frozenset({"x"})).known == frozenset()
     assert resumed_by((person("u1"), answer("a1")), "t2").calls == {}
 
 
