@@ -28,9 +28,12 @@ from dialects_app.responses.ending import COMPLETED
 from dialects_app.responses.output_items import text_item
 from dialects_app.responses.pages import ItemPage
 from dialects_app.responses.record import ResponseRecord
-from dialects_app.responses.resource import resource_of, usage_of
-from dialects_app.responses.response_creation import InputTokensOut
-from dialects_app.responses.stored_responses import ResponseDeletedOut
+from dialects_app.responses.resource import (
+    InputTokensOut,
+    ResponseDeletedOut,
+    resource_of,
+    usage_of,
+)
 from dialects_app.shared.errors import error_answer
 from sessions_app.messages import Usage
 

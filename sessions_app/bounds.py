@@ -1,8 +1,6 @@
 """Bounds what bodies of requests and calls of models may hold (docs/decisions/0116). Pure."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -16,8 +14,6 @@ FEW = msgspec.Meta(max_length=MOST_ITEMS)
 """The same for msgspec's types."""
 MOST_ERRORS = 20
 """The most errors in the answer to an invalid request; the others are counted."""
-MOST_ERROR_CHARACTERS = 2_000
-"""The longest text of an error, which may repeat what was sent."""
 
 _TEXT_PIECE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,4096}', re.DOTALL)
 """A piece of a text: matches at once, whatever comes. Longer ones would keep the interpreter."""
@@ -36,21 +32,6 @@ def has_too_many_values(data: bytes, most: int = MOST_VALUES) -> bool:
             return True
         end = _end_of_text(data, begin + 1)
     return values + _values_in(data[end:]) > most
-
-
-def cut_text(text: str) -> str:
-    """Return the text of an error, without its end if it is too long."""
-    if len(text) <= MOST_ERROR_CHARACTERS:
-        return text
-    return f"{text[:MOST_ERROR_CHARACTERS]}…"
-
-
-def cut_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an error, without the end of texts that are too long."""
-    return {
-        name: cut_text(value) if isinstance(value, str) else value
-        for name, value in details.items()
-    }
 
 
 def _end_of_text(data: bytes, begin: int) -> int:

@@ -26,7 +26,8 @@ These errors are independent of HTTP: ``apps.py`` maps ``code`` to status.
 
 from typing import Any, ClassVar
 
-from sessions_app.bounds import cut_details, cut_text
+MOST_CHARACTERS = 2_000
+"""The longest text in an error, which may repeat what was sent."""
 
 
 class MochiError(Exception):
@@ -43,9 +44,11 @@ class MochiError(Exception):
     retryable: bool = False
 
     def __init__(self, message: str, **details: Any) -> None:
-        # Both may repeat what was sent, however long it is.
-        self.message = cut_text(message)
-        self.details = cut_details(details)
+        self.message = _cut(message)
+        self.details = {
+            name: _cut(value) if isinstance(value, str) else value
+            for name, value in details.items()
+        }
         super().__init__(self.message)
 
 
@@ -222,3 +225,7 @@ class SystemPromptNotSet(SessionError):
     """The session has no system prompt to remove."""
 
     code = "PROMPT_NOT_FOUND"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

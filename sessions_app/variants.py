@@ -196,11 +196,6 @@ def choice_in(session: Session) -> VariantChoice:
     )
 
 
-def readable_variant(messages: Sequence[Message]) -> bool:
-    """Return whether these messages are valid as an answer."""
-    return _holder_of(messages) is not None and answer_start(messages) == 0
-
-
 def _has(answer: Sequence[Message], message_id: str | None) -> bool:
     return message_id is not None and any(m.message_id == message_id for m in answer)
 

@@ -24,7 +24,8 @@ from dialects_app.responses.conversations import (
     session_of,
 )
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
-from dialects_app.responses.response_creation import InputTokensOut, ResponseMaker
+from dialects_app.responses.resource import InputTokensOut
+from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.responses.view import respond
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
@@ -165,7 +166,8 @@ async def create_response(
     next request answers. `x-mochi-warning` lists unsupported options of the request.
     """
     body = await read_body(request, ResponseIn)
-    return await respond(_maker(), body, key=idempotency_key, client=client_of(request))
+    started = await _maker().start(body, key=idempotency_key, client=client_of(request))
+    return await respond(started, body)
 
 
 @router.post(

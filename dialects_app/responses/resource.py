@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from chat.turn.usage import cost_of
 from dialects_app.responses.ending import Ending
 from dialects_app.responses.record import ResponseRecord
@@ -38,6 +40,21 @@ _ECHOED: Mapping[str, Any] = {
     "user": None,
 }
 """Values of parameters that a client did not send; Open Responses allows no null for numbers."""
+
+
+class InputTokensOut(msgspec.Struct, kw_only=True):
+    """The estimated number of tokens of a request."""
+
+    object: str = "response.input_tokens"
+    input_tokens: int
+
+
+class ResponseDeletedOut(msgspec.Struct, kw_only=True):
+    """Confirms the deletion of a response."""
+
+    id: str
+    object: str = "response"
+    deleted: bool = True
 
 
 def resource_of(

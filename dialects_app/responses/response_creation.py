@@ -50,13 +50,6 @@ from tools_app.catalogue import ToolCatalogue
 _Plan = tuple[ChatRequest, Continued | None, Answers | None, str]
 
 
-class InputTokensOut(msgspec.Struct, kw_only=True):
-    """The estimated number of tokens of a request."""
-
-    object: str = "response.input_tokens"
-    input_tokens: int
-
-
 class ResponseMaker:
     """Creates responses.
 

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-import msgspec
-
 from chat.errors import NoActiveTurn
 from chat.service import SessionSpace
 from chat.stream.numbered_event import NumberedEvent
@@ -15,7 +13,7 @@ from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamabl
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
-from dialects_app.responses.resource import Resource
+from dialects_app.responses.resource import Resource, ResponseDeletedOut
 from dialects_app.responses.saved_turn import (
     SavedTurn,
     empty_turn,
@@ -33,14 +31,6 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session
 
 ResponseStream = FollowedTurn[ResponseProjector]
-
-
-class ResponseDeletedOut(msgspec.Struct, kw_only=True):
-    """Confirms the deletion of a response."""
-
-    id: str
-    object: str = "response"
-    deleted: bool = True
 
 
 class _Place(NamedTuple):

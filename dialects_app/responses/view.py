@@ -10,7 +10,6 @@ from django.http.response import HttpResponseBase
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.request import name_of_field
 from dialects_app.responses.resource import Resource
-from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.started_response import StartedResponse
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.fields import renamed_fields
@@ -21,15 +20,12 @@ _ends: set[asyncio.Task[None]] = set()
 """Tasks that keep the ends of responses; asyncio itself would forget them."""
 
 
-async def respond(
-    maker: ResponseMaker, body: ResponseIn, *, key: str | None = None, client: str | None = None
-) -> HttpResponseBase:
+async def respond(started: StartedResponse, body: ResponseIn) -> HttpResponseBase:
     """Return the answer to a request.
 
     Raises:
-        MochiError: The response could not start or, without streaming, an error ended it.
+        MochiError: An error ended the response, before its stream or without one.
     """
-    started = await maker.start(body, key=key, client=client)
     if started.store is not None:
         task = asyncio.create_task(started.note_end())
         _ends.add(task)

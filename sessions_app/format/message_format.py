@@ -25,7 +25,6 @@ from sessions_app.messages import (
     UserMessage,
     Variant,
 )
-from sessions_app.variants import readable_variant
 
 _MESSAGE_BYTES = 250
 """The typical size of a message in bytes, without its text."""
@@ -159,7 +158,8 @@ def _read_variant(raw: Any, made_up_from: str, timestamp: str) -> Variant:
     if not isinstance(raw, list):
         raise Malformed("a variant is not a list")
     messages = [read_message(item, at, made_up_from, timestamp) for at, item in enumerate(raw)]
-    if not readable_variant(messages):
+    kinds = {type(message) for message in messages}
+    if AssistantMessage not in kinds or UserMessage in kinds:
         raise Malformed("a variant is not an answer")
     return tuple(messages)
 
