@@ -45,7 +45,7 @@ class MochiError(Exception):
 
     def __init__(self, message: str, **details: Any) -> None:
         self.message = _cut(message)
-        self.details = {
+        self.details: dict[str, Any] = {
             name: _cut(value) if isinstance(value, str) else value
             for name, value in details.items()
         }
