@@ -1,4 +1,4 @@
-"""Declares the errors of these protocols, and why a URL was not fetched.
+"""Declares the error of protocols whose clients send the whole conversation.
 
 The tree::
 
@@ -16,11 +16,3 @@ class ChatDiffers(MochiError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason} Load the messages of the chat, and send it again.")
-
-
-class FetchRefused(Exception):
-    """A URL must not be fetched; the message says why."""
-
-
-class FetchFailed(Exception):
-    """A URL could not be fetched; the message says why."""

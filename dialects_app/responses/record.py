@@ -1,7 +1,7 @@
 """Declares the record of a response: the parameters of its request. Pure.
 
 A session's file has the messages, but not the request's parameters, such as a limit of tokens or
-the offered tools, which a response must repeat (docs/decisions/0061).
+the offered tools, which a response must repeat (docs/decisions/0061, 0149).
 """
 
 from collections.abc import Mapping, Sequence

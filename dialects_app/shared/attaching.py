@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import (
+    FetchFailed,
+    FetchRefused,
     GivenFile,
     InlineSource,
     RemoteSource,

@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
-from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.addresses import AddressPolicy, all_allowed, is_public_web
+from dialects_app.shared.files import FetchFailed, FetchRefused
 from sessions_app.errors import AttachmentTooLarge
 
 MOST_REDIRECTS = 3

@@ -19,6 +19,14 @@ FILE_PARTS = frozenset({"image_url", "file", "input_image", "input_file"})
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
+class FetchRefused(Exception):
+    """A URL must not be fetched; the message says why."""
+
+
+class FetchFailed(Exception):
+    """A URL could not be fetched; the message says why."""
+
+
 class StoredSource(msgspec.Struct, frozen=True):
     """The id of an uploaded file."""
 

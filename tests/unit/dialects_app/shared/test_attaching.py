@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.attaching import (
     KNOWN_SECONDS,
     RequestFiles,
 )
 from dialects_app.shared.errors import error_object
-from dialects_app.shared.files import given_file, with_files
+from dialects_app.shared.files import FetchFailed, FetchRefused, given_file, with_files
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import httpx
 import pytest
 
-from dialects_app.errors import FetchFailed, FetchRefused
 from dialects_app.shared.fetching import Fetcher
+from dialects_app.shared.files import FetchFailed, FetchRefused
 from sessions_app.errors import AttachmentTooLarge
 
 PICTURE = b"a picture"
