@@ -20,10 +20,16 @@ from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
 from chat.turn.loop_guard import LoopGuard
 from chat.turn.model_answer import ModelAnswer
+from chat.turn.model_requests import (
+    asked_again,
+    asked_for_call,
+    asked_to_fit,
+    rest_of,
+    without_stop,
+)
 from chat.turn.session_writer import SessionWriter
 from models_app.errors import CallRefused, ModelError
 from models_app.language_model import (
-    TOKEN_LIMITS,
     Delta,
     ModelRequest,
     TextDelta,
@@ -31,7 +37,7 @@ from models_app.language_model import (
 )
 from models_app.window_sizes import fills_window
 from sessions_app.json_schema import find_fault
-from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
+from sessions_app.messages import NO_EXTRA
 
 logger = logging.getLogger(__name__)
 
@@ -254,7 +260,7 @@ class ModelCaller:
             tools=() if planning else self._job.available_tools.specs,
             think=self._job.think,
             context_window=self.window.window,
-            options=_without_stop(self._job.options) if planning else self._job.options,
+            options=without_stop(self._job.options) if planning else self._job.options,
             answer_schema=self._job.answer_schema,
             requires_call=first_call == "forced",
             purpose=self._job.purpose,
@@ -309,61 +315,6 @@ def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
     return (batch,)
 
 
-def _without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options without stop sequences, for a plan."""
-    return {name: value for name, value in options.items() if name != "stop"}
-
-
-def rest_of(
-    request: ModelRequest, answer: ModelAnswer, larger: WindowChoice
-) -> ModelRequest | None:
-    """Return the request for the rest of an answer; None if the token limit is reached."""
-    options = dict(request.options)
-    said = answer.finished.eval_count if answer.finished else None
-    for name in TOKEN_LIMITS:
-        limit = options.get(name)
-        if isinstance(limit, int) and limit > 0:
-            if limit <= (said or 0):
-                return None
-            options[name] = limit - (said or 0)
-    messages = request.messages
-    if answer.text:
-        begun = AssistantMessage(content=answer.raw_text, message_id="", timestamp="")
-        messages = [*messages, begun]
-    return msgspec.structs.replace(
-        request, messages=messages, context_window=larger.window, options=options
-    )
-
-
-def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
-    """Return the request with a note that the answer was empty, and the names of the tools.
-
-    Ollama drops calls of unknown tools, which leaves an empty answer; the model would repeat it.
-    """
-    names = ", ".join(tool.name for tool in request.tools)
-    note = (
-        "(Your last answer was empty. "
-        + (
-            f"You can call these tools and no others: {names}. "
-            if names
-            else "There are no tools. "
-        )
-        + "Answer now, in words if no tool is needed.)"
-    )
-    messages = _with_note(request.messages, note)
-    return msgspec.structs.replace(request, messages=messages, context_window=window)
-
-
-def asked_to_fit(request: ModelRequest, answer: str, fault: str) -> ModelRequest:
-    """Return the request without tools, with the answer that does not fit and a note about it."""
-    messages = request.messages
-    if answer:
-        unfit = AssistantMessage(content=answer, message_id="", timestamp="")
-        messages = [*messages, unfit]
-    note = f"(Your answer does not fit the schema: {fault}. Answer with the corrected JSON alone.)"
-    return msgspec.structs.replace(request, messages=_with_note(messages, note), tools=())
-
-
 def _fault_of(answer: str, schema: Mapping[str, Any] | None) -> str | None:
     """Return what of an answer does not fit a schema; blocks."""
     try:
@@ -372,20 +323,3 @@ def _fault_of(answer: str, schema: Mapping[str, Any] | None) -> str | None:
         return "it is not JSON"
     fault = find_fault(value, schema or {})
     return fault and f"{fault.path or 'the answer'}: {fault.words}"
-
-
-def asked_for_call(request: ModelRequest) -> ModelRequest:
-    """Return the request with a note asking for a tool call, for providers that can't force one."""
-    names = ", ".join(tool.name for tool in request.tools)
-    note = f"(Call one of these tools now, before you say anything: {names}.)"
-    return msgspec.structs.replace(request, messages=_with_note(request.messages, note))
-
-
-def _with_note(messages: Sequence[Message], note: str) -> list[Message]:
-    noted = list(messages)
-    last = noted[-1] if noted else None
-    if isinstance(last, UserMessage):  # some models want question and answer by turns
-        noted[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
-    else:
-        noted.append(UserMessage(content=note, message_id="", timestamp=""))
-    return noted

@@ -31,6 +31,7 @@ from models_app.ollama.host import (
     parse_host,
 )
 from models_app.ollama.inventory import ModelInventory
+from models_app.ollama.replies import ReplyParser
 from models_app.retries import BACKOFFS, Retries
 from models_app.window_sizes import fit, safe_limit
 
@@ -98,7 +99,7 @@ class OllamaLanguageModel:
         recovery: _Recovery | None = None
         window = request.context_window
         while True:
-            parser = wire.ReplyParser(request.model)
+            parser = ReplyParser(request.model)
             reply: Reply | None = None
             streaming = False
             feeder: _SinkFeeder | None = None
@@ -232,7 +233,7 @@ class _SinkFeeder:
     def __init__(
         self,
         reply: "Reply",
-        parser: wire.ReplyParser,
+        parser: ReplyParser,
         sink: Callable[[Sequence[Delta]], bool],
     ) -> None:
         self._read = reply.read_arrived
@@ -269,9 +270,7 @@ class _SinkFeeder:
         return batch
 
 
-def _next_batch(
-    feeder: _SinkFeeder | None, reply: "Reply", parser: wire.ReplyParser
-) -> Sequence[Delta]:
+def _next_batch(feeder: _SinkFeeder | None, reply: "Reply", parser: ReplyParser) -> Sequence[Delta]:
     if feeder is not None and feeder.has_leftover:
         return feeder.leftover()
     data = reply.read_available()

@@ -14,7 +14,7 @@ from chat.turn.model_caller import AnswerSink
 from mochi_project.exchange import Exchange
 from models_app.cleaning import StreamCleaner
 from models_app.ollama.http_connection import HttpConnection
-from models_app.ollama.wire import ReplyParser
+from models_app.ollama.replies import ReplyParser
 
 PASSED_BY_TOKENS = (
     HttpConnection,

@@ -17,7 +17,7 @@ from models_app.language_model import (
     Delta,
     ModelRequest,
 )
-from models_app.ollama import wire
+from models_app.ollama import replies
 from models_app.vendors import http_client
 from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
@@ -94,7 +94,7 @@ async def test_an_answer_of_whole_lines_that_does_not_end_is_ended(
     provider: Provider, open_model: Opener, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 1_000_000)
-    monkeypatch.setattr(wire, "MAX_REPLY_BYTES", 1_000_000)
+    monkeypatch.setattr(replies, "MAX_REPLY_BYTES", 1_000_000)
     line = b'{"message":{"content":""}}\n' if provider.name == "ollama" else b": still here\n"
 
     async def flood(writer: asyncio.StreamWriter) -> None:

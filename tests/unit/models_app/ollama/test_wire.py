@@ -16,8 +16,10 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.ollama import wire
-from models_app.ollama.wire import MAX_LINE_BYTES, ReplyParser, encode_request
+from models_app.ollama import replies as parser
+from models_app.ollama.lines import MAX_LINE_BYTES
+from models_app.ollama.replies import ReplyParser
+from models_app.ollama.wire import encode_request
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,
@@ -261,7 +263,7 @@ def test_a_line_over_the_limit_fails_wherever_its_end_is(filler):
 
 
 def test_a_reply_over_the_limit_fails_after_what_was_said(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_REPLY_BYTES", 100)
+    monkeypatch.setattr(parser, "MAX_REPLY_BYTES", 100)
     line = b'{"message":{"content":"a"}}\n'
     deltas, failure = parse(*[line] * 10)
     assert deltas == [TextDelta("a")] * 3

@@ -1,0 +1,84 @@
+"""Changes the requests of a turn: with notes to the model, for the rest of an answer. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.context.window import WindowChoice
+from chat.turn.model_answer import ModelAnswer
+from models_app.language_model import TOKEN_LIMITS, ModelRequest
+from sessions_app.messages import AssistantMessage, Message, UserMessage
+
+
+def without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options without stop sequences, for a plan."""
+    return {name: value for name, value in options.items() if name != "stop"}
+
+
+def rest_of(
+    request: ModelRequest, answer: ModelAnswer, larger: WindowChoice
+) -> ModelRequest | None:
+    """Return the request for the rest of an answer; None if the token limit is reached."""
+    options = dict(request.options)
+    said = answer.finished.eval_count if answer.finished else None
+    for name in TOKEN_LIMITS:
+        limit = options.get(name)
+        if isinstance(limit, int) and limit > 0:
+            if limit <= (said or 0):
+                return None
+            options[name] = limit - (said or 0)
+    messages = request.messages
+    if answer.text:
+        begun = AssistantMessage(content=answer.raw_text, message_id="", timestamp="")
+        messages = [*messages, begun]
+    return msgspec.structs.replace(
+        request, messages=messages, context_window=larger.window, options=options
+    )
+
+
+def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
+    """Return the request with a note that the answer was empty, and the names of the tools.
+
+    Ollama drops calls of unknown tools, which leaves an empty answer; the model would repeat it.
+    """
+    names = ", ".join(tool.name for tool in request.tools)
+    note = (
+        "(Your last answer was empty. "
+        + (
+            f"You can call these tools and no others: {names}. "
+            if names
+            else "There are no tools. "
+        )
+        + "Answer now, in words if no tool is needed.)"
+    )
+    messages = with_note(request.messages, note)
+    return msgspec.structs.replace(request, messages=messages, context_window=window)
+
+
+def asked_to_fit(request: ModelRequest, answer: str, fault: str) -> ModelRequest:
+    """Return the request without tools, with the answer that does not fit and a note about it."""
+    messages = request.messages
+    if answer:
+        unfit = AssistantMessage(content=answer, message_id="", timestamp="")
+        messages = [*messages, unfit]
+    note = f"(Your answer does not fit the schema: {fault}. Answer with the corrected JSON alone.)"
+    return msgspec.structs.replace(request, messages=with_note(messages, note), tools=())
+
+
+def asked_for_call(request: ModelRequest) -> ModelRequest:
+    """Return the request with a note asking for a tool call, for providers that can't force one."""
+    names = ", ".join(tool.name for tool in request.tools)
+    note = f"(Call one of these tools now, before you say anything: {names}.)"
+    return msgspec.structs.replace(request, messages=with_note(request.messages, note))
+
+
+def with_note(messages: Sequence[Message], note: str) -> list[Message]:
+    """Return the messages with a note to the model at their end."""
+    noted = list(messages)
+    last = noted[-1] if noted else None
+    if isinstance(last, UserMessage):  # some models want question and answer by turns
+        noted[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
+    else:
+        noted.append(UserMessage(content=note, message_id="", timestamp=""))
+    return noted
