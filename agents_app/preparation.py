@@ -65,7 +65,8 @@ class AgentPreparation:
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
         language_model, name = self.preparer.models.resolve(self.model)
-        offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
+        offered = AvailableTools(tools=self.agent.tools, settings=self.settings, results=())
+        offered = offered.with_results(refreshed.messages)
         can_think = self.info is not None and self.info.can_think
         messages = [self._message()] if continuation.append else ()
         rules = self.preparer.rules(refreshed, self.info)

@@ -234,7 +234,7 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     """
     session = await asyncio.to_thread(service(SessionManager).get, session_id)
     model = await service(ModelCatalogue).look_up(session.metadata.model, must_exist=False)
-    offered = await service(TurnPreparer).available_tools_of(session)
+    offered = await service(TurnPreparer).available_tools_of(session, model)
     del session  # read again: it may be large, and its answer may have to wait
     return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
 

@@ -8,36 +8,21 @@ threads run while it checks. Such a process ends itself, and never opens other d
 import hashlib
 import json
 import logging
-import os
-import resource
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sessions_app.short_process import answer_of, limit_resources
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 logger = logging.getLogger(__name__)
 
-CPU_SECONDS = 2
-SECONDS = 5.0
-"""The time of a check: of computing, and altogether on a busy machine."""
-
 MAX_CHARS = 300
 """The longest path, and the longest words, of a fault."""
-
-_MAX_MEMORY = 1 << 30
-_ROOT = Path(__file__).parent.parent
-_BOOTSTRAP = """\
-import sys
-sys.path.append(sys.argv.pop())
-from sessions_app.json_schema import main
-main()
-"""
 
 
 class Fault(NamedTuple):
@@ -82,19 +67,11 @@ def _answers(digest: bytes) -> list[Fault | None]:  # noqa: ARG001 - the cache's
 
 
 def _checked(question: bytes) -> Fault | None:
-    command = [sys.executable, "-P", "-c", _BOOTSTRAP, str(_ROOT)]
     try:
-        checked = subprocess.run(  # noqa: S603 - our own module
-            command,
-            input=question,
-            capture_output=True,
-            timeout=SECONDS,
-            check=True,
-        )
+        fault = json.loads(answer_of(__name__, question))
     except subprocess.SubprocessError as error:
         logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
         return None
-    fault = json.loads(checked.stdout)
     return fault and Fault(*fault)
 
 
@@ -102,11 +79,7 @@ def main() -> None:
     """Check ``[schema, value, unchecked]`` of standard input, and print the fault as JSON."""
     from jsonschema_rs import validator_for  # noqa: PLC0415 - in this process alone
 
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError):  # not everywhere can addresses be limited
-        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-    os.nice(10)
+    limit_resources()
     schema, value, unchecked = json.load(sys.stdin.buffer)
     validator = validator_for(schema, offline=True, mask="it", validate_formats=False)
     errors = validator.iter_errors(value)

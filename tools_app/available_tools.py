@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sessions_app.messages import ToolCall, ToolSpec
+from sessions_app.attachments.references import whole_results
+from sessions_app.messages import Attachment, Message, ToolCall, ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
 from tools_app.digests import changed_tools, with_first_uses
 from tools_app.errors import ToolNotFound
 from tools_app.policy import must_ask
+from tools_app.result_reader import READ_RESULT
 from tools_app.toolset import Tool, ToolListing, ToolSelection
 
 
@@ -27,6 +29,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
             time, to be kept; None when there are none.
         agent_name: The agent whose tools these are, if they are one's.
         client_tools: Tools that are offered, but run by the client, by name.
+        results: The whole texts of the session's long results, of which `read_result` reads parts;
+            None if the model may not call it.
     """
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
@@ -36,17 +40,33 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     first_uses: ToolSettings | None = None
     agent_name: str | None = None
     client_tools: Mapping[str, ToolSpec] = msgspec.field(default_factory=dict)
+    results: Sequence[Attachment] | None = None
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The descriptions that are sent to the model."""
-        if not self.tools and not self.client_tools:
+        if not self.tools and not self.client_tools and not self.results:
             return ()
-        return [*(tool.spec for tool in self.tools.values()), *self.client_tools.values()]
+        specs = [*(tool.spec for tool in self.tools.values()), *self.client_tools.values()]
+        if self.results and self.reads_results(READ_RESULT.name):
+            specs.append(READ_RESULT)
+        return specs
 
     def allows(self, name: str) -> bool:
         """Return whether the server may run a call of this tool at all."""
-        return name in self.tools or name in self.resumed
+        return name in self.tools or name in self.resumed or self.reads_results(name)
+
+    def reads_results(self, name: str) -> bool:
+        """Return whether a call of this name reads a long result, and is no other tool."""
+        if name != READ_RESULT.name or self.results is None:
+            return False
+        return not (name in self.tools or name in self.resumed or name in self.client_tools)
+
+    def with_results(self, messages: Sequence[Message]) -> "AvailableTools":
+        """Return the tools after these messages, whose long results can be read."""
+        if self.results is None or not (more := whole_results(messages)):
+            return self
+        return msgspec.structs.replace(self, results=[*self.results, *more])
 
     def delegates(self, name: str) -> bool:
         """Return whether a call of this tool is a turn of its own (an agent's)."""

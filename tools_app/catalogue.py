@@ -67,7 +67,10 @@ class ToolCatalogue:
             success=False, error_message="The call was cancelled.", error_code=CANCELLED
         )
         try:
-            result = await self._files.kept(await toolset.call_tool(invocation))
+            result = await toolset.call_tool(invocation)
+            # Only a session's model can read on in a text that is kept.
+            name = invocation.name if invocation.session_id else ""
+            result = await self._files.kept(result, tool_name=name)
         except ToolNotFound:
             result = None  # nothing ran
             raise

@@ -1,16 +1,21 @@
-"""Keeps the images and files that tools return, so that results carry references to them.
+"""Keeps the images, files and long texts that tools return: results carry references to them.
 
 What can't be kept is no failure of the tool: the result's text says why it is missing
 (docs/decisions/0077).
 """
 
+import asyncio
 import logging
 
 import msgspec
 
+from sessions_app.attachments.media_type import HEAD_BYTES, image_type
+from sessions_app.attachments.references import WHOLE_RESULT
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, StorageError
 from sessions_app.messages import Attachment
+from tools_app.file_names import clean_name
+from tools_app.output_limit import excerpt
 from tools_app.toolset import ToolFile, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -28,21 +33,45 @@ class ResultFiles:
         self._files = files
         self._most = most
 
-    async def kept(self, result: ToolResult) -> ToolResult:
-        """Return the result with references to its files, and words on those that are not kept."""
-        if not result.files:
-            return result
+    async def kept(self, result: ToolResult, *, tool_name: str = "") -> ToolResult:
+        """Return the result with references to its files, and words on those that are not kept.
+
+        Args:
+            result: The result. A long text that can't be kept stays cut.
+            tool_name: The tool, after which a long text is named; without it none is kept.
+        """
         attachments: dict[str, Attachment] = {}
+        most = self._most
+        if result.whole is not None:
+            if most and tool_name and (whole := await self._keep_whole(result.whole, tool_name)):
+                most -= 1
+                attachments[whole.id] = whole
+                words = await asyncio.to_thread(excerpt, result.whole, whole.id)
+                result = _saying(result, words)
+            result = msgspec.structs.replace(result, whole=None)
+        elif not result.files:
+            return result
         missing = []
-        for file in result.files[: self._most]:
+        for file in result.files[:most]:
             kept = await self._keep(file)
             if isinstance(kept, str):
                 missing.append(kept)
             else:
                 attachments.setdefault(kept.id, kept)
-        if (more := len(result.files) - self._most) > 0:
-            missing.append(f"[{more} more files were not kept: {self._most} are the most.]")
+        if (more := len(result.files) - most) > 0:
+            missing.append(f"[{more} more files were not kept: {most} are the most.]")
         return _with(result, tuple(attachments.values()), missing)
+
+    async def _keep_whole(self, data: bytes, tool_name: str) -> Attachment | None:
+        if image_type(data[:HEAD_BYTES]) is not None:
+            return None  # a text that begins as an image does would be taken for one
+        try:
+            name = f"{clean_name(tool_name)}{WHOLE_RESULT}"
+            kept = await self._files.keep(data, name=name)
+        except MochiError as error:
+            logger.warning("a long result could not be kept and is cut: %s", error)
+            return None
+        return kept
 
     async def _keep(self, file: ToolFile) -> Attachment | str:
         try:
@@ -58,8 +87,10 @@ def _with(
 ) -> ToolResult:
     said = result.error_message if result.result is None else result.result
     text = "\n".join([*([said] if said else []), *missing])
+    return msgspec.structs.replace(_saying(result, text), files=(), attachments=attachments)
+
+
+def _saying(result: ToolResult, text: str) -> ToolResult:
     if result.result is None and not result.success:
-        return msgspec.structs.replace(
-            result, error_message=text, files=(), attachments=attachments
-        )
-    return msgspec.structs.replace(result, result=text, files=(), attachments=attachments)
+        return msgspec.structs.replace(result, error_message=text)
+    return msgspec.structs.replace(result, result=text)

@@ -23,6 +23,7 @@ from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.result_files import ResultFiles
+from tools_app.result_reader import ResultReader
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.generations import Generations, GenerationStores
@@ -38,11 +39,12 @@ class ToolServices:
     mcp: McpTools
     executions: ExecutionLog
     files: ResultFiles
+    reader: ResultReader
     fork_server: ForkServerClient
 
     def recorded(self, toolset: Toolset) -> Toolset:
         """Wrap a toolset so that its calls are recorded and its files stored."""
-        return ToolCatalogue([toolset], self.executions, self.files)
+        return ToolCatalogue([self.reader, toolset], self.executions, self.files)
 
     async def aclose(self) -> None:
         """End every process and connection, and write the rest of the record."""
@@ -77,12 +79,14 @@ def _tools(services: Services) -> ToolServices:
     )
     executions = ExecutionLog(services.get(CallLog))
     files = ResultFiles(services.get(AttachmentService), most=settings.max_attachments)
+    reader = ResultReader(services.get(AttachmentService))
     tools = ToolServices(
-        catalogue=ToolCatalogue([folder, mcp], executions, files),
+        catalogue=ToolCatalogue([reader, folder, mcp], executions, files),
         folder=folder,
         mcp=mcp,
         executions=executions,
         files=files,
+        reader=reader,
         fork_server=fork_server,
     )
     services.on_close(tools.aclose)

@@ -113,6 +113,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
         digest: The tool's ``digest`` when it was offered, if any; a tool that has changed since
             does not run.
         report: Called on the event loop with the tool's progress.
+        results: The whole texts of the session's long results, for ``read_result``; None for any
+            other tool.
     """
 
     name: str
@@ -123,6 +125,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     call_index: int = 0
     digest: str | None = None
     report: Callable[[ToolProgress], None] = _ignore
+    results: Sequence[Attachment] | None = None
 
 
 class ToolFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +151,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         server: The MCP server that ran it, if one did.
         files: What it returned beside the text; none once the catalogue has kept them.
         attachments: The images and files that are kept.
+        whole: The whole text as UTF-8 where it is cut, until the catalogue has kept it.
     """
 
     success: bool
@@ -156,6 +160,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     server: str | None = None
     files: Sequence[ToolFile] = ()
+    whole: bytes | None = None
     attachments: tuple[Attachment, ...] = ()
 
 

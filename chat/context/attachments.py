@@ -14,6 +14,7 @@ from chat.context.attachment_costs import AttachmentRules, tokens_of
 from chat.context.tokens import CHARACTERS_PER_TOKEN, Calibration
 from sessions_app.attachments.media_type import TEXT
 from sessions_app.attachments.names import mention
+from sessions_app.attachments.references import is_whole_result
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
 
@@ -97,16 +98,15 @@ def _mentioning(message: Message, rules: AttachmentRules, *, whole: bool) -> Mes
     kept: list[Attachment] = []
     gone: list[Attachment] = []
     for each in message.attachments:
+        if is_whole_result(message, each):
+            continue
         is_sent = each.media_type == TEXT or (not whole and rules.takes_file(each))
         (kept if is_sent else gone).append(each)
-    if not gone:
+    if len(kept) == len(message.attachments):
         return message
     words = "\n".join(mention(each, left_out=True) for each in gone)
-    return msgspec.structs.replace(
-        message,
-        content=f"{message.content}\n\n{words}" if message.content else words,
-        attachments=tuple(kept),
-    )
+    content = "\n\n".join(filter(None, (message.content, words)))
+    return msgspec.structs.replace(message, content=content, attachments=tuple(kept))
 
 
 def _new(messages: Sequence[Message]) -> Collection[int]:

@@ -17,6 +17,7 @@ from chat.context.attachment_costs import (
     tokens_of_files,
 )
 from sessions_app.attachments.media_type import PDF, TEXT
+from sessions_app.attachments.references import is_whole_result
 from sessions_app.messages import (
     AssistantMessage,
     Attachment,
@@ -59,7 +60,9 @@ def _characters_beside(message: Message) -> int:
         count += len(message.tool_name)
     if message.attachments:
         count += sum(
-            _characters_of_file(each) for each in message.attachments if each.media_type == TEXT
+            _characters_of_file(each)
+            for each in message.attachments
+            if each.media_type == TEXT and not is_whole_result(message, each)
         )
     return count
 

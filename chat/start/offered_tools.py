@@ -10,7 +10,7 @@ from models_app.errors import ToolsNotSupported
 from models_app.language_model import ModelInfo
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolCall, ToolSpec
-from sessions_app.session import SessionMetadata, agent_named
+from sessions_app.session import Session, SessionMetadata, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools
 from tools_app.toolset import ToolListing
 
@@ -18,7 +18,7 @@ from tools_app.toolset import ToolListing
 def offered_tools(
     request: TurnRequest,
     listing: ToolListing | None,
-    metadata: SessionMetadata,
+    session: Session,
     info: ModelInfo | None,
     open_calls: Sequence[ToolCall],
 ) -> AvailableTools:
@@ -27,7 +27,7 @@ def offered_tools(
     Args:
         request: The client's request.
         listing: The server's tools that were looked up; None if none are needed.
-        metadata: The session's settings.
+        session: The session, whose long results the model may read on.
         info: The facts about the model, if known.
         open_calls: The calls that the turn resumes.
 
@@ -37,7 +37,7 @@ def offered_tools(
         ValidationFailed: Two tools have the same name, or the client chooses one that is not
             offered.
     """
-    tools = NO_AVAILABLE_TOOLS
+    tools, metadata = NO_AVAILABLE_TOOLS, session.metadata
     if listing is not None:
         tools = choose_tools(listing, metadata, request.selected_tools, open_calls)
     if request.client_tools:
@@ -46,7 +46,18 @@ def offered_tools(
     if request.tool_choice != "auto":
         tools = _chosen(request.tool_choice, tools, metadata, open_calls)
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
+    if request.tool_choice in ("auto", "required"):
+        tools = reading_results(tools, session, info)
     return tools
+
+
+def reading_results(
+    tools: AvailableTools, session: Session, info: ModelInfo | None
+) -> AvailableTools:
+    """Let the model read the session's long results on, if it can call tools."""
+    if info is None or not info.can_call_tools or session.metadata.answering_agent is not None:
+        return tools
+    return msgspec.structs.replace(tools, results=()).with_results(session.messages)
 
 
 def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, ToolSpec]:

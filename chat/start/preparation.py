@@ -15,7 +15,7 @@ from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import HistoryChanged, NothingToContinue
 from chat.start.accepted_files import require_room, require_takes
-from chat.start.offered_tools import first_call, offered_tools
+from chat.start.offered_tools import first_call, offered_tools, reading_results
 from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
 from chat.turn.attached_files import AttachedFiles
@@ -105,12 +105,14 @@ class TurnPreparer:
     read_attachment: Callable[[str], bytes] | None = None
     renew_attachments: Callable[[Collection[str]], None] | None = None
 
-    async def available_tools_of(self, session: Session) -> AvailableTools:
+    async def available_tools_of(
+        self, session: Session, info: ModelInfo | None = None
+    ) -> AvailableTools:
         """Return the tools and agents of a session's next request, if that selects none itself."""
-        selection = selection_of(session.metadata, None, ())
-        if selection is None:
-            return NO_AVAILABLE_TOOLS
-        return choose_tools(await self.list_tools(selection), session.metadata, None, ())
+        tools = NO_AVAILABLE_TOOLS
+        if (selection := selection_of(session.metadata, None, ())) is not None:
+            tools = choose_tools(await self.list_tools(selection), session.metadata, None, ())
+        return reading_results(tools, session, info)
 
     async def list_tools(self, selection: ToolSelection) -> ToolListing:
         """Return the existing ones of the selected tools and agents."""
@@ -242,9 +244,7 @@ class ChatPreparation:
         request, preparer, model = self.request, self.preparer, session.metadata.model
         language_model, name = preparer.models.resolve(model)
         messages = self._said(continuation, facts.info)
-        tools = offered_tools(
-            request, facts.listing, session.metadata, facts.info, continuation.open_calls
-        )
+        tools = offered_tools(request, facts.listing, session, facts.info, continuation.open_calls)
         rules = preparer.rules(session, facts.info)
         rules = msgspec.structs.replace(rules, instructions=_instructions(request, tools))
         plan = plan_turn(rules, session, continuation, messages, tools.specs)

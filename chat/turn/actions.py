@@ -105,7 +105,7 @@ class TurnActions:
         answer = self._answer = ModelAnswer(self._next_id, first, self._call_ids)
         self._answers.append(answer)
         self._next_id = new_message_id()
-        await self._caller.ask(answer, planning=planning)
+        await self._caller.ask(answer, self._tools.specs, planning=planning)
         if answer.calls:
             answer.leave_to_client(self._job.available_tools.client_tools)
             return Input.ANSWERED if answer.is_left_to_client else Input.ASKED_FOR_TOOLS
@@ -217,7 +217,7 @@ class TurnActions:
 
     async def blame_empty_answer(self) -> None:
         """Set the error for an empty answer."""
-        self.outcome.error = EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
+        self.outcome.error = EmptyAnswer([tool.name for tool in self._tools.specs])
 
     async def blame_round_limit(self) -> None:
         """Set the error for too many rounds of tool calls."""

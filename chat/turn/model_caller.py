@@ -37,7 +37,7 @@ from models_app.language_model import (
 )
 from models_app.window_sizes import fills_window
 from sessions_app.json_schema import find_fault
-from sessions_app.messages import NO_EXTRA
+from sessions_app.messages import NO_EXTRA, ToolSpec
 
 logger = logging.getLogger(__name__)
 
@@ -112,11 +112,14 @@ class ModelCaller:
         self._first_call = job.first_call
         self._loop_guard = LoopGuard(job.tool_limits.repeats)
 
-    async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
+    async def ask(
+        self, answer: ModelAnswer, tools: Sequence[ToolSpec], *, planning: bool = False
+    ) -> None:
         """Request an answer, which is filled as it arrives; ask again once if it is empty.
 
         Args:
             answer: The answer.
+            tools: The tools that the model may call.
             planning: Whether the turn is in the first of its two phases.
 
         Raises:
@@ -135,7 +138,7 @@ class ModelCaller:
                 first_call_index=answer.first_call_index,
             )
         )
-        request = await self._request(answer, planning=planning)
+        request = await self._request(answer, () if planning else tools, planning=planning)
         try:
             await self._stream_answer(answer, request)
             await self._go_on_in_larger_windows(answer, request)
@@ -238,7 +241,9 @@ class ModelCaller:
             answer.ended_at = time.perf_counter()
             loading.cancel()
 
-    async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:
+    async def _request(
+        self, answer: ModelAnswer, tools: Sequence[ToolSpec], *, planning: bool
+    ) -> ModelRequest:
         self._loop_guard.watch(self._session_writer.session.messages)
         compacted = await self._compactor.compact(
             self._session_writer.session,
@@ -257,7 +262,7 @@ class ModelCaller:
         request = ModelRequest(
             model=self._job.model,
             messages=messages,
-            tools=() if planning else self._job.available_tools.specs,
+            tools=tools,
             think=self._job.think,
             context_window=self.window.window,
             options=without_stop(self._job.options) if planning else self._job.options,

@@ -31,7 +31,7 @@ from chat.turn.round import CallState, Round
 from models_app.call_arguments import fault_of
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import ToolCall, ToolMessage, mark_changed
+from sessions_app.messages import ToolCall, ToolMessage, ToolSpec, mark_changed
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ArgumentsInvalid, ToolNotFound
@@ -104,6 +104,11 @@ class ToolCallRunner:
         self._delegate = delegate
         self.next_index = 0
 
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The descriptions that are sent to the model, with `read_result` after a long result."""
+        return self._available.specs
+
     def begin_round(self, calls: Sequence[ToolCall]) -> None:
         """Begin a round, whose calls are numbered within the turn."""
         first = self.next_index
@@ -151,7 +156,9 @@ class ToolCallRunner:
                     unasked += nobody.confirmations
                     self.round.set([item], CallState.OPEN)
                     continue
-                yield _outcome(item, result, milliseconds, is_shown=not has_own_event)
+                outcome = _outcome(item, result, milliseconds, is_shown=not has_own_event)
+                self._available = self._available.with_results([outcome.message])
+                yield outcome
                 self.round.set([item], ENDED)  # not before it is saved, or it would run once more
         finally:
             quiet.cancel()
@@ -216,6 +223,7 @@ class ToolCallRunner:
             call_index=item.index,
             digest=self._available.digest(name),
             report=_ProgressReport(item.call.id, turn.emit),
+            results=self._available.results if self._available.reads_results(name) else None,
         )
         start = ToolStart(
             name=name,

@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from sessions_app.messages import AssistantMessage, Attachment, Message
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage
+
+WHOLE_RESULT = " (whole result).txt"
+"""The end of the name of a long result's whole text; files that tools return lose such letters."""
 
 _ID = re.compile(r"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
@@ -14,6 +17,25 @@ def attachments_in(messages: Sequence[Message]) -> Iterator[Attachment]:
     """Yield the attachments of messages and of their variants."""
     for message in _with_variants(messages):
         yield from message.attachments
+
+
+def is_whole_result(message: Message, attachment: Attachment) -> bool:
+    """Return whether an attachment is the whole text of a long result, which models read in parts.
+
+    The message has its beginning and its end.
+    """
+    return isinstance(message, ToolMessage) and attachment.name.endswith(WHOLE_RESULT)
+
+
+def whole_results(messages: Sequence[Message]) -> list[Attachment]:
+    """Return the whole texts of the long results among the messages."""
+    return [
+        each
+        for message in messages
+        if message.attachments
+        for each in message.attachments
+        if is_whole_result(message, each)
+    ]
 
 
 def ids_in(messages: Sequence[Message]) -> Iterator[str]:

@@ -259,7 +259,11 @@ class Host:
             return ()
         heads = answer.files
         sizes = [head.size for head in heads]
-        if len(heads) > MAX_FILES or min(sizes) < 0 or sum(sizes) > MAX_FILES_BYTES:
+        if (
+            len(heads) - answer.has_whole > MAX_FILES
+            or min(sizes) < 0
+            or sum(sizes) > MAX_FILES_BYTES
+        ):
             raise ProtocolError("more files than it may")
         self._calls.expect(sum(sizes) + HEADER.size * len(sizes))
         files = []
@@ -276,7 +280,9 @@ class Host:
         if isinstance(answer, Returned):
             # A tool process cuts it, unless the tool has taken the process over.
             text = cut(answer.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
-            return ToolResult(success=True, result=text, files=files)
+            whole = files[-1].data if answer.has_whole and files else None
+            others = files if whole is None else files[:-1]
+            return ToolResult(success=True, result=text, files=others, whole=whole)
         if not isinstance(answer, Failed) or answer.code not in (
             EXECUTION_FAILED,
             INVALID_ARGUMENTS,

@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 1 * MEBIBYTE
 MAX_REPORT_BYTES = 8 * MEBIBYTE
 MAX_FILES = 100
 MAX_FILES_BYTES = 32 * MEBIBYTE
-"""The files of one answer together."""
+"""The files of one answer together, with the whole of a long text."""
 
 HEADER = struct.Struct("!I")
 
@@ -68,10 +68,17 @@ class FileHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned", omit_defaults=True):
-    """The function returned this text, and these files."""
+    """The function returned this text, and these files.
+
+    Attributes:
+        text: The text, cut if it is long.
+        files: The files.
+        has_whole: Whether the last file is the whole of a text that was cut.
+    """
 
     text: str
     files: tuple[FileHead, ...] = ()
+    has_whole: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

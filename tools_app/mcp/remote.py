@@ -35,9 +35,13 @@ class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call: text, files, and whether the server reports a failure."""
+    """The result of a call: text, files, and whether the server reports a failure.
+
+    ``whole`` is the whole text as UTF-8 where ``text`` is cut.
+    """
 
     text: str
+    whole: bytes | None = None
     is_error: bool = False
     files: Sequence[ToolFile] = ()
 

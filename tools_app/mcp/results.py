@@ -16,9 +16,9 @@ from sessions_app.attachments.base64_text import (
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.limits import MAX_OUTPUT_BYTES
-from tools_app.mcp.limits import MAX_BLOCKS
+from tools_app.mcp.limits import MAX_BLOCKS, MAX_MESSAGE_BYTES
 from tools_app.mcp.remote import RemoteResult, mapping
-from tools_app.output_limit import cut
+from tools_app.output_limit import cut, whole_of
 from tools_app.toolset import ToolFile
 
 _MAX_BLOCK_BYTES = 16_384
@@ -46,12 +46,14 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
         structured = result.get("structuredContent")
         rest = {key: value for key, value in result.items() if key not in _FRAME}
         if structured is not None:
-            parts.append(json_text(structured))
+            parts.append(json_text(structured, limit=MAX_MESSAGE_BYTES))
         elif rest and not parts:
-            parts.append(json_text(rest))
+            parts.append(json_text(rest, limit=MAX_MESSAGE_BYTES))
     is_error = result.get("isError", result.get("is_error"))
+    text = "\n".join(parts) if parts else _NO_OUTPUT
     return RemoteResult(
-        text=cut("\n".join(parts) if parts else _NO_OUTPUT),
+        text=cut(text),
+        whole=whole_of(text),
         is_error=is_error is True or is_error == "true",
         files=files,
     )

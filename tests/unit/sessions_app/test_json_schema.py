@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from sessions_app.json_schema import SECONDS, find_fault
+from sessions_app.json_schema import find_fault
+from sessions_app.short_process import SECONDS
 
 OPTIONAL = {"anyOf": [{"type": "null"}, {"properties": {"n": {"type": "integer"}}}]}
 

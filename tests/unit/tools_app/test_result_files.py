@@ -79,6 +79,52 @@ async def test_a_failure_keeps_its_files_and_stays_one(result):
     assert (said or "").startswith("No.\n[f1 was not" if result is None else "Shown.\n[f1 was not")
 
 
+LONG = b"".join(b"line %06d\n" % number for number in range(10_000))
+
+
+async def test_a_long_text_is_kept_whole_and_its_result_says_how_to_read_it():
+    result = ToolResult(success=True, result="Cut.", whole=LONG, files=files(png()))
+
+    kept = await keeper().kept(result, tool_name="works__list")
+
+    whole, picture = kept.attachments
+    assert (whole.name, whole.media_type) == ("works__list (whole result).txt", "text/plain")
+    assert (whole.size, picture.media_type) == (len(LONG), "image/png")
+    assert (kept.result or "").startswith("line 000000\n")
+    assert f'read_result {{"id": "{whole.id[7:23]}", "from_line": 1' in (kept.result or "")
+    assert kept.whole is None
+
+
+async def test_a_long_failure_is_kept_whole_too():
+    result = ToolResult(success=False, error_message="Cut.", error_code="X", whole=LONG)
+
+    kept = await keeper().kept(result, tool_name="list")
+
+    assert not kept.success
+    assert len(kept.attachments) == 1
+    assert "bytes in 10,000 lines were kept." in (kept.error_message or "")
+
+
+@pytest.mark.parametrize(
+    ("how", "data", "tool_name"),
+    [
+        ({"max_bytes": 1000}, LONG, "list"),
+        ({"fault": StorageFull("The disk is full.")}, LONG, "list"),
+        ({"most": 0}, LONG, "list"),
+        ({}, b"\0" + LONG, "list"),
+        ({}, b"%PDF-1.7 is how such files begin" + LONG, "list"),
+        ({}, LONG, ""),
+    ],
+    ids=["too large", "a full disk", "no files", "no text", "as a PDF begins", "no session"],
+)
+async def test_a_long_text_that_can_not_be_kept_stays_cut(how, data, tool_name):
+    result = ToolResult(success=True, result="line\n\n[cut: ...]", whole=data)
+
+    kept = await keeper(**how).kept(result, tool_name=tool_name)
+
+    assert (kept.result, kept.attachments, kept.whole) == ("line\n\n[cut: ...]", (), None)
+
+
 async def test_bombs_and_rubbish_are_refused_by_the_store_itself(tmp_path):
     service = AttachmentService(FileAttachmentStore(tmp_path), max_bytes=1000)
     given = files(png(40_000, 40_000), b"", b"\0\xff", png(padding=2000), png()[:20], png())

@@ -132,6 +132,6 @@ async def test_a_schema_goes_to_the_provider_and_into_the_prompt(house, how):
 def test_an_agent_that_answers_a_session_is_called_whatever_is_chosen(choice):
     spec = ToolSpec(name="agent", description="Runs.", parameters={})
     listing = ToolListing(tools={"agent": Tool(spec=spec, delegated=True)})
-    metadata = make_session("0000000001", "agent:coder", now="1").metadata
-    tools = offered_tools(TurnRequest(tool_choice=choice), listing, metadata, None, ())
+    session = make_session("0000000001", "agent:coder", now="1")
+    tools = offered_tools(TurnRequest(tool_choice=choice), listing, session, None, ())
     assert list(tools.tools) == ["agent"]

@@ -1,6 +1,7 @@
 """Results of MCP tools as text for a model."""
 
 import base64
+import json
 
 import pytest
 
@@ -88,9 +89,20 @@ def test_an_error_is_one():
 
 
 def test_a_long_text_is_cut_with_a_marker_and_no_character_is_broken():
-    shown = result(text("ä" * MAX_OUTPUT_BYTES)).text
+    shown = result(text("ä" * MAX_OUTPUT_BYTES))
 
-    assert shown.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 bytes")
+    assert shown.text.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 ")
+    assert shown.whole == ("ä" * MAX_OUTPUT_BYTES).encode()
+
+
+def test_long_structured_content_is_whole_beside_its_beginning():
+    value = {"rows": [{"n": n} for n in range(20_000)]}
+
+    shown = result(structuredContent=value)
+
+    assert shown.text.startswith('{"rows":[{"n":0},')
+    assert shown.whole is not None
+    assert json.loads(shown.whole) == value
 
 
 @pytest.mark.parametrize(
