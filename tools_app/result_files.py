@@ -1,7 +1,7 @@
 """Keeps the images, files and long texts that tools return: results carry references to them.
 
 What can't be kept is no failure of the tool: the result's text says why it is missing
-(docs/decisions/0077).
+(docs/decisions/0077). A long text that is kept is read in parts (docs/decisions/0143).
 """
 
 import asyncio

@@ -21,6 +21,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "client_tools",
         "half_characters",
         "keyed_turns",
+        "long_results",
         "lost_keyed_turns",
         "lost_swaps",
         "lost_turns",

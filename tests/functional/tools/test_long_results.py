@@ -34,7 +34,9 @@ def test_a_result_of_megabytes_is_read_in_parts_in_its_turn_and_after_a_restart(
     (first.data_dir / "tools" / "numbers.py").write_text(FOLDER)
     chat = first.chat()
     chat.wait_for_tool("numbers")
-    session_id = chat.new_session(tool_settings={"tools": ["numbers"]})
+    session_id = chat.new_session(
+        tool_settings={"tools": ["numbers"], "execution_policy": "never_confirm"}
+    )
     search = ("read_result", {"id": RESULT, "search": "99999$", "context": 1})
 
     events = chat.say(session_id, calls(script, ("numbers", {"count": 250_000}), search))

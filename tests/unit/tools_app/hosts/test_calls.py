@@ -116,11 +116,6 @@ async def test_a_long_result_is_cut_between_characters(serve: Serve) -> None:
     assert 65_500 < len(text.encode()) < 65_700
     assert text.startswith("xäää")
     assert "cut" in text[-80:]
-    assert result.whole == b"x" + "ä".encode() * (20 << 19)
-    assert not result.files
-    too_long = await call(hosts, "talk", megabytes=33)
-    assert (too_long.success, too_long.whole) == (True, None)
-    assert "cut" in (too_long.result or "")[-80:]
 
 
 async def test_whatever_a_function_raises_is_a_failed_result(

@@ -164,3 +164,24 @@ async def test_names_that_a_process_sends_are_no_paths(serve: Callable[..., Host
     lied = await hosts.call("lie", {}, timeout_seconds=60)
 
     assert lied.files == [ToolFile(name="etc-passwd", data=b"x")]
+
+
+async def test_a_long_text_comes_whole_with_the_files_unless_it_is_too_long(
+    serve: Callable[..., HostPool],
+) -> None:
+    hosts = serve("""
+        __all__ = ["talk"]
+        def talk(megabytes: int) -> list:
+            "Talk."
+            picture = {"type": "file", "name": "a.txt", "data": b"abc"}
+            return ["x" + "ä" * (megabytes << 19), picture]
+    """)
+
+    long = await hosts.call("talk", {"megabytes": 20}, timeout_seconds=60)
+    too_long = await hosts.call("talk", {"megabytes": 32}, timeout_seconds=60)
+
+    assert long.whole == b"x" + "ä".encode() * (20 << 19) + b"\n[a.txt, 3 bytes]"
+    assert (too_long.success, too_long.whole) == (True, None)
+    for result in (long, too_long):
+        assert [(file.name, file.data) for file in result.files] == [("a.txt", b"abc")]
+        assert "[cut: " in (result.result or "")[-80:]
