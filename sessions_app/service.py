@@ -25,7 +25,7 @@ from sessions_app.session import (
     make_session,
     set_system_prompt,
 )
-from sessions_app.settings import SettingsChanges, change_settings, given_settings
+from sessions_app.session_settings import SettingsChanges, change_settings, given_settings
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Recover, SessionRepository
 from sessions_app.text_rules import require_prompt

@@ -17,7 +17,7 @@ from sessions_app.format.codec import encode
 from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from sessions_app.settings import ask_before_all_tools
+from sessions_app.session_settings import ask_before_all_tools
 from transfer_app.layout import attachments_of
 from transfer_app.reading import SessionArchive
 

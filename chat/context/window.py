@@ -10,7 +10,7 @@ import msgspec
 from models_app.window_sizes import fit, safe_limit
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session, WindowConfig, with_metadata
-from sessions_app.settings import adjust_window
+from sessions_app.session_settings import adjust_window
 
 FIRST_WINDOW = 8192
 BUFFER = 1.5

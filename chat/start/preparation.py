@@ -37,7 +37,7 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.session import Session
-from sessions_app.settings import change_settings
+from sessions_app.session_settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 

@@ -39,7 +39,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         options: Sampling options by Ollama's names, over the session's.
         answer_schema: A JSON schema that the answer must fit, once it calls no tools.
         settings: Settings that the session has from this turn on, by the names of
-            ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
+            ``sessions_app.session_settings.SettingsChanges``; they are saved with the turn.
         rewind: The user message to answer again; later messages are removed when the turn begins,
             and restored if it ends without an answer.
         decisions: Decisions about open calls, which are recorded when the turn begins; a turn that

@@ -44,7 +44,7 @@ from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import fork, make_session
-from sessions_app.settings import change_settings
+from sessions_app.session_settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
 _Plan = tuple[ChatRequest, Continued | None, Answers | None, str]

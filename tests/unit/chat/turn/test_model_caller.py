@@ -20,7 +20,7 @@ from models_app.ollama.language_model import OllamaLanguageModel
 from scripted_app.replies import BLOCK_END, BLOCK_START
 from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import Attachment
-from sessions_app.settings import override_window
+from sessions_app.session_settings import override_window
 from tests.unit.chat.turns import Calculator, call, names, run
 
 

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from sessions_app.errors import ValidationFailed
 from sessions_app.session import Session
-from sessions_app.settings import (
+from sessions_app.session_settings import (
     change_settings,
     follow_usage,
     given_settings,
