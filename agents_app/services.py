@@ -11,6 +11,7 @@ from agents_app.missing_names import MissingNames
 from agents_app.model_choice import ModelChoice
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentChats, AgentSessions, forget_agents_of
+from agents_app.settings import AgentsSettings
 from agents_app.sweeping import SessionSweep
 from chat.conversation_storage import ConversationStorage, SessionKind, Storages
 from chat.registry import TurnRegistry
@@ -21,19 +22,21 @@ from chat.start.preparation import TurnPreparer
 from chat.turn.observer import TurnObserver
 from chat.work_threads import WorkThreads
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.services import build_models
+from models_app.settings import ModelsSettings
 from sessions_app.deletion import SessionDeletion
 from sessions_app.enabled_names import EnabledNames
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.services import ToolServices, host_limits
+from tools_app.settings import ToolsSettings
 from tools_app.storage.generations import GenerationStores
 
 
@@ -42,14 +45,14 @@ def _storage(services: Services) -> ConversationStorage:
 
 
 def _catalogue(services: Services) -> AgentCatalogue:
-    settings = services.get(MochiSettings)
+    settings, tools = services.get(AgentsSettings), services.get(ToolsSettings)
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=services.get(ToolServices).fork_server,
         snapshots=FolderSnapshots(services.get(GenerationStores).open("agents")),
-        timeout_seconds=settings.tool_timeout_seconds,
-        limits=host_limits(settings),
-        chats_dir=settings.resolved_agent_chats_dir,
+        timeout_seconds=tools.tool_timeout_seconds,
+        limits=host_limits(tools),
+        chats_dir=services.get(SessionsSettings).resolved_agent_chats_dir,
         gate=TrustGate(settings.trust, AGENTS),
     )
     services.on_close(catalogue.aclose)
@@ -59,7 +62,7 @@ def _catalogue(services: Services) -> AgentCatalogue:
 def _models(services: Services) -> ModelCatalogue:
     """Build the catalogue of models with the model of all agents."""
     agents, sessions = services.get(AgentCatalogue), AgentSessions(_storage(services).repository)
-    configured = services.get(MochiSettings).default_model
+    configured = services.get(ModelsSettings).default_model
 
     def model_of_agents(models: ModelCatalogue) -> AgentLanguageModel:
         choice = ModelChoice(models=models, default=DefaultModel(models, configured))
@@ -70,7 +73,7 @@ def _models(services: Services) -> ModelCatalogue:
 
 def _preparer(services: Services) -> TurnPreparer:
     """Build what prepares turns, with agents."""
-    settings, storage = services.get(MochiSettings), _storage(services)
+    settings, storage = services.get(AgentsSettings), _storage(services)
     preparer = build_preparer(services)
     delegate = AgentDelegate(
         agents=services.get(AgentCatalogue),
@@ -97,7 +100,7 @@ def _preparer(services: Services) -> TurnPreparer:
 def _chats(services: Services) -> AgentChats:
     storage = _storage(services)
     return AgentChats(
-        services.get(MochiSettings).resolved_agent_chats_dir,
+        services.get(SessionsSettings).resolved_agent_chats_dir,
         repository=storage.repository,
         recover=storage.recovery.recover,
         on_delete=storage.journal.discard_session,
@@ -115,7 +118,7 @@ def _deletion(services: Services) -> DeletionWithAgents:
 
 
 def _session_sweep(services: Services) -> SessionSweep:
-    settings = services.get(MochiSettings)
+    settings = services.get(SessionsSettings)
     directory = settings.resolved_state_dir / "retention"
     return SessionSweep(
         services.get(SessionManager),

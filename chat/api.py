@@ -31,13 +31,13 @@ from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
 from chat.registry import TurnRegistry
 from chat.service import ChatRequest, ChatService
+from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from chat.turn.usage import usage_of_session
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading
 from mochi_project.routing import Router, needs
@@ -50,6 +50,7 @@ from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 
 router = Router(access="chat", tags=["chat"])
 
@@ -252,7 +253,7 @@ def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]
 
 def _may_grow(model: ModelInfo | None) -> bool:
     """Return whether the window of a session with this model may grow by itself."""
-    allowed = service(MochiSettings).dynamic_context_window_enabled
+    allowed = service(ChatSettings).dynamic_context_window_enabled
     return allowed and (model is None or model.takes_window)
 
 
@@ -272,7 +273,7 @@ def _position(event_id: str | None) -> tuple[str, int] | None:
 async def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> ChatRequest:
     attachments: tuple[Attachment, ...] = ()
     if body.attachments:
-        most = service(MochiSettings).max_attachments
+        most = service(SessionsSettings).max_attachments
         attachments = await resolve(service(AttachmentService), body.attachments, max_count=most)
     turn = TurnRequest(
         message=body.message,

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from chat.conversation_storage import SessionKind, Storages, locations_of
 from chat.remote.ephemeral import EphemeralSessions
+from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.signals import Signals
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
+from prompts_app.settings import PromptsSettings
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.sweeping import AttachmentSweep
 from sessions_app.services import session_directories
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.atomic import sweep_temporary_files
 
 TEMPORARY_FILE_SECONDS = 3600.0
@@ -23,13 +25,14 @@ TEMPORARY_FILE_SECONDS = 3600.0
 
 def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]]:
     """Return the chores, in the order in which they are done."""
-    settings, storages = services.get(MochiSettings), services.get(Storages)
-    age, each_kind = settings.turn_retention_seconds, storages.items()
+    settings, storages = services.get(SessionsSettings), services.get(Storages)
+    age, each_kind = services.get(ChatSettings).turn_retention_seconds, storages.items()
     attachments = AttachmentSweep(
         services.get(AttachmentService).store,
         [each.repository for each in storages.values()],
         session_directories(settings),
     )
+    prompts = services.get(PromptsSettings).resolved_system_prompts_dir
     return {
         **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
         **{f"sweep {kind} journals": partial(each.journal.sweep, age) for kind, each in each_kind},
@@ -44,18 +47,18 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
         "sweep signals": partial(services.get(Signals).sweep, age),
         "sweep changes": services.get(ChangeLog).sweep,
         "sweep attachments": attachments.run,
-        "sweep temporary files": partial(_sweep_temporary_files, settings),
+        "sweep temporary files": partial(_sweep_temporary_files, settings, prompts),
     }
 
 
-def _sweep_temporary_files(settings: MochiSettings) -> None:
+def _sweep_temporary_files(settings: SessionsSettings, prompts_dir: Path) -> None:
     """Remove files of interrupted writes (docs/decisions/0145)."""
     directories = list[Path]()
     for kind in (SessionKind.CHAT, SessionKind.AGENT):
         sessions = locations_of(settings, kind).sessions_dir
         directories += [sessions, sessions / ".locks"]
     for top in (
-        settings.resolved_system_prompts_dir,
+        prompts_dir,
         settings.resolved_data_dir / "profiles",
         locations_of(settings, SessionKind.CHAT).records_dir,
         settings.resolved_state_dir,

@@ -11,8 +11,8 @@ from chat.approvals.store import ConfirmationStore, Notice
 from chat.remote.recovery import TurnRecovery
 from chat.storage.change_log import ChangeLog
 from chat.storage.journal import TurnJournal
-from mochi_project.configuration.config import MochiSettings
 from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.observed import ObservedRepository
 from sessions_app.store.records import Records, unchanged_since
 from sessions_app.store.repository import SessionRepository
@@ -54,7 +54,7 @@ class Locations:
     responses: str
 
 
-def locations_of(settings: MochiSettings, kind: SessionKind) -> Locations:
+def locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
     """Return where the data of a kind of session are."""
     state = settings.resolved_state_dir
     if kind is SessionKind.EPHEMERAL:
@@ -178,7 +178,7 @@ class StorageEngine(Protocol):
 
 def build_storage(
     engine: StorageEngine,
-    settings: MochiSettings,
+    settings: SessionsSettings,
     kind: SessionKind = SessionKind.CHAT,
     changes: ChangeLog | None = None,
 ) -> ConversationStorage:
@@ -221,7 +221,7 @@ class Storages(dict[SessionKind, ConversationStorage]):
 
 
 def build_storages(
-    engine: StorageEngine, settings: MochiSettings, changes: ChangeLog | None = None
+    engine: StorageEngine, settings: SessionsSettings, changes: ChangeLog | None = None
 ) -> Storages:
     """Build the storage of each kind of session; opens nothing."""
     return Storages({kind: build_storage(engine, settings, kind, changes) for kind in SessionKind})

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
 from chat.conversation_storage import Locations
+from chat.settings import ChatSettings
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
-from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.records import Records
@@ -18,7 +18,7 @@ from sessions_app.store.repository import SessionRepository
 class FileStorageEngine:
     """Implements ``StorageEngine`` with files. Opens nothing before it is used."""
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: ChatSettings) -> None:
         self._settings = settings
 
     def place(self, locations: Locations) -> str:

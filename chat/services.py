@@ -23,6 +23,7 @@ from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.journal_follower import LIVENESS_SECONDS
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import ChatService, SessionSpace
+from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
 from chat.storage.change_log import ChangeLog
@@ -39,16 +40,18 @@ from chat.turn.job import ToolLimits
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.model_calls import ModelCallHeaders, ModelCallObserver
+from models_app.settings import ModelsSettings
 from models_app.structured import StructuredModels
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
 from sessions_app.ids_and_clock import SharedClock
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
@@ -63,7 +66,7 @@ SETTLE_SECONDS = 5.0
 
 
 def _storages(services: Services) -> Storages:
-    engine, settings = services.get(StorageEngine), services.get(MochiSettings)
+    engine, settings = services.get(StorageEngine), services.get(SessionsSettings)
     return build_storages(engine, settings, services.get(ChangeLog))
 
 
@@ -72,19 +75,19 @@ def people_storage(services: Services) -> ConversationStorage:
     return services.get(Storages)[SessionKind.CHAT]
 
 
-def build_threads(settings: MochiSettings) -> WorkThreads:
+def build_threads(settings: AppSettings) -> WorkThreads:
     """Build the threads that write sessions: more of them with an object store."""
     return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
 
 
 def _threads(services: Services) -> WorkThreads:
-    threads, deadline = build_threads(services.get(MochiSettings)), services.get(Deadline)
+    threads, deadline = build_threads(services.get(AppSettings)), services.get(Deadline)
     services.on_close(partial(asyncio.to_thread, threads.close, deadline))
     return threads
 
 
 def _limits(services: Services) -> TurnLimits:
-    settings = services.get(MochiSettings)
+    settings = services.get(ChatSettings)
     return TurnLimits(
         active=settings.max_active_turns,
         seconds=settings.turn_timeout_seconds,
@@ -99,7 +102,7 @@ def _places(services: Services) -> TurnPlaces:
 
 def build_preparer(services: Services) -> TurnPreparer:
     """Build what prepares turns, without agents."""
-    settings, attachments = services.get(MochiSettings), services.get(AttachmentService)
+    settings, attachments = services.get(ChatSettings), services.get(AttachmentService)
     return TurnPreparer(
         models=services.get(ModelCatalogue),
         toolset=services.get(ToolCatalogue),
@@ -112,7 +115,7 @@ def build_preparer(services: Services) -> TurnPreparer:
 
 
 def _remote(services: Services, storage: ConversationStorage) -> RemoteTurns:
-    is_alone = services.get(MochiSettings).journal_url is None
+    is_alone = services.get(AppSettings).journal_url is None
     return RemoteTurns(
         repository=storage.repository,
         journal=storage.journal,
@@ -215,7 +218,7 @@ def build_ephemeral_sessions(
 
 
 def _sessions(services: Services) -> SessionManager:
-    settings, storage = services.get(MochiSettings), people_storage(services)
+    settings, storage = services.get(SessionsSettings), people_storage(services)
     summaries = services.get(SummaryService)
 
     def forget(session_id: str) -> None:
@@ -236,13 +239,13 @@ def _sessions(services: Services) -> SessionManager:
 
 
 def _summaries(services: Services) -> SummaryService:
-    settings, models = services.get(MochiSettings), services.get(ModelCatalogue)
-    storage = people_storage(services)
+    settings, models = services.get(ChatSettings), services.get(ModelCatalogue)
+    providers, storage = services.get(ModelsSettings), people_storage(services)
     answers = StructuredModels(
         models.resolve,
         is_of_ollama=models.is_of_ollama,
-        ollama_host=settings.ollama_host,
-        silence_timeout=settings.upstream_timeout_seconds,
+        ollama_host=providers.ollama_host,
+        silence_timeout=providers.upstream_timeout_seconds,
         observer=services.get(ModelCallObserver),
         call_headers=services.get(ModelCallHeaders).make,
     )
@@ -271,23 +274,23 @@ def _activity(services: Services) -> ActivityFeed:
     return ActivityFeed(
         services.get(ChangeLog),
         StateReader(storage.repository, waiting),
-        most_listeners=services.get(MochiSettings).max_listeners,
+        most_listeners=services.get(ChatSettings).max_listeners,
     )
 
 
 def _changes(services: Services) -> ChangeLog:
-    directory = services.get(MochiSettings).resolved_state_dir / "changes"
+    directory = services.get(AppSettings).resolved_state_dir / "changes"
     return FileChangeLog(directory, PathWatcher(CHANGE_SECONDS))
 
 
 def _signals(services: Services) -> Signals:
-    directory = services.get(MochiSettings).resolved_state_dir / "signals"
+    directory = services.get(AppSettings).resolved_state_dir / "signals"
     return FileSignals(directory, PathWatcher(SIGNAL_SECONDS))
 
 
 def _keys(services: Services) -> IdempotencyKeys:
     """Build the idempotency keys of people's turns, including ephemeral ones."""
-    directory = services.get(MochiSettings).resolved_state_dir / "keys"
+    directory = services.get(AppSettings).resolved_state_dir / "keys"
     records = FileRecords(directory, names=KEY_RECORDS, limit=KEY_LIMIT, durable=False)
     return IdempotencyKeys(records, owners=people_storage(services).repository.owners)
 
@@ -299,7 +302,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     ChangeLog: _changes,
     Signals: _signals,
     IdempotencyKeys: _keys,
-    StorageEngine: lambda services: FileStorageEngine(services.get(MochiSettings)),
+    StorageEngine: lambda services: FileStorageEngine(services.get(ChatSettings)),
     Storages: _storages,
     TurnLimits: _limits,
     TurnPlaces: _places,

@@ -17,9 +17,9 @@ class ClusterApp(MochiApp):
 
     def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the sealing of turns of dead machines; none without a cluster."""
-        from mochi_project.configuration.config import MochiSettings  # noqa: PLC0415
+        from mochi_project.configuration.app_settings import AppSettings  # noqa: PLC0415
 
-        if services.get(MochiSettings).journal_url is None:
+        if services.get(AppSettings).journal_url is None:
             return {}
         from cluster_app.services import sealing_chores  # noqa: PLC0415 - imports Redis
 

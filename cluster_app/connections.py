@@ -8,7 +8,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mochi_project.configuration.config import MochiSettings
+from cluster_app.settings import ClusterSettings
 
 if TYPE_CHECKING:
     from cluster_app.objects.store import ObjectStore
@@ -28,7 +28,7 @@ class Cluster:
         settings: The configuration, with a ``journal_url``.
     """
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
 
     @cached_property
@@ -87,6 +87,6 @@ def process_name(pool: str, process: int) -> str:
     return f"{pool}x{process}"
 
 
-def build_cluster(settings: MochiSettings) -> Cluster | None:
+def build_cluster(settings: ClusterSettings) -> Cluster | None:
     """Build the cluster's connections; return None for a single machine."""
     return None if settings.journal_url is None else Cluster(settings)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cluster_app.connections import POOL_VARIABLE, Cluster, process_name
-from mochi_project.configuration.config import MochiSettings
+from cluster_app.settings import ClusterSettings
+from mochi_project.configuration.config import ServerSettings
 from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -22,18 +23,19 @@ END_SECONDS = 3.0
 
 
 @contextmanager
-def condemning_dead(settings: MochiSettings) -> Iterator[Callable[[int], None]]:
+def condemning_dead(settings: ServerSettings) -> Iterator[Callable[[int], None]]:
     """Yield a callback for the number of each dead process, which declares its lease dead.
 
     Processes started in the block get numbers from which their leases' names are derived.
     """
-    cluster = Cluster(settings)
+    own = settings.of(ClusterSettings)
+    cluster = Cluster(own)
     pool = os.environ[POOL_VARIABLE] = secrets.token_hex(8)
     threads: list[threading.Thread] = []
 
     def condemn(process: int) -> None:
         thread = threading.Thread(
-            target=_condemn, args=(cluster, process_name(pool, process), settings.lease_seconds)
+            target=_condemn, args=(cluster, process_name(pool, process), own.lease_seconds)
         )
         thread.daemon = True
         threads.append(thread)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
 from chat.conversation_storage import Locations
+from chat.settings import ChatSettings
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
 from cluster_app.connections import Cluster
@@ -19,7 +20,7 @@ from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.session_index import RedisSessionIndex
-from mochi_project.configuration.config import MochiSettings
+from cluster_app.settings import ClusterSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
@@ -36,7 +37,8 @@ class SharedStorageEngine:
         cluster: The connections.
     """
 
-    def __init__(self, settings: MochiSettings, cluster: Cluster) -> None:
+    def __init__(self, chat: ChatSettings, settings: ClusterSettings, cluster: Cluster) -> None:
+        self._chat = chat
         self._settings = settings
         self._cluster = cluster
 
@@ -55,7 +57,7 @@ class SharedStorageEngine:
             owners=cluster.owners,
             hub=cluster.hub,
             pumps=cluster.pumps,
-            retention_seconds=self._settings.turn_retention_seconds,
+            retention_seconds=self._chat.turn_retention_seconds,
             timeout_seconds=self._settings.journal_timeout_seconds,
         )
 
@@ -100,12 +102,12 @@ class SharedStorageEngine:
         self, locations: Locations, notice: Notice | None = None
     ) -> ConfirmationStore:
         """Return the approval requests and their answers."""
-        timeout = self._settings.tool_confirmation_timeout_seconds
+        timeout = self._chat.tool_confirmation_timeout_seconds
         records = RedisRecords(
             self._cluster.connection.under(locations.approvals_prefix),
             "conf",
             names=CONFIRMATION_RECORDS,
-            seconds=timeout + self._settings.turn_retention_seconds,
+            seconds=timeout + self._chat.turn_retention_seconds,
         )
         clock = RedisClock(self._cluster.connection)
         return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)

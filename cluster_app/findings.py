@@ -3,14 +3,15 @@
 import time
 from collections.abc import Iterator
 
+from agents_app.settings import AgentsSettings
 from cluster_app.connections import Cluster
 from cluster_app.shared_stores import redis_report
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.console.findings import Finding
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS, FolderLayout, parts_of
 from sessions_app.errors import StorageError
 from tools_app.mcp.toolset import McpTools
+from tools_app.settings import ToolsSettings
 
 MOST_SECONDS_APART = 2.0
 CODE_WRITER = "agent_builder"
@@ -85,14 +86,14 @@ def _store(cluster: Cluster) -> Iterator[Finding]:
 
 def _of_this_node(services: Services) -> Iterator[Finding]:
     """Name what is not shared: its digest tells whether it is the same on another node."""
-    settings = services.get(MochiSettings)
+    tools, agents = services.get(ToolsSettings), services.get(AgentsSettings)
     parts = parts_of(
         FolderLayout(
-            folder=settings.resolved_data_dir,
+            folder=tools.resolved_data_dir,
             env=None,
-            tools=settings.resolved_tools_dir,
-            agents=settings.resolved_agents_dir,
-            mcp=settings.resolved_mcp_config_path,
+            tools=tools.resolved_tools_dir,
+            agents=agents.resolved_agents_dir,
+            mcp=tools.resolved_mcp_config_path,
         )
     )
     shown = ", ".join(
@@ -100,11 +101,11 @@ def _of_this_node(services: Services) -> Iterator[Finding]:
         for name in (TOOLS, AGENTS, MCP)
     )
     yield Finding("this node", "note", f"deploy these alike on every node: {shown}")
-    if (settings.resolved_agents_dir / CODE_WRITER).is_dir():
+    if (agents.resolved_agents_dir / CODE_WRITER).is_dir():
         detail = f"agents that {CODE_WRITER} writes are on the node that it ran on, and no other"
         yield Finding("this node", "note", detail)
-    if settings.resolved_workspace.is_dir():
-        detail = f"the workspace {settings.resolved_workspace} is this node's, unless it is mounted"
+    if tools.resolved_workspace.is_dir():
+        detail = f"the workspace {tools.resolved_workspace} is this node's, unless it is mounted"
         yield Finding("this node", "note", f"{detail} on each")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from chat.conversation_storage import SessionKind, StorageEngine, Storages
+from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import KEY_RECORDS, IdempotencyKeys
 from chat.storage.signals import Signals
@@ -24,21 +25,24 @@ from cluster_app.redis.change_log import RedisChangeLog
 from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.signals import RedisSignals
 from cluster_app.redis.task_queue import TICK_SECONDS, RedisTaskQueue, SharedQueueChores
+from cluster_app.settings import ClusterSettings
 from mochi_project.app import Factory, Services
 from mochi_project.background.supervisor import WorkerSupervisor
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.reachability import Stores
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.deadline import Deadline
 from sessions_app.ids_and_clock import SharedClock
 from sessions_app.services import file_attachments
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.generations import GenerationStores
 
 
 def _cluster(services: Services) -> Cluster:
-    cluster = Cluster(services.get(MochiSettings))
+    cluster = Cluster(services.get(ClusterSettings))
     # Asked for first by all that use it, so it is closed last: all turns are saved by then.
     services.on_close(partial(asyncio.to_thread, cluster.release))
     services.on_close(cluster.close_pumps)
@@ -47,12 +51,12 @@ def _cluster(services: Services) -> Cluster:
 
 def _attachments(services: Services) -> AttachmentStore:
     if (objects := services.get(Cluster).objects) is None:
-        return file_attachments(services.get(MochiSettings))
+        return file_attachments(services.get(SessionsSettings))
     return ObjectAttachmentStore(objects.under("attachments"), now=services.get(SharedClock))
 
 
 def _keys(services: Services) -> IdempotencyKeys:
-    settings, cluster = services.get(MochiSettings), services.get(Cluster)
+    settings, cluster = services.get(ChatSettings), services.get(Cluster)
     records = RedisRecords(
         cluster.connection,
         "key",
@@ -81,7 +85,7 @@ def _stores(services: Services) -> Stores:
 def _supervisor(services: Services) -> WorkerSupervisor:
     queue = RedisTaskQueue(services.get(Cluster).connection)
     return WorkerSupervisor(
-        services.get(MochiSettings),
+        services.get(ServerSettings),
         SharedQueueChores(queue, TASK, services.get(SummaryService).queue_due),
         chores_seconds=TICK_SECONDS,
         deadline=services.get(Deadline),
@@ -93,7 +97,7 @@ def sealing_chores(services: Services) -> Mapping[str, Callable[[], object]]:
 
     Claims on sessions in files are read one by one, so they are left to the regular chores.
     """
-    settings, storages = services.get(MochiSettings), services.get(Storages)
+    settings, storages = services.get(AppSettings), services.get(Storages)
     hinted = settings.sessions_url is not None
     # A process must have held a lease for a while to declare others dead, so take one at the start.
     lease = {"hold a lease": storages[SessionKind.CHAT].repository.owners.mine}
@@ -112,7 +116,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     GenerationStores: lambda services: SharedGenerationStores(services.get(Cluster)),
     AttachmentStore: _attachments,
     StorageEngine: lambda services: SharedStorageEngine(
-        services.get(MochiSettings), services.get(Cluster)
+        services.get(ChatSettings), services.get(ClusterSettings), services.get(Cluster)
     ),
     ChangeLog: _changes,
     Signals: _signals,

@@ -126,6 +126,10 @@ class MochiApp(AppConfig):
         factories: Mapping[type | str, Factory] = import_module(f"{self.name}.services").FACTORIES
         return factories
 
+    def wrapped(self, application: Any, configuration: Any) -> Any:  # noqa: ARG002 - of some
+        """Return the ASGI application with the app's own middleware around it, if it has any."""
+        return application
+
     async def findings(self, services: Services) -> Sequence[Any]:  # noqa: ARG002 - of some
         """Return what ``mochi-server doctor`` reports of the app, each a ``Finding``."""
         return ()
@@ -160,7 +164,9 @@ def foreign_apis() -> list[ForeignApi]:
 
 def build_services(configuration: object) -> Services:
     """Return the services of a configuration. Opens nothing: clients connect on first use."""
-    factories: dict[type | str, Factory] = {type(configuration): lambda _: configuration}
+    # Each app asks for the class of its own settings, one of the bases of the whole.
+    classes = type(configuration).__mro__
+    factories: dict[type | str, Factory] = dict.fromkeys(classes, lambda _: configuration)
     for app in mochi_apps():
         factories |= app.factories(configuration)
     return Services(factories)

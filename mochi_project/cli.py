@@ -18,7 +18,7 @@ from mochi_project.screen_text import printable
 from mochi_project.version import VERSION
 
 if TYPE_CHECKING:
-    from mochi_project.configuration.config import MochiSettings
+    from mochi_project.configuration.config import ServerSettings
 
 FLAG_VARIABLES = {
     "host": "MOCHI_HOST",
@@ -153,7 +153,7 @@ def _serve() -> int:
 
 
 def _noticing_deaths(
-    settings: "MochiSettings",
+    settings: "ServerSettings",
 ) -> AbstractContextManager[Callable[[int], None]]:
     """Return what tells other machines of dead web processes; the system tells this one."""
     if settings.journal_url is None:
@@ -163,7 +163,7 @@ def _noticing_deaths(
     return condemning_dead(settings)
 
 
-def _settings() -> "MochiSettings":
+def _settings() -> "ServerSettings":
     """Ask for trust if necessary, load the settings, and print warnings about them."""
     from mochi_project.configuration.loading import load_settings  # noqa: PLC0415
     from mochi_project.configuration.variable_names import (  # noqa: PLC0415

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import SecretStr
 
-from mochi_project.configuration.config import ENV_PREFIX, FORMER_NAMES, MochiSettings
-from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.config import FORMER_NAMES, ServerSettings
+from mochi_project.configuration.constants import CORE, ENV_PREFIX, WINGS
 from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.configuration.setting_errors import (
     ANOTHER_PROJECT,
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication
 
 SETTINGS_MODULE = "mochi_project.settings"
-PACKAGES = (
-    *("agents_app", "chat", "cluster_app", "dialects_app", "models_app", "prompts_app"),
-    *("scripted_app", "search_app", "sessions_app", "terminal_app", "tools_app", "transfer_app"),
-    "usage_app",
-)
 LOG_SETTINGS = frozenset({"log_level", "log_format"})
 """Settings that ask for our logging; a program that gives none of them keeps its own."""
 
@@ -51,6 +46,9 @@ def create_app(
         AlreadyConfiguredError: The process has an application with other settings, or Django runs
             with another project's: Django has one configuration in a process.
     """
+    _refuse_hidden_packages()
+    from mochi_project.configuration.loading import MochiSettings, load_settings  # noqa: PLC0415
+
     given = {
         name: value
         for name, value in {"ollama_host": ollama_host, "data_dir": data_dir, **settings}.items()
@@ -60,7 +58,6 @@ def create_app(
     if unknown := sorted(given.keys() - MochiSettings.model_fields.keys()):
         raise ConfigurationError(f"{unknown[0]} is not a setting of mochi-server")
     wanted = load_settings(**given)
-    _refuse_hidden_packages()
     _refuse_other_settings(wanted)
     os.environ.update(as_variables(given))
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS_MODULE
@@ -85,7 +82,7 @@ def _refuse_hidden_packages() -> None:
         ConfigurationError: The message names the package and where it lies.
     """
     root = Path(__file__).parents[1].resolve()
-    for name in PACKAGES:
+    for name in (*CORE, *WINGS):
         for folder in _folders_of(name):
             if folder.parent.resolve() != root:
                 raise ConfigurationError(
@@ -105,7 +102,7 @@ def _folders_of(package: str) -> list[Path]:
     return [Path(location) for location in spec.submodule_search_locations]
 
 
-def _refuse_other_settings(wanted: MochiSettings) -> None:
+def _refuse_other_settings(wanted: ServerSettings) -> None:
     from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
 
     configured = django_settings.configured
@@ -118,7 +115,7 @@ def _refuse_other_settings(wanted: MochiSettings) -> None:
     if current != wanted:
         changed = [
             name
-            for name in MochiSettings.model_fields
+            for name in type(wanted).model_fields
             if getattr(current, name) != getattr(wanted, name)
         ]
         raise AlreadyConfiguredError(

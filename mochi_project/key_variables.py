@@ -1,7 +1,7 @@
 """Lists the environment variables with keys, which tools must not see."""
 
-from mochi_project.configuration.config import MochiSettings
 from models_app.profiles import ProfileService
+from models_app.settings import ModelsSettings
 from models_app.vendors.registry import KNOWN_VENDORS
 from sessions_app.errors import StorageUnavailable
 from sessions_app.store.records import Records
@@ -53,7 +53,7 @@ class KeyVariables:
         profiles: The profiles, which may name further variables.
     """
 
-    def __init__(self, settings: MochiSettings, profiles: Records) -> None:
+    def __init__(self, settings: ModelsSettings, profiles: Records) -> None:
         configured = {provider.api_key_env or "" for provider in settings.providers.values()}
         usual = {variable for vendor in KNOWN_VENDORS for variable in vendor.key_variables}
         stores = OF_OBJECT_STORES if settings.sessions_url is not None else frozenset()

@@ -8,13 +8,15 @@ from mochi_project.app import Factory, Services, mochi_apps
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.background.task_queue import DatabaseTaskQueue
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.key_variables import KeyVariables
 from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
 from mochi_project.reachability import Stores
 from mochi_project.telemetry import Telemetry
 from models_app.services import profile_records
+from models_app.settings import ModelsSettings
 from sessions_app.deadline import Deadline
 from tools_app.hosts.fork_server_client import KeyNames
 
@@ -35,18 +37,18 @@ def _stores(services: Services) -> Stores:
 
 def _supervisor(services: Services) -> WorkerSupervisor:
     return WorkerSupervisor(
-        services.get(MochiSettings),
+        services.get(ServerSettings),
         services.get(SummaryService).queue_due,
         deadline=services.get(Deadline),
     )
 
 
 def _task_queue(services: Services) -> TaskQueue:
-    return DatabaseTaskQueue(services.get(MochiSettings).resolved_private_dir / "queue.sqlite3")
+    return DatabaseTaskQueue(services.get(AppSettings).resolved_private_dir / "queue.sqlite3")
 
 
 def _key_names(services: Services) -> KeyNames:
-    return KeyVariables(services.get(MochiSettings), profile_records(services)).names
+    return KeyVariables(services.get(ModelsSettings), profile_records(services)).names
 
 
 FACTORIES: Mapping[type | str, Factory] = {

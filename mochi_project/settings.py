@@ -1,4 +1,4 @@
-"""Configures Django, all from :mod:`mochi_project.configuration.config`.
+"""Configures Django, all from the settings that :mod:`mochi_project.configuration.loading` reads.
 
 Importing this module opens no file and no database: the secret key is read (or made) when it is
 first used, so that commands that need neither run in a read-only directory.
@@ -6,7 +6,7 @@ first used, so that commands that need neither run in a read-only directory.
 
 from typing import Any
 
-from mochi_project.configuration.constants import WINGS
+from mochi_project.configuration.constants import CORE, WINGS
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import logging_config
 from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
@@ -34,13 +34,7 @@ ALLOWED_HOSTS = ["*"]
 
 INSTALLED_APPS = [
     "mochi_project",  # before all others: its management commands replace theirs
-    # The core.
-    "sessions_app",
-    "prompts_app",
-    "models_app",
-    "tools_app",
-    "chat",
-    "agents_app",
+    *CORE,
     *(wing for wing in WINGS if wing not in MOCHI.apps_off),
     "mochi_project.background.django_app.TaskQueueConfig",
 ]

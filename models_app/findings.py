@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.console.findings import Finding, State
 from mochi_project.screen_text import printable
 from models_app.catalogue import ModelCatalogue, ModelListing, UnavailableProvider
 from models_app.errors import ModelError
 from models_app.language_model import ModelInfo
+from models_app.settings import ModelsSettings
 from models_app.vendors.registry import KNOWN_VENDORS
 
 OLLAMA = "ollama"
@@ -21,8 +22,8 @@ async def model_findings(services: Services) -> list[Finding]:
     A provider that fails is broken if the configuration names it, or if no other one answers. The
     default Ollama, and a vendor whose key is in the environment by chance, may not be used at all.
     """
-    settings = services.get(MochiSettings)
-    if settings.test_mode:
+    settings = services.get(ModelsSettings)
+    if services.get(ServerSettings).test_mode:
         return [
             Finding("models", "note", "test mode: a scripted model answers, Ollama is not used")
         ]
@@ -49,7 +50,7 @@ async def _listing(services: Services) -> ModelListing:
         return ModelListing(models=(), unavailable=(only,))
 
 
-def _named(settings: MochiSettings) -> set[str]:
+def _named(settings: ModelsSettings) -> set[str]:
     """Return the providers that the configuration names."""
     ollama = {OLLAMA} if "ollama_host" in settings.model_fields_set else set()
     return {*settings.providers, *ollama}
@@ -68,7 +69,7 @@ def _answered(
     services: Services, name: str, models: Sequence[ModelInfo], *, needed: bool
 ) -> Finding:
     where = services.get(ModelCatalogue).public_host if name == OLLAMA else name
-    key = _key_variable(services.get(MochiSettings), name)
+    key = _key_variable(services.get(ModelsSettings), name)
     said = f"{where} answers{f', with the key in {key}' if key else ''}"
     if models:
         shown = ", ".join(model.name for model in models[:SHOWN_MODELS])
@@ -79,7 +80,7 @@ def _answered(
     return Finding(_check_of(name), state, f"{said}; no model there can chat{advice}")
 
 
-def _without_key(settings: MochiSettings, configured: Mapping[str, object]) -> Iterator[Finding]:
+def _without_key(settings: ModelsSettings, configured: Mapping[str, object]) -> Iterator[Finding]:
     missing = [
         f"{vendor.name} ({' or '.join(vendor.key_variables)})"
         for vendor in KNOWN_VENDORS
@@ -95,7 +96,7 @@ def _without_key(settings: MochiSettings, configured: Mapping[str, object]) -> I
             yield Finding(_check_of(name), "broken", detail)
 
 
-def _key_variable(settings: MochiSettings, name: str) -> str | None:
+def _key_variable(settings: ModelsSettings, name: str) -> str | None:
     """Return the variable whose key a provider is asked with."""
     provider = settings.providers.get(name)
     if provider and (provider.api_key_env or provider.base_url):

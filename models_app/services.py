@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import AgentModels, ModelCatalogue
@@ -13,6 +12,7 @@ from models_app.model_calls import ModelCallHeaders, ModelCallLog, ModelCallObse
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.prices import NO_PRICES, Prices
 from models_app.profiles import ProfileService
+from models_app.settings import ModelsSettings
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 from sessions_app.store.records import Records, RecordStores
@@ -20,7 +20,7 @@ from sessions_app.store.records import Records, RecordStores
 
 def profile_records(services: Services) -> Records:
     """Return the records of profiles."""
-    directory = services.get(MochiSettings).resolved_data_dir / "profiles"
+    directory = services.get(ModelsSettings).resolved_data_dir / "profiles"
     return services.get(RecordStores).open(directory, "profiles")
 
 
@@ -33,7 +33,7 @@ def build_models(
         services: The services that it uses.
         agents: Builds the agents' models, as for ``ModelCatalogue``.
     """
-    settings = services.get(MochiSettings)
+    settings = services.get(ModelsSettings)
     silence = settings.upstream_timeout_seconds
     call_headers = services.get(ModelCallHeaders).make
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
@@ -64,7 +64,7 @@ def build_models(
 
 
 def _default_model(services: Services) -> DefaultModel:
-    return DefaultModel(services.get(ModelCatalogue), services.get(MochiSettings).default_model)
+    return DefaultModel(services.get(ModelCatalogue), services.get(ModelsSettings).default_model)
 
 
 FACTORIES: Mapping[type | str, Factory] = {

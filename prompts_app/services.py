@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
 from prompts_app.service import SystemPromptService
+from prompts_app.settings import PromptsSettings
 from sessions_app.store.records import RecordStores
 
 
 def _prompts(services: Services) -> SystemPromptService:
-    directory = services.get(MochiSettings).resolved_system_prompts_dir
+    directory = services.get(PromptsSettings).resolved_system_prompts_dir
     return SystemPromptService(services.get(RecordStores).open(directory, "prompts"))
 
 

@@ -45,9 +45,9 @@ COMMON = (
     "MOCHI_OLLAMA_HOST",
     "MOCHI_DEFAULT_MODEL",
     "MOCHI_DATA_DIR",
-    "MOCHI_API_TOKEN",
     "MOCHI_ALLOWED_HOSTS",
     "MOCHI_CORS_ORIGINS",
+    "MOCHI_API_TOKEN",
     "MOCHI_TEST_MODE",
 )
 # From the lowest app to the highest: the order of errors in the docs.

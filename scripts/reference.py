@@ -4,19 +4,21 @@
 """
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from mochi_project.configuration.config import ENV_PREFIX, FORMER_NAMES, MochiSettings
+from mochi_project.configuration.config import FORMER_NAMES, ServerSettings
+from mochi_project.configuration.constants import ENV_PREFIX
+from mochi_project.configuration.loading import MochiSettings
 from models_app.vendors.registry import KNOWN_VENDORS
 
 HEADER = """\
 # Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
 # away from what you change. Variables of the environment win over this file, flags over both.
 # A .env is read where its folder is trusted: run `mochi-server trust` there.
-# Written by `just docs` from mochi_project/configuration/config.py.
+# Written by `just docs` from settings.py of each app.
 """
 
 KEYS = "\n# Keys of providers (docs/providers.md)\n" + "".join(
@@ -27,7 +29,8 @@ KEYS = "\n# Keys of providers (docs/providers.md)\n" + "".join(
 def variables() -> Iterator[tuple[str, str, str]]:
     """Yield ``(variable, default, description)`` of every setting; an empty default is none."""
     former = {name: f" (formerly `{_variable(old)}`)" for old, name in FORMER_NAMES.items()}
-    for name, field in MochiSettings.model_fields.items():
+    # The server's own come first, although they are the last of the class.
+    for name, field in (ServerSettings.model_fields | MochiSettings.model_fields).items():
         description = f"{field.description or ''}{former.get(name, '')}"
         yield _variable(name), _default_of(field), description
 
@@ -41,14 +44,15 @@ def env_example() -> str:
     return HEADER + "".join(parts) + KEYS
 
 
-def markdown_table(only: Container[str] | None = None) -> str:
-    """Return a table of all variables, or of some."""
-    rows = [
-        f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
+def markdown_table(only: Iterable[str] | None = None) -> str:
+    """Return a table of all variables, or of some, in this order."""
+    rows = {
+        variable: f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
         for variable, default, description in variables()
-        if only is None or variable in only
-    ]
-    return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(rows)
+    }
+    return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(
+        rows[variable] for variable in only or rows
+    )
 
 
 def _variable(name: str) -> str:

@@ -1,7 +1,7 @@
 """Checks the search index for ``mochi-server doctor``."""
 
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.console.findings import Finding
 from mochi_project.screen_text import printable
 from search_app.service import SessionSearch
@@ -14,7 +14,7 @@ def search_finding(services: Services) -> Finding:
     Raises:
         StorageError: The sessions can't be listed.
     """
-    path = index_path(services.get(MochiSettings))
+    path = index_path(services.get(AppSettings))
     state, missing = services.get(SessionSearch).state()
     if state != "scan":
         lacks = (

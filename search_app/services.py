@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from search_app.places import SearchPlaces
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.repository import SessionReader
 
 if TYPE_CHECKING:  # SQLite is imported only for a search
     from search_app.service import SessionSearch
 
 
-def index_path(settings: MochiSettings) -> Path:
+def index_path(settings: AppSettings) -> Path:
     """Return the path of the index, outside an untrusted folder, whose files may be malicious."""
     return settings.resolved_private_dir / "search.sqlite3"
 
 
-def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
+def build_search(settings: SessionsSettings, reader: SessionReader) -> "SessionSearch":
     """Build the search of a repository's sessions; opens nothing."""
     from search_app.index import SearchIndex  # noqa: PLC0415
     from search_app.index_comparison import IndexComparer  # noqa: PLC0415
@@ -42,14 +43,14 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
 
 
 def _search(services: Services) -> "SessionSearch":
-    search = build_search(services.get(MochiSettings), services.get(SessionManager).repository)
+    search = build_search(services.get(SessionsSettings), services.get(SessionManager).repository)
     services.on_close(partial(asyncio.to_thread, search.close))
     return search
 
 
 def tidy(services: Services) -> None:
     """Remove what was deleted from the index; without one, open nothing. Blocks."""
-    if not index_path(services.get(MochiSettings)).exists():
+    if not index_path(services.get(AppSettings)).exists():
         return
     from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
 

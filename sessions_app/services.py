@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.session_directories import SessionDirectories
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.http.places import ListPlaces
 from sessions_app.ids_and_clock import SharedClock
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.records import DOCUMENT_LIMIT, Records, RecordStores
 
@@ -24,12 +25,12 @@ class FileRecordStores:
         return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
 
 
-def attachments_dir(settings: MochiSettings) -> Path:
+def attachments_dir(settings: AppSettings) -> Path:
     """Return the directory of attachments, if they are stored as files."""
     return settings.resolved_data_dir / "attachments"
 
 
-def session_directories(settings: MochiSettings) -> SessionDirectories | None:
+def session_directories(settings: SessionsSettings) -> SessionDirectories | None:
     """Return the records of who uses the attachments; None where sessions are objects beside them.
 
     Ephemeral sessions are left out: all servers of a data directory have the same.
@@ -37,24 +38,24 @@ def session_directories(settings: MochiSettings) -> SessionDirectories | None:
     return None if settings.sessions_url is not None else _session_directories(settings)
 
 
-def _session_directories(settings: MochiSettings) -> SessionDirectories:
+def _session_directories(settings: SessionsSettings) -> SessionDirectories:
     own = [settings.resolved_sessions_dir, settings.resolved_agent_chats_dir]
     return SessionDirectories(attachments_dir(settings), own)
 
 
-def file_attachments(settings: MochiSettings) -> FileAttachmentStore:
+def file_attachments(settings: SessionsSettings) -> FileAttachmentStore:
     """Return the store of attachments as files."""
     directories = _session_directories(settings)
     return FileAttachmentStore(attachments_dir(settings), note_use=directories.note)
 
 
 def _attachments(services: Services) -> AttachmentService:
-    most = services.get(MochiSettings).max_attachment_bytes
+    most = services.get(SessionsSettings).max_attachment_bytes
     return AttachmentService(services.get(AttachmentStore), max_bytes=most)
 
 
 FACTORIES: Mapping[type | str, Factory] = {
-    AttachmentStore: lambda services: file_attachments(services.get(MochiSettings)),
+    AttachmentStore: lambda services: file_attachments(services.get(SessionsSettings)),
     AttachmentService: _attachments,
     RecordStores: lambda _: FileRecordStores(),
     SharedClock: lambda _: time.time,

@@ -13,7 +13,6 @@ from chat.start.turn_request import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
 from chat.stream.numbered_event import Listener
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import Think
 from sessions_app.attachments.intake import Reference, resolve
@@ -22,6 +21,7 @@ from sessions_app.errors import MochiError, SessionError, StorageError
 from sessions_app.messages import AssistantMessage, Attachment, UserMessage, unmark_cancelled
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.settings import SessionsSettings
 from terminal_app.approvals import Approvals, Questions
 from terminal_app.attaching import kept_file
 from terminal_app.console import Console
@@ -57,7 +57,7 @@ class Conversation:
         self._attachment_service = services.get(AttachmentService)
         self._chat = services.get(ChatService)
         self._confirmations = services.get(ConfirmationService)
-        self._settings = services.get(MochiSettings)
+        self._settings = services.get(SessionsSettings)
         self._models = services.get(ModelCatalogue)
         self._sessions = services.get(SessionManager)
         self._turns = services.get(TurnRegistry)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mochi_project.app import Services, build_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.test_mode import scripted_model
 from models_app.default_model import DefaultModel
 from sessions_app.errors import ValidationFailed
@@ -51,7 +51,7 @@ def add_conversation_arguments(parser: ArgumentParser) -> None:
 
 @asynccontextmanager
 async def open_conversation(
-    settings: MochiSettings,
+    settings: ServerSettings,
     console: Console,
     show: Show,
     interrupt: Interrupt,

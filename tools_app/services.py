@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_records import FileRecords
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
@@ -24,6 +25,7 @@ from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.result_files import ResultFiles
 from tools_app.result_reader import ResultReader
+from tools_app.settings import ToolsSettings
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.generations import Generations, GenerationStores
@@ -55,7 +57,7 @@ class ToolServices:
 
 
 def _tools(services: Services) -> ToolServices:
-    settings = services.get(MochiSettings)
+    settings = services.get(ToolsSettings)
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
         added={"MOCHI_WORKSPACE": str(settings.resolved_workspace)},
@@ -78,7 +80,8 @@ def _tools(services: Services) -> ToolServices:
         call_headers=services.get(ToolCallHeaders).make,
     )
     executions = ExecutionLog(services.get(CallLog))
-    files = ResultFiles(services.get(AttachmentService), most=settings.max_attachments)
+    most = services.get(SessionsSettings).max_attachments
+    files = ResultFiles(services.get(AttachmentService), most=most)
     reader = ResultReader(services.get(AttachmentService))
     tools = ToolServices(
         catalogue=ToolCatalogue([reader, folder, mcp], executions, files),
@@ -105,17 +108,17 @@ class FileGenerationStores:
         return Generations(FileRecords(self._directory, names=record, durable=False), record)
 
 
-def host_limits(settings: MochiSettings) -> HostLimits:
+def host_limits(settings: ToolsSettings) -> HostLimits:
     """Return the limits of a process that runs people's functions."""
     return HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)
 
 
 FACTORIES: Mapping[type | str, Factory] = {
     CallLog: lambda services: FileCallLog(
-        services.get(MochiSettings).resolved_state_dir / "executions.jsonl"
+        services.get(AppSettings).resolved_state_dir / "executions.jsonl"
     ),
     GenerationStores: lambda services: FileGenerationStores(
-        services.get(MochiSettings).resolved_state_dir
+        services.get(AppSettings).resolved_state_dir
     ),
     ToolCallHeaders: lambda _: ToolCallHeaders(),
     ToolServices: _tools,

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query
 
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
@@ -26,6 +25,7 @@ from sessions_app.session import MODEL_NAME_LENGTH, Session
 from transfer_app.exporting import AllExport, AllFormat
 from transfer_app.formats.sources import Source
 from transfer_app.layout import attachment_name, attachment_named
+from transfer_app.settings import TransferSettings
 from transfer_app.uploaded import UploadedImport
 from transfer_app.writing import SessionExport, session_pieces
 
@@ -185,8 +185,8 @@ async def import_sessions(
     work = UploadedImport(
         sessions=service(SessionManager),
         attachments=service(AttachmentService),
-        folder=lambda: service(MochiSettings).resolved_state_dir,
-        max_bytes=service(MochiSettings).max_import_bytes,
+        folder=lambda: service(TransferSettings).resolved_state_dir,
+        max_bytes=service(TransferSettings).max_import_bytes,
         source=source,
         all_branches=branches,
         model=(model or "").strip() or None,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from django.core.management import CommandError
 
+from agents_app.settings import AgentsSettings
 from chat.conversation_storage import (
     ConversationStorage,
     SessionKind,
@@ -23,15 +24,18 @@ from chat.conversation_storage import (
 )
 from chat.storage.records import TURN_RECORDS
 from mochi_project.app import build_services, mochi_apps
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from prompts_app.prompts import is_filename
+from prompts_app.settings import PromptsSettings
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.services import attachments_dir
 from sessions_app.session import Session
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.store.listing import FILE_NAME
+from tools_app.settings import ToolsSettings
 
 SESSION_SUFFIX = ".json"
 _MADE_BY_PYTHON = "__pycache__"
@@ -80,7 +84,7 @@ def counted_files(name: str, count: int) -> str:
     return f"{count:6} {'file' if count == 1 else 'files'} of {name}"
 
 
-def require_files(settings: MochiSettings) -> None:
+def require_files(settings: AppSettings) -> None:
     """Refuse a configuration with which sessions are not files.
 
     Raises:
@@ -94,12 +98,14 @@ def require_files(settings: MochiSettings) -> None:
         )
 
 
-def parts_of(settings: MochiSettings) -> list[Part]:
+def parts_of(settings: AppSettings) -> list[Part]:
     """Return the parts of a data directory, always in the same order. Opens nothing."""
-    data = settings.resolved_data_dir
-    storages = build_storages(build_services(settings).get(StorageEngine), settings)
+    data, sessions = settings.resolved_data_dir, settings.of(SessionsSettings)
+    tools, homes = settings.of(ToolsSettings), settings.of(AgentsSettings)
+    prompts = settings.of(PromptsSettings).resolved_system_prompts_dir
+    storages = build_storages(build_services(settings).get(StorageEngine), sessions)
     kinds = SessionKind.CHAT, SessionKind.AGENT
-    chats, agents = (locations_of(settings, kind) for kind in kinds)
+    chats, agents = (locations_of(sessions, kind) for kind in kinds)
     of_chats, of_agents = (storages[kind] for kind in kinds)
     return [
         Part("sessions", chats.sessions_dir, chats.folder, FILE_NAME.fullmatch, of_chats),
@@ -107,23 +113,28 @@ def parts_of(settings: MochiSettings) -> list[Part]:
         # After the sessions, so that whatever they refer to is there.
         Part("attachments", attachments_dir(settings), "attachments", _ATTACHMENT.fullmatch),
         Part("responses", chats.records_dir, chats.responses, _RECORD.fullmatch),
-        Part("agents", settings.resolved_agents_dir),
-        Part("tools", settings.resolved_tools_dir),
-        Part("system prompts", settings.resolved_system_prompts_dir, "prompts", is_filename),
+        Part("agents", homes.resolved_agents_dir),
+        Part("tools", tools.resolved_tools_dir),
+        Part(
+            "system prompts",
+            prompts,
+            "prompts",
+            is_filename,
+        ),
         Part("profiles", data / "profiles", "profiles", _PROFILE.fullmatch),
-        Part("MCP servers", settings.resolved_mcp_config_path),
-        Part("planning prompt", settings.resolved_planning_prompt_path),
-        Part("execution prompt", settings.resolved_execution_prompt_path),
+        Part("MCP servers", tools.resolved_mcp_config_path),
+        Part("planning prompt", homes.resolved_planning_prompt_path),
+        Part("execution prompt", homes.resolved_execution_prompt_path),
         *(
             Part(name, path)
             for app in mochi_apps()
             for name, path in app.kept_files(settings).items()
         ),
-        Part("workspace", settings.resolved_workspace, is_whole=True),
+        Part("workspace", tools.resolved_workspace, is_whole=True),
     ]
 
 
-def entries_of(settings: MochiSettings, *, without: Collection[Path] = ()) -> Iterator[Entry]:
+def entries_of(settings: AppSettings, *, without: Collection[Path] = ()) -> Iterator[Entry]:
     """Yield the files of all parts; each file belongs to one of them."""
     parts = parts_of(settings)
     for part in parts:
@@ -148,7 +159,7 @@ def copy_entry(entry: Entry, target: Path) -> None:
         write_atomically(target, encode(session))
 
 
-def parts_elsewhere(settings: MochiSettings) -> list[str]:
+def parts_elsewhere(settings: AppSettings) -> list[str]:
     """Return the parts of a backup that links lead out of it, to files of who restores it."""
     data = settings.resolved_data_dir.resolve()
     return [
@@ -156,7 +167,7 @@ def parts_elsewhere(settings: MochiSettings) -> list[str]:
     ]
 
 
-def places(settings: MochiSettings) -> Callable[[Entry], Entry]:
+def places(settings: AppSettings) -> Callable[[Entry], Entry]:
     """Return what says where a file of another data directory belongs in this one."""
     by_name = {part.name: part for part in parts_of(settings)}
     return lambda entry: Entry(by_name[entry.part.name], entry.relative)

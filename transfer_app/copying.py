@@ -17,7 +17,7 @@ from cluster_app.objects.store import (
     ObjectStore,
     OutcomeUnclear,
 )
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import decode, encode
 from sessions_app.session import Session
@@ -43,7 +43,7 @@ class DirectoryLocation:
         settings: Its configuration.
     """
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.name = str(settings.resolved_data_dir)
         files = settings.model_copy(update={"journal_url": None, "sessions_url": None})
         self._parts = {part.name: part for part in parts_of(files)}
@@ -136,7 +136,7 @@ DataLocation = DirectoryLocation | ObjectLocation
 
 
 def places_of(
-    source: str, target: str, settings: MochiSettings, *, dry_run: bool
+    source: str, target: str, settings: ServerSettings, *, dry_run: bool
 ) -> tuple[DataLocation, DataLocation]:
     """Return the places that a person named, ready to be copied between.
 
@@ -161,7 +161,7 @@ def places_of(
     return places
 
 
-def _place_of(text: str, settings: MochiSettings) -> DataLocation:
+def _place_of(text: str, settings: ServerSettings) -> DataLocation:
     if "://" in text:
         parts = parts_of(settings) if text == settings.sessions_url else ()
         return ObjectLocation(text, [part.storage for part in parts if part.storage])
@@ -170,11 +170,11 @@ def _place_of(text: str, settings: MochiSettings) -> DataLocation:
         return DirectoryLocation(settings)
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{text} is not a directory")
-    return DirectoryLocation(MochiSettings(data_dir=directory))
+    return DirectoryLocation(type(settings)(data_dir=directory))
 
 
 def copy_all(
-    source: DataLocation, target: DataLocation, settings: MochiSettings, *, dry_run: bool
+    source: DataLocation, target: DataLocation, settings: ServerSettings, *, dry_run: bool
 ) -> Iterator[CopiedName]:
     """Copy everything that the target lacks, and yield what becomes of each name."""
     parts = [part for part in parts_of(settings) if part.folder]

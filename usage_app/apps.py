@@ -21,6 +21,14 @@ class UsageApp(MochiApp):
         "BUDGETS_INVALID": 500,
     }
 
+    def wrapped(self, application: Any, configuration: Any) -> Any:
+        """Return the application with the context of traces around it, if they are on."""
+        if not configuration.traces:
+            return application
+        from usage_app.traces.propagation import IncomingTraces  # noqa: PLC0415 - an extra
+
+        return IncomingTraces(application)
+
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of usage, prices and budgets."""
         from usage_app.findings import budgets_finding, usage_findings  # noqa: PLC0415 - for few

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from mochi_project.app import Factory, Services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.telemetry import Telemetry
 from mochi_project.version import VERSION
@@ -21,6 +21,7 @@ from models_app.prices import Prices
 from tools_app.mcp.remote import ToolCallHeaders
 from usage_app.budgets.observer import Budgets
 from usage_app.observers import Observers
+from usage_app.settings import UsageSettings
 from usage_app.usage import Usage, build_usage
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ BUDGETS = "budgets.json"
 logger = logging.getLogger(__name__)
 
 
-def build_budgets(settings: MochiSettings, usage: Usage) -> Budgets:
+def build_budgets(settings: AppSettings, usage: Usage) -> Budgets:
     """Build the observer; opens nothing."""
     path = settings.resolved_data_dir / BUDGETS
 
@@ -47,7 +48,7 @@ def build_budgets(settings: MochiSettings, usage: Usage) -> Budgets:
     return Budgets(path, build)
 
 
-def build_meters(settings: MochiSettings) -> "Meters | None":
+def build_meters(settings: UsageSettings) -> "Meters | None":
     """Build the meters, merged with those of other processes; return None if metrics are off."""
     if not settings.metrics:
         return None
@@ -68,7 +69,7 @@ def build_meters(settings: MochiSettings) -> "Meters | None":
     return Meters(files, version=VERSION)
 
 
-def build_traces(settings: MochiSettings) -> "TraceService | None":
+def build_traces(settings: UsageSettings) -> "TraceService | None":
     """Build the tracing of this process; return None if it is off. Opens nothing.
 
     Raises:
@@ -86,7 +87,7 @@ def build_traces(settings: MochiSettings) -> "TraceService | None":
     return TraceService(VERSION)
 
 
-def build_observers(settings: MochiSettings) -> Observers:
+def build_observers(settings: UsageSettings) -> Observers:
     """Build the observers; those that may reject a model call come first."""
     usage = build_usage(settings)
     budgets = build_budgets(settings, usage)
@@ -103,7 +104,7 @@ def build_observers(settings: MochiSettings) -> Observers:
 
 
 def _observers(services: Services) -> Observers:
-    observers = build_observers(services.get(MochiSettings))
+    observers = build_observers(services.get(UsageSettings))
     services.on_close(observers.aclose)
     return observers
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.app_settings import AppSettings
 from usage_app.ledger import Ledger
 from usage_app.price_file import NAME
 from usage_app.prices import PriceList
@@ -28,17 +28,17 @@ class Usage:
     reports: UsageReports
 
 
-def usage_dir(settings: MochiSettings) -> Path:
+def usage_dir(settings: AppSettings) -> Path:
     """Return the directory of the ledger."""
     return settings.resolved_state_dir / "usage"
 
 
-def prices_path(settings: MochiSettings) -> Path:
+def prices_path(settings: AppSettings) -> Path:
     """Return the path of the user's price list."""
     return settings.resolved_data_dir / NAME
 
 
-def build_usage(settings: MochiSettings) -> Usage:
+def build_usage(settings: AppSettings) -> Usage:
     """Build the usage services; opens nothing and starts no thread."""
     ledger, prices = Ledger(usage_dir(settings)), PriceList(prices_path(settings))
     return Usage(ledger, prices, UsageRecorder(ledger, prices), UsageReports(ledger))

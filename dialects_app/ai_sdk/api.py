@@ -14,7 +14,6 @@ from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
 from dialects_app.shared.body import read_body
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
@@ -23,6 +22,7 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 
 if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
@@ -134,6 +134,6 @@ def _chats() -> "UIChats":
         chat=service(ChatService),
         sessions=service(SessionManager),
         attachments=service(AttachmentService),
-        max_attachments=service(MochiSettings).max_attachments,
+        max_attachments=service(SessionsSettings).max_attachments,
         default_model=service(DefaultModel),
     )

@@ -12,10 +12,10 @@ from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.settings import DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
@@ -68,7 +68,7 @@ async def chat_completion(
     context = RequestContext(
         session_id=session_id or None,
         own_tools=own_tools,
-        chat_id=chat_id if service(MochiSettings).openwebui_sessions else None,
+        chat_id=chat_id if service(DialectsSettings).openwebui_sessions else None,
         key=idempotency_key,
         client=client_of(request),
     )

@@ -19,7 +19,8 @@ from typing import Protocol
 
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, Phase, WorkerState, write_state
 from mochi_project.configuration.child_environment import with_own_code
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
+from models_app.settings import ModelsSettings
 from sessions_app.deadline import NEVER, Deadline
 from sessions_app.errors import MochiError
 from sessions_app.store.holder import Holder
@@ -53,7 +54,7 @@ class WorkerSupervisor:
 
     def __init__(
         self,
-        settings: MochiSettings,
+        settings: ServerSettings,
         chores: Chores,
         *,
         chores_seconds: float = CHORES_SECONDS,
@@ -175,7 +176,7 @@ class WorkerSupervisor:
 class _Worker:
     """A worker's process tree and the supervisor's end of its lifeline."""
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.lifeline, theirs = socket.socketpair()
         try:
             with theirs:
@@ -219,19 +220,20 @@ class _Worker:
                 return True
 
 
-def worker_environment(settings: MochiSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+def worker_environment(settings: ServerSettings, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return an environment that configures a worker like this process.
 
     In test mode this includes the scripted model and the temporary data directory.
     """
+    models = settings.of(ModelsSettings)
     environment = {
         **inherited,
         "DJANGO_SETTINGS_MODULE": "mochi_project.settings",
         "MOCHI_DATA_DIR": str(settings.resolved_data_dir),
-        "MOCHI_OLLAMA_HOST": settings.ollama_host,
+        "MOCHI_OLLAMA_HOST": models.ollama_host,
     }
     if settings.test_mode:
-        for name, provider in settings.providers.items():
+        for name, provider in models.providers.items():
             if provider.base_url:
                 environment[f"MOCHI_PROVIDERS__{name.upper()}__BASE_URL"] = provider.base_url
     return with_own_code(environment)

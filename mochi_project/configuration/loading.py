@@ -2,18 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
-from mochi_project.configuration.config import (
-    ENV_FILE,
-    ENV_PREFIX,
-    FORMER_NAMES,
-    OBJECTS,
-    MochiSettings,
-)
-from mochi_project.configuration.constants import TEST_MODE_PORT
+from mochi_project.configuration.config import ENV_FILE, FORMER_NAMES, ServerSettings
+from mochi_project.configuration.constants import CORE, ENV_PREFIX, TEST_MODE_PORT, WINGS
 from mochi_project.configuration.setting_errors import ConfigurationError, sentences_on
 from mochi_project.configuration.start import Start
 from mochi_project.configuration.variables import (
@@ -24,8 +20,30 @@ from mochi_project.configuration.variables import (
 )
 
 
-def load_settings(**overrides: Any) -> MochiSettings:
+def _of_all_apps() -> type[ServerSettings]:
+    """Return the class of a server's settings: its own, and those of all apps.
+
+    Also of apps that are left out, because ``apps_off`` is a setting, too (docs/decisions/0147).
+    """
+    modules = [f"{app}.settings" for app in (*CORE, *WINGS) if find_spec(f"{app}.settings")]
+    of_apps: list[Any] = [import_module(name).SETTINGS for name in reversed(modules)]
+    # Fields of the last base are validated first: the server's own may depend on all others.
+    return create_model("MochiSettings", __base__=(ServerSettings, *of_apps), __module__=__name__)
+
+
+MochiSettings = _of_all_apps()
+OBJECTS: Mapping[str, type[BaseModel]] = {
+    name: get_args(field.annotation)[1]
+    for name, field in MochiSettings.model_fields.items()
+    if get_origin(field.annotation) is dict
+}
+"""The settings that are objects, each with the model of its members."""
+
+
+def load_settings(**overrides: Any) -> ServerSettings:
     """Load the settings from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
+
+    Those of an app are there as ``settings.of(ToolsSettings)``.
 
     An empty variable counts as one that is not set: compose files pass "" for unset ones. In test
     mode the port is 5099 unless one was given. ``.env`` is read if its folder is trusted.
@@ -51,7 +69,7 @@ def start_here(**overrides: Any) -> Start:
     return Start(merged(_variables_of(os.environ), given), _validated)
 
 
-def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
+def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> ServerSettings:
     try:
         if isinstance(env, OSError):
             raise env

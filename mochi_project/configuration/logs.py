@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.screen_text import printable, steering_escaped
 
 
@@ -33,7 +33,7 @@ class StructuredFormatter(logging.Formatter):
         return self._formatter.format(record)
 
 
-def logging_config(settings: MochiSettings) -> dict[str, Any]:
+def logging_config(settings: ServerSettings) -> dict[str, Any]:
     """Return the ``dictConfig`` of all processes: one handler on stderr, for every logger.
 
     Loggers that configured themselves before (uvicorn's, django-q2's) lose their own handlers.

@@ -1,6 +1,6 @@
 """Types the settings that programs give as arguments (``create_app``).
 
-A test compares these with :class:`~mochi_project.configuration.config.MochiSettings`.
+A test compares these with the settings of the server and of all apps.
 """
 
 from collections.abc import Mapping, Sequence

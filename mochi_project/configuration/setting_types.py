@@ -1,4 +1,4 @@
-"""Defines the types of settings, with their validators."""
+"""Defines the types of settings, with their validators; what one app has is in its own module."""
 
 import ipaddress
 import json
@@ -11,21 +11,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 
 from mochi_project.configuration.constants import WINGS
 from mochi_project.configuration.extras import require_extra
-from models_app.ollama.host import full_url
 from sessions_app.store.redis_url import parse_redis_url
 
 UNIX_PEER = "unix"
 """The name of a Unix socket's peers, which have no address."""
 
-_OWN_SECRETS = frozenset({"MOCHI_API_TOKEN", "MOCHI_SECRET_KEY"})
 SECRET_KEY_LENGTH = 32
 """The fewest characters: who guesses the key can have a worker run any code."""
 
-_OTEL = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 ROOT_PATH = re.compile(r"(?!/api(?:/|$))(?:/[A-Za-z0-9._~-]+)+")
 """A path of links: no empty part, which could name another host, nor the API's own first part."""
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _http_url(value: str) -> str:
@@ -52,20 +47,6 @@ def _split(value: Any) -> Any:
         except ValueError as error:
             raise ValueError("must be a JSON list or a comma-separated list") from error
     return [item.strip() for item in value.split(",") if item.strip()]
-
-
-def _checked_names(names: list[str]) -> list[str]:
-    for name in names:
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError("must list names of environment variables")
-        if name.upper() in _OWN_SECRETS:
-            raise ValueError(f"can't list {name}: its holder could approve its own calls")
-    return names
-
-
-def _as_ollama_reads_it(value: Any) -> Any:
-    """Return a URL for ``host[:port][/path]``, which Ollama's ``OLLAMA_HOST`` may be, too."""
-    return full_url(value) if isinstance(value, str) else value
 
 
 def _checked_origins(origins: list[str]) -> list[str]:
@@ -145,38 +126,15 @@ def _checked_wings(names: list[str], info: ValidationInfo) -> list[str]:
     return names
 
 
-def _checked_loop_limit(value: int) -> int:
-    if value != 0 and not 3 <= value <= 100:
-        raise ValueError("must be 0, for no limit, or 3 to 100")
-    return value
-
-
-def _with_prometheus(value: bool) -> bool:
-    if value:
-        require_extra("metrics", ("prometheus_client",))
-    return value
-
-
-def _with_otel(value: bool) -> bool:
-    if value:
-        require_extra("otel", _OTEL)
-    return value
-
-
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
-VariableNames = Annotated[List, AfterValidator(_checked_names)]
-LoopLimit = Annotated[int, AfterValidator(_checked_loop_limit)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
-OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]
 RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
-Metrics = Annotated[bool, AfterValidator(_with_prometheus)]
-Traces = Annotated[bool, AfterValidator(_with_otel)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
 ]

@@ -16,11 +16,11 @@ from mochi_project.trust.contents import (
 from mochi_project.trust.decision import Trust, TrustDecision, decide, inherited, notes_on
 
 if TYPE_CHECKING:
-    from mochi_project.configuration.config import MochiSettings
+    from mochi_project.configuration.config import ServerSettings
 
 _PLACES = {TOOLS: "tools_dir", AGENTS: "agents_dir", MCP: "mcp_config_path"}
 
-Validate = Callable[[Mapping[str, Any], bytes | OSError | None], "MochiSettings"]
+Validate = Callable[[Mapping[str, Any], bytes | OSError | None], "ServerSettings"]
 
 
 class Start:
@@ -38,7 +38,7 @@ class Start:
         self._env = _env_of(self._here)
 
     @cached_property
-    def settings(self) -> "MochiSettings":
+    def settings(self) -> "ServerSettings":
         """Return the settings, without those of an untrusted ``.env``."""
         reads_env = self._here_decision is None or self._here_decision.trusted
         return self._validate(self._named, self._env if reads_env else None)
@@ -73,9 +73,9 @@ class Start:
         return FolderLayout(
             folder=folder,
             env=str(env).encode() if isinstance(env, OSError) else env,
-            tools=(folder / settings.tools_dir).resolve(),
-            agents=(folder / settings.agents_dir).resolve(),
-            mcp=folder / settings.mcp_config_path,
+            tools=(folder / _place(settings, TOOLS)).resolve(),
+            agents=(folder / _place(settings, AGENTS)).resolve(),
+            mcp=folder / _place(settings, MCP),
         )
 
     @cached_property
@@ -112,14 +112,19 @@ class Start:
         return frozenset(
             part
             for part, name in _PLACES.items()
-            if name in self._named and getattr(settings, name).is_absolute()
+            if name in self._named and _place(settings, part).is_absolute()
         )
 
-    def _settings_with(self, env: bytes | OSError | None) -> "MochiSettings":
+    def _settings_with(self, env: bytes | OSError | None) -> "ServerSettings":
         try:
             return self._validate(self._named, env)
         except ConfigurationError:
             return self._validate(self._named, None)
+
+
+def _place(settings: "ServerSettings", part: str) -> Path:
+    place: Path = getattr(settings, _PLACES[part])
+    return place
 
 
 def _env_of(folder: Path) -> bytes | OSError | None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.configuration.provider_settings import ProviderConfig
+from mochi_project.configuration.config import ServerSettings
+from models_app.settings import ModelsSettings, ProviderConfig
 
 DATA_DIR_VARIABLE = "MOCHI_DATA_DIR"
 _PATHS = {"anthropic": "", "google": "", "openai": "/v1", "openrouter": "/api/v1"}
@@ -18,7 +18,7 @@ _made_here: dict[Path, int] = {}
 
 
 @asynccontextmanager
-async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSettings, None]:
+async def scripted_model(settings: ServerSettings) -> AsyncGenerator[ServerSettings, None]:
     """Yield the settings to build services from.
 
     In test mode a scripted model server runs meanwhile, unless the settings name one that runs
@@ -32,8 +32,10 @@ async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSetting
         yield _with_models_of(settings, settings.test_model_url)
         return
     from scripted_app.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
+    from scripted_app.settings import ScriptedSettings  # noqa: PLC0415 - of the same wing
 
-    server = ScriptedModelServer(words_per_second=settings.test_words_per_second)
+    pace = settings.of(ScriptedSettings).test_words_per_second
+    server = ScriptedModelServer(words_per_second=pace)
     await server.start()
     try:
         yield _with_models_of(settings, server.url)
@@ -41,13 +43,14 @@ async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSetting
         await server.stop()
 
 
-def _with_models_of(settings: MochiSettings, url: str) -> MochiSettings:
-    names = [*_PATHS, *(name for name in settings.providers if name not in _PATHS)]
+def _with_models_of(settings: ServerSettings, url: str) -> ServerSettings:
+    others = settings.of(ModelsSettings).providers.keys() - _PATHS.keys()
+    names = [*_PATHS, *others]
     providers = {name: ProviderConfig(base_url=url + _PATHS.get(name, "/v1")) for name in names}
     return settings.model_copy(update={"ollama_host": url, "providers": providers})
 
 
-def with_fresh_data_dir(settings: MochiSettings) -> MochiSettings:
+def with_fresh_data_dir(settings: ServerSettings) -> ServerSettings:
     """Return the settings with a new temporary data directory, if test mode was given none.
 
     The directory is named in the environment too, so that every process started from this one

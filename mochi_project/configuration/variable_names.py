@@ -4,14 +4,9 @@ import os
 from collections.abc import Collection, Iterable, MutableMapping
 from pathlib import Path
 
-from mochi_project.configuration.config import (
-    ENV_FILE,
-    ENV_PREFIX,
-    FORMER_NAMES,
-    OBJECTS,
-    MochiSettings,
-)
-from mochi_project.configuration.provider_settings import ProviderConfig
+from mochi_project.configuration.config import ENV_FILE, FORMER_NAMES, ServerSettings
+from mochi_project.configuration.constants import ENV_PREFIX
+from mochi_project.configuration.loading import OBJECTS, MochiSettings
 from mochi_project.configuration.variables import broken_lines, read_file
 from sessions_app.suggestions import suggestion
 
@@ -25,7 +20,7 @@ def variables_of_file() -> list[str]:
     return [name.upper() for name in read_file(ENV_FILE)]
 
 
-def names_at_start(settings: MochiSettings) -> list[str]:
+def names_at_start(settings: ServerSettings) -> list[str]:
     """Return the names of the variables that a process read; of ``.env`` too, if it was read.
 
     Those of ``.env`` are left out where the process that started this one has checked them.
@@ -33,7 +28,7 @@ def names_at_start(settings: MochiSettings) -> list[str]:
     return [*os.environ, *(variables_of_file() if _is_file_unchecked(settings) else ())]
 
 
-def file_warnings(settings: MochiSettings) -> list[str]:
+def file_warnings(settings: ServerSettings) -> list[str]:
     """Return the warning of broken lines in ``.env``, if this process read it and has to check."""
     file = Path(ENV_FILE).absolute()
     if not _is_file_unchecked(settings) or not file.is_file():
@@ -48,7 +43,7 @@ def file_warnings(settings: MochiSettings) -> list[str]:
     return [f"lines {shown}{more} of {file} are not NAME=VALUE and are ignored"]
 
 
-def _is_file_unchecked(settings: MochiSettings) -> bool:
+def _is_file_unchecked(settings: ServerSettings) -> bool:
     return CHECKED_VARIABLE not in os.environ and settings.trust.ignored_env is None
 
 
@@ -81,10 +76,11 @@ def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:
 def _with_parts(name: str, known: Collection[str]) -> set[str]:
     """Return the known variables, with those of the object that a name has a part of."""
     setting, _, path = name.partition("__")
-    if setting not in {variable_of(field) for field in OBJECTS} or not path:
+    members = {variable_of(field): model for field, model in OBJECTS.items()}
+    if setting not in members or not path:
         return {*known}
     of, _, part = path.partition("__")
-    parts = {f"{setting}__{of}__{field.upper()}" for field in ProviderConfig.model_fields}
+    parts = {f"{setting}__{of}__{field.upper()}" for field in members[setting].model_fields}
     return {*known, *parts} if part else {*known, name}
 
 

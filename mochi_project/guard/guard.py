@@ -15,7 +15,7 @@ from functools import partial
 import orjson
 
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
@@ -86,7 +86,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        settings: MochiSettings,
+        settings: ServerSettings,
         *,
         token: str | None = None,
         body_deadline: float = 30.0,

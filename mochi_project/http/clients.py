@@ -4,8 +4,9 @@ from functools import lru_cache
 
 from django.http import HttpRequest
 
+from chat.settings import ChatSettings
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.guard.proxies import TrustedProxies
 
 
@@ -14,11 +15,10 @@ def client_of(request: HttpRequest) -> str | None:
 
     It is an address even with a token, because all clients share one token.
     """
-    settings = service(MochiSettings)
     scope = getattr(request, "scope", None)
-    if not settings.max_turns_per_client or scope is None:
+    if not service(ChatSettings).max_turns_per_client or scope is None:
         return None
-    return _proxies(tuple(settings.trusted_proxies)).client_of(scope)
+    return _proxies(tuple(service(ServerSettings).trusted_proxies)).client_of(scope)
 
 
 @lru_cache(maxsize=8)

@@ -11,12 +11,13 @@ from chat.errors import ShuttingDown
 from chat.registry import TurnRegistry
 from mochi_project.app import mochi_apps, service
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.constants import WINGS
 from mochi_project.reachability import Reachability, Stores
 from mochi_project.version import VERSION
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, StorageReadOnly, StorageUnavailable
+from sessions_app.settings import SessionsSettings
 
 PING_SECONDS = 1.5
 
@@ -109,10 +110,10 @@ async def _require_running() -> None:
 
 
 async def _require_writable() -> None:
-    await asyncio.to_thread(_require_directories, service(MochiSettings))
+    await asyncio.to_thread(_require_directories, service(SessionsSettings))
 
 
-def _require_directories(settings: MochiSettings) -> None:
+def _require_directories(settings: SessionsSettings) -> None:
     directories = [settings.resolved_state_dir]
     if settings.sessions_url is None:
         attachments = settings.resolved_data_dir / "attachments"
@@ -136,7 +137,7 @@ async def health() -> HealthOut:
     )
     worker_alive = journal.workers > 0
     if journal.state == "files":
-        worker_alive = await asyncio.to_thread(_worker_runs, service(MochiSettings))
+        worker_alive = await asyncio.to_thread(_worker_runs, service(ServerSettings))
     return HealthOut(
         status="ok",
         ollama_connected=ollama_connected,
@@ -146,13 +147,13 @@ async def health() -> HealthOut:
         sessions=sessions,
         worker_alive=worker_alive,
         summaries_failing=failing,
-        test_mode=service(MochiSettings).test_mode,
+        test_mode=service(ServerSettings).test_mode,
         providers=models.providers,
         apps=[app.name for app in mochi_apps() if app.name in WINGS],
     )
 
 
-def _worker_runs(settings: MochiSettings) -> bool:
+def _worker_runs(settings: ServerSettings) -> bool:
     state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
     return state is not None and state.phase == "running"
 

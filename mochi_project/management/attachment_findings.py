@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from chat.conversation_storage import SessionKind, Storages
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.console.findings import Finding
 from mochi_project.screen_text import printable
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.services import session_directories
+from sessions_app.settings import SessionsSettings
 
 _MOST_NAMED = 5
 
@@ -21,7 +21,7 @@ def attachments_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    settings, agents = services.get(MochiSettings), services.get(Storages)[SessionKind.AGENT]
+    settings, agents = services.get(SessionsSettings), services.get(Storages)[SessionKind.AGENT]
     repositories = [services.get(SessionManager).repository, agents.repository]
     report = check_attachments(services.get(AttachmentService).store, repositories)
     directories = session_directories(settings)

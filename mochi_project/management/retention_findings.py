@@ -2,8 +2,8 @@
 
 from agents_app.sweeping import SessionSweep
 from mochi_project.app import Services
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.console.findings import Finding
+from sessions_app.settings import SessionsSettings
 
 
 def retention_finding(services: Services) -> Finding:
@@ -12,7 +12,10 @@ def retention_finding(services: Services) -> Finding:
     Raises:
         StorageError: The store can't be asked.
     """
-    days, due = services.get(MochiSettings).session_retention_days, services.get(SessionSweep).due()
+    days, due = (
+        services.get(SessionsSettings).session_retention_days,
+        services.get(SessionSweep).due(),
+    )
     parts = []
     if due.refused:
         parts.append(f"{len(due.refused)} made for requests that were refused")

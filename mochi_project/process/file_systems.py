@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 
-def check_file_systems(settings: MochiSettings) -> list[str]:
+def check_file_systems(settings: SessionsSettings) -> list[str]:
     """Return warnings, one sentence each. Blocks for milliseconds.
 
     Each file system is probed once. Missing directories are skipped: they will be created on a
@@ -52,7 +52,7 @@ def _probed(_device: int, directory: Path) -> FileSystemReport:
     return probe_file_system(directory)
 
 
-def _one_of_each_device(settings: MochiSettings) -> Iterator[Path]:
+def _one_of_each_device(settings: SessionsSettings) -> Iterator[Path]:
     seen = set()
     for directory in (
         settings.resolved_state_dir,

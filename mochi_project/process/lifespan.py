@@ -21,11 +21,12 @@ from mochi_project.app import (
     current_services,
     foreign_apis,
     install_services,
+    mochi_apps,
 )
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
 from mochi_project.configuration.variable_names import (
@@ -64,7 +65,7 @@ class MochiApplication:
         ConfigurationError: A setting of the guard is unusable.
     """
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         # Build the routes now rather than with the first request, so that errors prevent the start.
         _ = get_resolver().url_patterns
@@ -78,10 +79,8 @@ class MochiApplication:
         self._serve: ASGIApp = self._guarded
         if settings.access_log:
             self._serve = AccessLog(self._guarded, TrustedProxies(settings.trusted_proxies))
-        if settings.traces:
-            from usage_app.traces.propagation import IncomingTraces  # noqa: PLC0415 - an extra
-
-            self._serve = IncomingTraces(self._serve)
+        for app in mochi_apps():
+            self._serve = app.wrapped(self._serve, settings)
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
         self._supervisor: WorkerSupervisor | None = None
@@ -129,7 +128,7 @@ class MochiApplication:
         """
         await self._start()
         services = current_services()
-        grace_seconds = services.get(MochiSettings).shutdown_grace_seconds
+        grace_seconds = services.get(ServerSettings).shutdown_grace_seconds
         graceful_stop = GracefulStop(self._drain, services.get(Deadline), grace_seconds)
         graceful_stop.install()
         self._warm_up = asyncio.create_task(self._prepare_for_work())
@@ -206,10 +205,10 @@ class MochiApplication:
             logger.exception("the warm-up failed")
         gc.freeze()  # these objects are permanent: exclude them from full collections
         try:
-            if services.get(MochiSettings).background_worker:
+            if services.get(ServerSettings).background_worker:
                 self._supervisor = services.get(WorkerSupervisor)
                 self._supervisor.start()
-            if is_first_web_process() and not services.get(MochiSettings).test_mode:
+            if is_first_web_process() and not services.get(ServerSettings).test_mode:
                 await warn_without_models(services.get(ModelCatalogue))
         except Exception:  # the server answers without it
             logger.exception("the background worker could not be started, or models not looked up")
@@ -258,7 +257,7 @@ class MochiApplication:
         return self._network_guard
 
 
-def _notes_on(settings: MochiSettings) -> list[str]:
+def _notes_on(settings: ServerSettings) -> list[str]:
     """Return what is to be said about the settings: of broken lines, unknown names, and trust."""
     unknown = variable_warnings(names_at_start(settings))
     return [*file_warnings(settings), *unknown.values(), *settings.trust.notes]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import uvicorn
 
 from mochi_project.app import current_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 from mochi_project.uvicorn_protocol.config import ServerConfig
@@ -70,11 +70,11 @@ async def _end_turns() -> None:
     from chat.service import ChatService  # noqa: PLC0415 - the application's imports
 
     services = current_services()
-    grace_seconds = services.get(MochiSettings).shutdown_grace_seconds
+    grace_seconds = services.get(ServerSettings).shutdown_grace_seconds
     await services.get(ChatService).shutdown(grace_seconds)
 
 
-def server_config(settings: MochiSettings) -> ServerConfig:
+def server_config(settings: ServerSettings) -> ServerConfig:
     """Return uvicorn's configuration: uvloop if installed, and bounded headers."""
     return ServerConfig(
         APPLICATION,
@@ -95,7 +95,7 @@ def server_config(settings: MochiSettings) -> ServerConfig:
 
 
 @contextlib.contextmanager
-def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], str]]:
+def listening(settings: ServerSettings) -> Iterator[tuple[list[socket.socket], str]]:
     """Listen as configured; yield the sockets and the address; remove a Unix socket at the end.
 
     Raises:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from mochi_project.configuration.config import THE_SAME_EVERYWHERE, MochiSettings
+from mochi_project.configuration.config import THE_SAME_EVERYWHERE, ServerSettings
 from mochi_project.configuration.secrets import (
     API_TOKEN_FILE,
     SECRET_KEY_FILE,
@@ -16,13 +16,15 @@ from mochi_project.screen_text import printable
 from mochi_project.trust.own_files import UnsafeFileError
 from mochi_project.trust.records import make_state_home
 from models_app.ollama.host import parse_host
+from models_app.settings import ModelsSettings
 from sessions_app.errors import StorageError
+from sessions_app.settings import SessionsSettings
 from sessions_app.store.atomic import make_private_directory
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
-def prepare_data_dir(settings: MochiSettings) -> list[str]:
+def prepare_data_dir(settings: ServerSettings) -> list[str]:
     """Create the state directory and the secret key for all processes.
 
     Secrets of an untrusted folder are stored outside of it, because those in it may be planted.
@@ -40,7 +42,7 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
             make_state_home()
         if not os.access(directory, os.W_OK | os.X_OK):
             raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
-        notes = check_file_systems(settings)
+        notes = check_file_systems(settings.of(SessionsSettings))
         if settings.secret_key is None:
             ensure_secret(private / SECRET_KEY_FILE)
         check_secret(private / API_TOKEN_FILE)
@@ -58,7 +60,7 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
     return notes
 
 
-def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
+def api_token(settings: ServerSettings, *, on_network: bool) -> str | None:
     """Return the bearer token that clients must send; None if they need none.
 
     A server on the network generates one, unless turned off in the settings. In a cluster it must
@@ -93,13 +95,13 @@ def _unsafe(error: UnsafeFileError) -> ConfigurationError:
     )
 
 
-def announce(settings: MochiSettings, url: str) -> None:
+def announce(settings: ServerSettings, url: str) -> None:
     """Print that the server listens: the first line for scripts, the rest for people."""
     shown = url
     for wildcard, local in WILDCARD_HOSTS.items():
         if settings.host.strip("[]") == wildcard:
             shown = url.replace(wildcard, local)
-    host = parse_host(settings.ollama_host).url
+    host = parse_host(settings.of(ModelsSettings).ollama_host).url
     model = "scripted, offline (test mode)" if settings.test_mode else host
     path = settings.resolved_unix_socket
     lines = [
@@ -121,7 +123,7 @@ def announce(settings: MochiSettings, url: str) -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
-def warn_without_auth(settings: MochiSettings) -> str | None:
+def warn_without_auth(settings: ServerSettings) -> str | None:
     """Return a warning if all clients on the network may use the server without a token."""
     if not settings.insecure_no_auth or settings.is_loopback or settings.api_token:
         return None

@@ -8,7 +8,6 @@ from django.http.response import HttpResponseBase
 from ninja import Query
 
 from mochi_project.app import service
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.routing import Router
 from sessions_app.attachments.intake import resolve
@@ -21,6 +20,7 @@ from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, Va
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
 from sessions_app.message_editor import MessageChange
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 from sessions_app.variants import VariantChoice
 
 router = Router(access="chat", tags=["sessions"])
@@ -72,7 +72,7 @@ async def edit_message(
         attachments = await resolve(
             service(AttachmentService),
             body.attachments,
-            max_count=service(MochiSettings).max_attachments,
+            max_count=service(SessionsSettings).max_attachments,
         )
 
     def work() -> dict[str, Any]:

@@ -16,8 +16,8 @@ from chat.activity.events import ACTIVITY_EVENTS
 from chat.stream.events import EVENTS
 from mochi_project.api import api
 from mochi_project.cli import COMMANDS, program_flags
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.embedding import PACKAGES
+from mochi_project.configuration.constants import CORE, WINGS
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.errors.statuses import statuses
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_json_that_is_marked_fits_its_schema(page: Path) -> None:
 
 
 def test_packages_that_could_clash_are_named_to_programs_that_embed_the_server() -> None:
-    assert set(PACKAGES) - set(in_backticks(ROOT / "docs/embedding.md")) == set()
+    assert {*CORE, *WINGS} - set(in_backticks(ROOT / "docs/embedding.md")) == set()
 
 
 def test_examples_are_found_in_the_guides() -> None:

@@ -8,9 +8,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 from pydantic import SecretStr
 
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.configuration.provider_settings import ProviderConfig
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.setting_arguments import ProviderArguments, SettingArguments
+from models_app.settings import ProviderConfig
 
 PARAMETERS = {"ollama_host", "data_dir"}
 NAMES = sorted(MochiSettings.model_fields.keys() - PARAMETERS)

@@ -15,6 +15,7 @@ from agents_app.catalogue import AgentCatalogue
 from agents_app.folders import left_out
 from agents_app.payloads import agent_detail, agents_payload, chats_payload
 from agents_app.sessions import AgentChats, agent_of
+from agents_app.settings import AgentsSettings
 from mochi_project.console.reports import ReportCommand
 from mochi_project.console.service_runner import ask
 from mochi_project.screen_text import printable
@@ -124,7 +125,7 @@ class Command(ReportCommand):
             self.stdout.write(f"Session {session_id} is deleted.")
 
     def _check(self, options: Mapping[str, Any]) -> None:
-        folder = django_settings.MOCHI.resolved_agents_dir
+        folder = django_settings.MOCHI.of(AgentsSettings).resolved_agents_dir
         agents = ask(lambda services: services.get(AgentCatalogue).list())
         others = left_out(folder)
         if options["json"]:

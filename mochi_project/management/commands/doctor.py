@@ -11,11 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
+from agents_app.settings import AgentsSettings
 from chat.conversation_storage import SessionKind, Storages
+from chat.settings import ChatSettings
 from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services, mochi_apps
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import (
     file_warnings,
@@ -33,6 +35,7 @@ from mochi_project.trust.contents import AGENTS, MCP, TOOLS
 from models_app.findings import model_findings
 from prompts_app.service import SystemPromptService
 from sessions_app.service import SessionManager
+from sessions_app.settings import SessionsSettings
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 
@@ -56,12 +59,12 @@ class Command(ReportCommand):
         """Run the checks and print what they found."""
         services = build_services(django_settings.MOCHI)
         findings = [
-            *_configuration(services.get(MochiSettings)),
+            *_configuration(services.get(ServerSettings)),
             *_data(services),
             *asyncio.run(_asked(services)),
         ]
         if not services.get(Stores).are_shared:  # else any node's will do
-            findings.append(_worker(services.get(MochiSettings)))
+            findings.append(_worker(services.get(ServerSettings)))
         findings += _summaries(services)
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
@@ -81,7 +84,7 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _configuration(settings: MochiSettings) -> Iterator[Finding]:
+def _configuration(settings: ServerSettings) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
     names = names_at_start(settings)
     for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
@@ -89,7 +92,7 @@ def _configuration(settings: MochiSettings) -> Iterator[Finding]:
 
 
 def _data(services: Services) -> Iterator[Finding]:
-    settings = services.get(MochiSettings)
+    settings = services.get(ServerSettings)
     try:
         notes = prepare_data_dir(settings)
     except ConfigurationError as error:
@@ -104,10 +107,10 @@ def _data(services: Services) -> Iterator[Finding]:
     yield finding_of("attachments", lambda: attachments_finding(services))
     yield finding_of("turns", lambda: _turns(services))
     yield finding_of("system prompts", lambda: _prompts(services))
-    yield _agents(settings)
+    yield _agents(services)
 
 
-def _trust(settings: MochiSettings) -> Iterator[Finding]:
+def _trust(settings: ServerSettings) -> Iterator[Finding]:
     """Report what is not used for lack of trust, and what has changed."""
     notes = [printable(f"{note}.") for note in settings.trust.notes]
     for note in notes:
@@ -155,9 +158,10 @@ def _prompts(services: Services) -> Finding:
     return Finding("system prompts", "ok", f"{len(services.get(SystemPromptService).list())} files")
 
 
-def _agents(settings: MochiSettings) -> Finding:
+def _agents(services: Services) -> Finding:
     """Check the agents' files, without running their code."""
-    found = read_folders(settings.resolved_agents_dir, chats_dir=settings.resolved_agent_chats_dir)
+    settings, chats = services.get(AgentsSettings), services.get(SessionsSettings)
+    found = read_folders(settings.resolved_agents_dir, chats_dir=chats.resolved_agent_chats_dir)
     if found and not settings.trust.allows(AGENTS):
         return _needs_trust("agents")
     wrong = [
@@ -189,7 +193,7 @@ async def _tools(services: Services) -> Finding:
         listing = await services.get(FolderTools).listing()
     except OSError as error:  # from the data directory; faults of the folder are in the listing
         return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
-    if listing.invalid and not services.get(MochiSettings).trust.allows(TOOLS):
+    if listing.invalid and not services.get(ServerSettings).trust.allows(TOOLS):
         return _needs_trust("tools")
     if listing.invalid:
         wrong = "; ".join(f"{entry.name}: {entry.reason}" for entry in listing.invalid)
@@ -206,7 +210,7 @@ async def _servers(services: Services) -> Finding:
     servers = await services.get(McpTools).servers()  # which starts none
     wrong = [f"{server.name}: {server.error}" for server in servers if server.error]
     wrong += [f"{tool.name}: {tool.reason}" for server in servers for tool in server.invalid]
-    if wrong and not services.get(MochiSettings).trust.allows(MCP):
+    if wrong and not services.get(ServerSettings).trust.allows(MCP):
         return _needs_trust("MCP servers")
     if wrong:
         return Finding("MCP servers", "note", printable("; ".join(wrong)))
@@ -216,7 +220,7 @@ async def _servers(services: Services) -> Finding:
     return Finding("MCP servers", "ok", f"{len(servers)} configured; {advice}")
 
 
-def _worker(settings: MochiSettings) -> Finding:
+def _worker(settings: ServerSettings) -> Finding:
     try:
         state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
     except OSError as error:
@@ -235,7 +239,7 @@ def _worker(settings: MochiSettings) -> Finding:
 
 
 def _summaries(services: Services) -> Iterator[Finding]:
-    if not services.get(MochiSettings).summarization_enabled:
+    if not services.get(ChatSettings).summarization_enabled:
         yield Finding("summaries", "note", "MOCHI_SUMMARIZATION_ENABLED is false")
     try:
         failures = services.get(SummaryService).failing()

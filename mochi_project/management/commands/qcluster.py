@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from mochi_project.app import current_services
 from mochi_project.background.supervisor import WorkerSupervisor
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.console.command import MochiCommand
 from mochi_project.process.startup import prepare_data_dir
@@ -35,7 +35,7 @@ class Command(MochiCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Keep the worker running until a signal."""
         services = current_services()
-        settings = services.get(MochiSettings)
+        settings = services.get(ServerSettings)
         try:
             prepare_data_dir(settings)
             notes = services.get(Stores).check()

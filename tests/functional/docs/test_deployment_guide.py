@@ -20,7 +20,7 @@ import httpx
 import pytest
 import yaml
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from models_app.vendors.registry import KNOWN_VENDORS
 
 ROOT = Path(__file__).parents[3]

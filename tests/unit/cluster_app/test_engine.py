@@ -4,8 +4,7 @@ from pathlib import Path
 
 from cluster_app.objects.store import ObjectStore
 from mochi_project.app import build_services
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from sessions_app.store.records import RecordStores
 
 

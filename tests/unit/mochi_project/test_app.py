@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mochi_project.app import ServiceMissing, Services, build_services, mochi_apps
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from tests.services import services_of
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.key_variables import KeyVariables
 from sessions_app.errors import StorageUnavailable
 from sessions_app.store.file_records import FileRecords

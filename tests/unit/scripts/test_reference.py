@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
-from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from scripts.reference import env_example, markdown_table, variables
 
 ROOT = Path(__file__).parents[3]

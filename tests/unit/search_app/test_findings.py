@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mochi_project.app import Services, build_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.console.findings import Finding
 from search_app.findings import search_finding
 from search_app.service import SessionSearch

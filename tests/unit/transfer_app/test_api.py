@@ -14,7 +14,7 @@ from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
 from mochi_project.app import install_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel

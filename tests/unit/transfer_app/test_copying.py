@@ -9,7 +9,7 @@ import pytest
 
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mochi_project.app import Services, build_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from usage_app.findings import budget_lines, budgets_finding, usage_findings
 from usage_app.record import UsageRecord
 from usage_app.usage import Usage, build_usage

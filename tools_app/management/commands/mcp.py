@@ -15,6 +15,7 @@ from mochi_project.console.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
 from tools_app.errors import ToolServerNotFound
 from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.settings import ToolsSettings
 
 
 class Command(ReportCommand):
@@ -44,7 +45,7 @@ class Command(ReportCommand):
 
     def _print(self, servers: Sequence[McpServer]) -> None:
         if not servers:
-            path = django_settings.MOCHI.resolved_mcp_config_path
+            path = django_settings.MOCHI.of(ToolsSettings).resolved_mcp_config_path
             self.stdout.write(f"{path} names no servers.")
             return
         # Not cropped, so that names can be copied.

@@ -19,6 +19,7 @@ from tools_app.catalogue import ToolCatalogue
 from tools_app.diagnosis import FileDiagnosis, diagnose
 from tools_app.folder import FolderTools
 from tools_app.payloads import listing_payload, tool_payload
+from tools_app.settings import ToolsSettings
 from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult
 
 
@@ -108,7 +109,7 @@ class Command(ReportCommand):
             raise CommandError("Not called.")
 
     def _check(self, options: Mapping[str, Any]) -> None:
-        folder = django_settings.MOCHI.resolved_tools_dir
+        folder = django_settings.MOCHI.of(ToolsSettings).resolved_tools_dir
         listing = ask(lambda services: services.get(FolderTools).listing())
         diagnoses = diagnose(_python_files(folder), listing)
         if options["json"]:

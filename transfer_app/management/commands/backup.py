@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import shown
@@ -59,14 +59,14 @@ class Command(ReportCommand):
         self.stdout.write(printable(f"\n{target} holds the backup. `{command}` puts it back."))
 
 
-def _back_up(settings: MochiSettings, target: Path) -> Counter[str]:
+def _back_up(settings: ServerSettings, target: Path) -> Counter[str]:
     partial = target.with_name(f"{target.name}.partial")
     if partial.exists():
         raise CommandError(f"{partial} is there, of a backup that broke off. Remove it first.")
     make_private_directory(partial.parent)
     partial.mkdir(PRIVATE_DIRECTORY)  # never another user's, who would read it
     try:
-        place = places(MochiSettings(data_dir=partial))
+        place = places(type(settings)(data_dir=partial))
         counts: Counter[str] = Counter()
         for entry in entries_of(settings, without=(target, partial)):
             with suppress(FileNotFoundError):  # deleted meanwhile

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import shown
@@ -54,7 +54,7 @@ class Command(ReportCommand):
         require_files(settings)
         if settings.test_mode:
             raise CommandError("In test mode data are deleted at the end.")
-        place, backup = places(settings), MochiSettings(data_dir=source)
+        place, backup = places(settings), type(settings)(data_dir=source)
         if linked := parts_elsewhere(backup):
             raise CommandError(f"{listed(linked)} of {source}: a link leads out of the backup.")
         entries = list(entries_of(backup))
@@ -79,7 +79,7 @@ class Command(ReportCommand):
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
         self._report(settings, counts, as_json=options["json"])
 
-    def _report(self, settings: MochiSettings, counts: Counter[str], *, as_json: bool) -> None:
+    def _report(self, settings: ServerSettings, counts: Counter[str], *, as_json: bool) -> None:
         target = settings.resolved_data_dir
         if as_json:
             self.print_json({"directory": str(target), "files": dict(counts)})

@@ -4,7 +4,7 @@ import pytest
 
 from mochi_project.background.supervisor import worker_environment
 from mochi_project.background.worker_state import WorkerState, worker_state, write_state
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from sessions_app.store.holder import Holder
 from tests.unit.chat.disk import FailingDisk
 

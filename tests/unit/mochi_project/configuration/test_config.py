@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mochi_project.configuration.config import MochiSettings, is_loopback
-from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.config import is_loopback
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 
 

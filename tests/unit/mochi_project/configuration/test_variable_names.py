@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.variable_names import (
     file_warnings,
     rename_variables,

@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command, get_commands, loa
 
 from mochi_project.app import mochi_apps
 from mochi_project.cli import COMMANDS
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.version import VERSION
 
 DJANGO_FLAGS = (

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from mochi_project.asgi_types import Message, Receive, Scope, Send
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.guard.guard import Guard
 
 JSON = (b"content-type", b"application/json")

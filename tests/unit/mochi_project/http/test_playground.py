@@ -8,7 +8,7 @@ from django.urls import reverse
 from pytest_django.fixtures import Settings
 
 from mochi_project.chat_page import CONTENT_TYPES, read
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 
 ROOT = reverse("chat-page")
 FILES = {name: read(name) for name in CONTENT_TYPES}

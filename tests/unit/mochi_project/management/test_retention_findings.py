@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from agents_app.sweeping import SessionSweep
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.retention_findings import retention_finding
 from sessions_app.retention import DueSessions
 from sessions_app.session import SessionMetadata
+from sessions_app.settings import SessionsSettings
 from tests.services import services_of
 
 OLD = SessionMetadata(
@@ -42,7 +42,7 @@ OLD = SessionMetadata(
 def test_it_is_said_what_would_go(days: int, due: DueSessions, state: str, words: str) -> None:
     services = services_of(
         {
-            MochiSettings: SimpleNamespace(session_retention_days=days),
+            SessionsSettings: SimpleNamespace(session_retention_days=days),
             SessionSweep: SimpleNamespace(due=lambda: due),
         }
     )

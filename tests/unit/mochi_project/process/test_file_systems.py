@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process import file_systems
 from mochi_project.process.startup import prepare_data_dir

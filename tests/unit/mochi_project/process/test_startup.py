@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.startup import api_token, prepare_data_dir
 

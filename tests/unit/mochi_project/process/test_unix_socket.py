@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process import unix_socket
 from mochi_project.process.server import listening

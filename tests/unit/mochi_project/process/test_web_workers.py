@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.process import web_workers
 from mochi_project.process.server import server_config
 from mochi_project.process.web_workers import (

@@ -9,7 +9,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from mochi_project.asgi_types import Receive, Scope, Send
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from mochi_project.exchange import Exchange
 from mochi_project.guard.guard import Guard
 from mochi_project.uvicorn_protocol.config import ServerConfig

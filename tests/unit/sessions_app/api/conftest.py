@@ -23,7 +23,7 @@ from chat.service import ChatService
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.summaries.service import SummaryService
 from mochi_project.app import install_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound, OllamaUnreachable

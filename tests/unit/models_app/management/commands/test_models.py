@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 from ninja.testing import TestAsyncClient
 
 from mochi_project.app import build_services, current_services, install_services
-from mochi_project.configuration.provider_settings import ProviderConfig
 from models_app.api import router
+from models_app.settings import ProviderConfig
 from scripted_app.server import ScriptedModelServer
 
 # The loop of a command serves nobody else.

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.app import install_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from search_app.service import SessionSearch
 from search_app.services import build_search, index_path
 from sessions_app.messages import UserMessage

@@ -17,7 +17,7 @@ from chat.storage.journal import line
 from chat.stream.encoding import encode_event
 from chat.stream.events import ContentDelta, TurnStarted
 from chat.turn.turn_ids import new_turn_id
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from cluster_app.objects.store import ObjectStore
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from sessions_app.service import SessionManager
 from tests.claims import claim_session
 

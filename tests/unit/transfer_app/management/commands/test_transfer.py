@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.app import build_services, install_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService

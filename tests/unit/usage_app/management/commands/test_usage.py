@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.app import install_services
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import MochiSettings
 from tests.services import services_of
 from usage_app.budgets.observer import Budgets
 from usage_app.record import UsageRecord

@@ -1,0 +1,59 @@
+"""Declares the settings of turns, their context and their summaries."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
+from mochi_project.configuration.setting_types import List, Seconds
+from sessions_app.session import ContextStrategy
+
+
+def _checked_loop_limit(value: int) -> int:
+    if value != 0 and not 3 <= value <= 100:
+        raise ValueError("must be 0, for no limit, or 3 to 100")
+    return value
+
+
+LoopLimit = Annotated[int, AfterValidator(_checked_loop_limit)]
+
+
+class ChatSettings(AppSettings):
+    """Holds the bounds of turns, and how conversations are made to fit."""
+
+    summarization_enabled: bool = Field(True, description="Summarize sessions in the background")
+    summarization_interval_seconds: float = Field(
+        3, ge=0, le=86_400, description="Least time between two summaries of a session"
+    )
+    summary_unsupported_models: List = Field(
+        default=list(SUMMARY_UNSUPPORTED_MODELS),
+        description="Models that can't write structured summaries",
+    )
+    dynamic_context_window_enabled: bool = Field(
+        True, description="Let the context window grow with the conversation"
+    )
+    context_strategy: ContextStrategy = Field(
+        "summarize_history", description="How a conversation that is too long is made to fit"
+    )
+    max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
+    tool_loop_limit: LoopLimit = Field(5, description="Equal results of a call; 0: any number")
+    max_active_turns: int = Field(
+        1300, ge=1, description="Turns that a web process may run at once"
+    )
+    max_turns_per_client: int = Field(
+        0, ge=0, description="Turns that one address may run in a web process; 0: any number"
+    )
+    max_listeners: int = Field(
+        1000, ge=1, description="Streams of `GET /events` that a web process may have at once"
+    )
+    turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
+    turn_retention_seconds: float = Field(
+        600, ge=0, description="How long a finished turn can be re-attached to"
+    )
+    tool_confirmation_timeout_seconds: Seconds = Field(
+        300, description="Time to answer a tool confirmation"
+    )
+
+
+SETTINGS = ChatSettings

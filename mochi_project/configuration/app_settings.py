@@ -1,0 +1,125 @@
+"""Declares what the settings of every app have: where the data are, trust, keys."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+)
+
+from mochi_project.configuration.constants import ENV_PREFIX
+from mochi_project.configuration.setting_types import DataPath, JournalUrl, SessionsUrl
+from mochi_project.trust.decision import ALL_TRUSTED, Trust
+from mochi_project.trust.records import private_directory
+
+Part = TypeVar("Part", bound="AppSettings")
+
+
+class AppSettings(BaseModel):
+    """The base of the settings of each app, which ``settings.py`` of the app declares.
+
+    Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute. The
+    settings of a server are one object, of a class with all of these as its bases
+    (``mochi_project.configuration.loading``).
+    """
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
+        defer_build=True,  # most are only bases
+    )
+
+    data_dir: DataPath = Field(Path(), description="Base directory of all data")
+    journal_url: JournalUrl | None = Field(
+        None,
+        repr=False,
+        description="Redis or Valkey for what is short-lived, so that several machines share it: "
+        "`redis://host:6379/0`, `rediss://`, `valkey://`, `unix://`, "
+        "`redis+sentinel://h1,h2,h3/name/0`",
+    )
+    sessions_url: SessionsUrl | None = Field(
+        None,
+        repr=False,
+        description="Object store for what is kept: `s3://bucket/prefix?endpoint=...&region=...`, "
+        "`az://`, `gs://`; needs `MOCHI_JOURNAL_URL`",
+    )
+
+    _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
+    _keys: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    def with_trust(self, trust: Trust) -> Self:
+        """Return these settings with a decision on the trust of the data folder."""
+        copy = self.model_copy()
+        copy._trust = trust  # noqa: SLF001 - of this class
+        return copy
+
+    def with_keys(self, variables: Mapping[str, str | None]) -> Self:
+        """Return these settings with the keys among the variables of a ``.env``."""
+        copy = self.model_copy()
+        copy._keys = {  # noqa: SLF001 - of this class
+            name: value
+            for name, value in variables.items()
+            if value and not name.upper().startswith(ENV_PREFIX)
+        }
+        return copy
+
+    def key_of(self, variable: str) -> str | None:
+        """Return the key in a variable: of the environment, else of ``.env``.
+
+        Keys of ``.env`` are not put into the environment, which tools and MCP servers inherit.
+        """
+        return os.environ.get(variable) or self._keys.get(variable)
+
+    def of(self, kind: type[Part]) -> Part:
+        """Return these settings as those of one app.
+
+        Raises:
+            TypeError: They were made without it.
+        """
+        if not isinstance(self, kind):
+            raise TypeError(f"{type(self).__name__} is made without {kind.__name__}")
+        return self
+
+    @field_validator("sessions_url")
+    @classmethod
+    def _nodes_share_a_journal(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("journal_url", "unusable") is None:
+            raise ValueError("needs MOCHI_JOURNAL_URL, too: it shows which nodes are alive")
+        return value
+
+    @property
+    def resolved_data_dir(self) -> Path:
+        """The base directory, absolute."""
+        return self.data_dir.resolve()
+
+    @property
+    def resolved_state_dir(self) -> Path:
+        """The directory of the server's own state (``.mochi``), absolute."""
+        return self.resolved_data_dir / ".mochi"
+
+    @property
+    def resolved_private_dir(self) -> Path:
+        """The directory of secrets and queued tasks, absolute; outside of an untrusted folder."""
+        if self.trust.trusted:
+            return self.resolved_state_dir
+        return private_directory(self.resolved_data_dir)
+
+    @property
+    def trust(self) -> Trust:
+        """The parts of the data folder that may be used; all of them if a program replaced it."""
+        is_about_it = self._trust.folder in {None, self.resolved_data_dir}
+        return self._trust if is_about_it else ALL_TRUSTED
+
+    def absolute(self, path: Path) -> Path:
+        """Return the absolute path of one that is relative to the base directory."""
+        return (self.resolved_data_dir / path).resolve()

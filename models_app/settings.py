@@ -1,0 +1,74 @@
+"""Declares the settings of models and their providers."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+
+from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.setting_types import HttpUrl, Seconds
+from models_app.ollama.host import full_url
+from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
+from sessions_app.session import MODEL_NAME_LENGTH
+
+
+class ProviderConfig(BaseModel):
+    """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
+
+    For a known vendor they override its address or the variable of its key; any other name is an
+    OpenAI-compatible server, which needs a base URL.
+    """
+
+    base_url: HttpUrl | None
+    api_key_env: str | None = None
+
+
+def _known_vendors_need_no_base_url(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic's way
+    known = {vendor.name for vendor in KNOWN_VENDORS}
+    return {
+        name: {"base_url": None, **item} if name in known and isinstance(item, dict) else item
+        for name, item in value.items()
+    }
+
+
+def _names_are_free(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
+    for name in sorted(RESERVED_NAMES & value.keys()):
+        raise ValueError(f"can't hold a provider named {name}")
+    return value
+
+
+Providers = Annotated[
+    dict[str, ProviderConfig],
+    BeforeValidator(_known_vendors_need_no_base_url),
+    AfterValidator(_names_are_free),
+]
+"""Providers by name."""
+
+
+def _as_ollama_reads_it(value: Any) -> Any:
+    """Return a URL for ``host[:port][/path]``, which Ollama's ``OLLAMA_HOST`` may be, too."""
+    return full_url(value) if isinstance(value, str) else value
+
+
+OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
+
+
+class ModelsSettings(AppSettings):
+    """Holds where models are, and the one of new sessions."""
+
+    ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
+    providers: Providers = Field(
+        default_factory=dict,
+        description=(
+            "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
+            "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
+        ),
+    )
+    default_model: str | None = Field(
+        None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"
+    )
+    upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
+
+
+SETTINGS = ModelsSettings
