@@ -80,7 +80,7 @@ class AgentCatalogue:
             read_folders,
             self.agents_dir,
             chats_dir=self._chats_dir,
-            known=dict(self._folders),
+            earlier=dict(self._folders),
             only=only,
         )
         if only is None:
@@ -95,7 +95,7 @@ class AgentCatalogue:
     async def names(self) -> Collection[str]:
         """Return the names of all agents, valid or not, without running their code."""
         return await asyncio.to_thread(
-            read_folders, self.agents_dir, chats_dir=self._chats_dir, known=dict(self._folders)
+            read_folders, self.agents_dir, chats_dir=self._chats_dir, earlier=dict(self._folders)
         )
 
     async def get(self, name: str) -> AgentDefinition:

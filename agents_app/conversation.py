@@ -75,9 +75,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
             goes_on: Whether it is told in the session of ``earlier``, which holds what was said.
         """
         parts = [f"<instructions>\n{self.rules}\n</instructions>"] if self.rules else []
-        told = "" if goes_on else "\n\n".join(part for each in self.before for part in _told(each))
-        if told:
-            parts.append(f"<conversation>\n{cut_middle(told)}\n</conversation>")
+        text = "" if goes_on else "\n\n".join(part for m in self.before for part in _tagged(m))
+        if text:
+            parts.append(f"<conversation>\n{cut_middle(text)}\n</conversation>")
         return "\n\n".join([*parts, self.asked])
 
 
@@ -186,7 +186,7 @@ def _failure(message: ToolMessage) -> str | None:
     return reason[:-1] if stopped and reason.endswith("]") else message.content
 
 
-def _told(message: Message) -> list[str]:
+def _tagged(message: Message) -> list[str]:
     if isinstance(message, ToolMessage):
         if message.tool_name == AGENT_TOOL:
             return []

@@ -52,7 +52,7 @@ def read_folders(
     agents_dir: Path,
     *,
     chats_dir: Path | None = None,
-    known: Mapping[str, AgentFolder] = NO_FOLDERS,
+    earlier: Mapping[str, AgentFolder] = NO_FOLDERS,
     only: frozenset[str] | None = None,
 ) -> dict[str, AgentFolder]:
     """Return the folders by name, in order.
@@ -62,7 +62,7 @@ def read_folders(
     Args:
         agents_dir: Their directory; need not exist.
         chats_dir: The directory of agents' sessions, by default ``agent_chats``.
-        known: The folders read before: an unchanged ``SKILL.md`` is not read again.
+        earlier: The folders read before: an unchanged ``SKILL.md`` is not read again.
         only: The names to look for; all by default. No path is made of a name that is not there.
     """
     skipped = {CHATS_DIRECTORY}
@@ -84,7 +84,7 @@ def read_folders(
         reason = f"The folder {agents_dir} can't be read: {error.strerror}."
         name = agents_dir.name
         return {name: AgentFolder(name=name, path=agents_dir, faults=(reason,))}
-    folders = [_read(entry, known.get(entry.name)) for entry in found]
+    folders = [_read(entry, earlier.get(entry.name)) for entry in found]
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: folder.name)}
 
 
@@ -105,13 +105,13 @@ def left_out(agents_dir: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _read(entry: "os.DirEntry[str]", known: AgentFolder | None) -> AgentFolder:
+def _read(entry: "os.DirEntry[str]", earlier: AgentFolder | None) -> AgentFolder:
     # Any bytes can be a name, and not all of them are text.
     name, path = join_surrogates(entry.name), Path(entry.path)
     faults = [fault] if (fault := fault_of_name(name)) else []
     if entry.is_symlink():
         return AgentFolder(name=name, path=path, faults=(*faults, _LINK))
-    skill, stamp = _skill_of(path, known)
+    skill, stamp = _skill_of(path, earlier)
     faults += skill.faults
     modules = module_files(name)
     has_init = (path / INIT_FILE).is_file()
@@ -130,13 +130,13 @@ def _read(entry: "os.DirEntry[str]", known: AgentFolder | None) -> AgentFolder:
     )
 
 
-def _skill_of(folder: Path, known: AgentFolder | None) -> tuple[Skill, tuple[int, ...] | None]:
+def _skill_of(folder: Path, earlier: AgentFolder | None) -> tuple[Skill, tuple[int, ...] | None]:
     path = folder / SKILL_FILE
     try:
         status = path.lstat()
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if known is not None and known.stamp == stamp:
-            return known.skill, stamp
+        if earlier is not None and earlier.stamp == stamp:
+            return earlier.skill, stamp
         if stat.S_ISREG(status.st_mode) and status.st_size > MAX_FILE_BYTES:
             return TOO_LARGE, None
         skill = parse_skill(read_regular(path, limit=MAX_FILE_BYTES))

@@ -99,7 +99,7 @@ class AgentLanguageModel:
             call = await self._call(agent, conversation)
             yield [CallDelta(call), Finished("stop")]
             return
-        said, failure = await self._said(agent, conversation.result)
+        said, failure = await self._output(agent, conversation.result)
         if said.plan and said.text:
             yield [ThinkingDelta(said.plan)]
         # Also what broke off: without a text of its own the failed answer could not be retried.
@@ -181,7 +181,7 @@ class AgentLanguageModel:
         said = said_since_instruction(session.messages)
         return earlier.session_id if said.equals(earlier.said) else None
 
-    async def _said(
+    async def _output(
         self, agent: AgentDefinition, result: CallResult
     ) -> tuple[AgentOutput, str | None]:
         """Return the agent's output, and why it was stopped, if it was."""

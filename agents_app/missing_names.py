@@ -61,7 +61,7 @@ async def missing_tools(settings: ToolSettings, toolset: Toolset) -> Sequence[st
         for entry in listing.invalid
     }
     warnings = await asyncio.to_thread(
-        _warnings, "tool", missing, listing.tools.keys(), known=invalid
+        _warnings, "tool", missing, listing.tools.keys(), reasons=invalid
     )
     group = settings.tool_group
     if group is not None and group not in listing.groups:
@@ -91,7 +91,7 @@ def _warnings(
     missing: Sequence[str],
     there: Collection[str],
     *,
-    known: Mapping[str, str] = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Return a warning for each of the first names, and how many more are missing.
 
@@ -99,12 +99,12 @@ def _warnings(
         kind: What is missing, in one word.
         missing: The names of those that are not there.
         there: The names of those that are: a few names are compared with all of them.
-        known: The warning of a name, where it is known what is wrong.
+        reasons: The warning of a name, where it is known what is wrong.
     """
     warnings = []
     for index, name in enumerate(missing[:MOST_NAMED]):
-        hint = suggestion(name, there) if index < MOST_SUGGESTED and name not in known else ""
-        warnings.append(known.get(name) or f"no {kind} is called `{name}`{hint}")
+        hint = suggestion(name, there) if index < MOST_SUGGESTED and name not in reasons else ""
+        warnings.append(reasons.get(name) or f"no {kind} is called `{name}`{hint}")
     if len(missing) > MOST_NAMED:
         warnings.append(f"{len(missing) - MOST_NAMED} more {kind}s are not there")
     return warnings

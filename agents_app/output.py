@@ -27,7 +27,7 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
         messages: All messages of that session.
         error: The error that interrupted the run, if any.
     """
-    parts = [part for message in _since_instruction(messages) for part in _told(message)]
+    parts = [part for message in _since_instruction(messages) for part in _rendered(message)]
     if error is not None:
         parts.append(f"[The agent stopped: {error.message}]")
     return f"Session ID: {session_id}\n\n" + cut_middle("\n\n".join(parts))
@@ -57,7 +57,7 @@ def _since_instruction(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[begin + 1 :]
 
 
-def _told(message: Message) -> list[str]:
+def _rendered(message: Message) -> list[str]:
     if isinstance(message, AssistantMessage):
         calls = [
             f"[tool call] {call.name}({msgspec.json.encode(call.arguments).decode()})"

@@ -34,13 +34,13 @@ def sessions_by_caller(chats: SessionManager) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def delete_chats(found: Sequence[str], chats: SessionManager) -> int:
+def delete_chats(chat_ids: Sequence[str], chats: SessionManager) -> int:
     """Delete agents' sessions; return how many. Blocks.
 
     One in which an agent works for another session just now is kept.
     """
     deleted = 0
-    for chat_id in found:
+    for chat_id in chat_ids:
         with suppress(SessionBusy, SessionNotFound):
             chats.delete(chat_id)
             deleted += 1

@@ -78,7 +78,7 @@ class Workspace:
         target = self._resolved(path)
         verb = "Replaced" if target.exists() else "Created"
         self._write(path, target, content)
-        return f"{verb} {self._shown(target)} ({len(content.encode())} bytes)."
+        return f"{verb} {self._relative(target)} ({len(content.encode())} bytes)."
 
     def insert_replace_text(
         self, path: str, new_text: str, old_text: str | None = None, line: int | None = None
@@ -116,7 +116,7 @@ class Workspace:
             raise WorkspaceError("Give either old_text, to replace it, or line, to insert there.")
         target = self._resolved(path)
         self._write(path, target, changed)
-        return f"{what} {self._shown(target)}."
+        return f"{what} {self._relative(target)}."
 
     def list_dir(self, path: str = ".") -> str:
         """Return the entries of a directory, one a line: directories with '/', files with sizes.
@@ -135,7 +135,7 @@ class Workspace:
             raise WorkspaceError(f"{path}: {_why(error)}.") from error
         if len(found) > MAX_ENTRIES:
             lines.append(f"... and {len(found) - MAX_ENTRIES} more")
-        return "\n".join(lines) or f"{self._shown(target)} is empty."
+        return "\n".join(lines) or f"{self._relative(target)} is empty."
 
     def delete_rename_file(self, path: str, new_path: str | None = None) -> str:
         """Delete a file or an empty directory, or rename it when ``new_path`` is given.
@@ -145,7 +145,7 @@ class Workspace:
                 ``new_path``, or the directory is not empty.
         """
         source = self._entry(path)
-        shown = self._shown(source)
+        shown = self._relative(source)
         try:
             if new_path is not None:
                 target = self._entry(new_path)
@@ -154,7 +154,7 @@ class Workspace:
                 source.lstat()
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
-                return f"Renamed {shown} to {self._shown(target)}."
+                return f"Renamed {shown} to {self._relative(target)}."
             if source.is_dir() and not source.is_symlink():
                 source.rmdir()
             else:
@@ -245,7 +245,7 @@ class Workspace:
             raise WorkspaceError(f"{path} is not part of the workspace.")
         return found
 
-    def _shown(self, path: Path) -> str:
+    def _relative(self, path: Path) -> str:
         return str(path.relative_to(self._root()))
 
     def _text_of(self, path: str) -> str:

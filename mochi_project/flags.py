@@ -50,7 +50,7 @@ def _typed(words: Sequence[str]) -> Iterator[str]:
             yield word.partition("=")[0]
 
 
-def _hint(flag: str, known: Collection[str], parser: argparse.ArgumentParser) -> str:
+def _hint(flag: str, names: Collection[str], parser: argparse.ArgumentParser) -> str:
     from sessions_app.suggestions import suggestion  # noqa: PLC0415 - only after a mistake
 
-    return suggestion(flag, known, similarity=ALIKE) or f"; `{parser.prog} --help` lists them"
+    return suggestion(flag, names, similarity=ALIKE) or f"; `{parser.prog} --help` lists them"

@@ -30,17 +30,17 @@ router = Router(access="chat", tags=["sessions"])
     operation_id="search",
 )
 async def search(
-    request: HttpRequest, wanted: Annotated[SearchParams, Query()]
+    request: HttpRequest, params: Annotated[SearchParams, Query()]
 ) -> HttpResponseBase:
-    """Search in what was said."""
+    """Search in wanted was said."""
     from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
 
     search = service(SessionSearch)
-    what = wanted.wanted()
+    wanted = params.request()
 
     def work() -> dict[str, Any]:
         begun = time.perf_counter()
-        results = search.search(what)
-        return results_to_json(results, what.query, time.perf_counter() - begun)
+        results = search.search(wanted)
+        return results_to_json(results, wanted.query, time.perf_counter() - begun)
 
     return await answer_by_reading(work, service(SearchPlaces))

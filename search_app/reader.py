@@ -33,10 +33,10 @@ class IndexReader:
             self._connection.execute("SELECT id, stamp FROM sessions WHERE change > ?", (since,))
         )
 
-    def found(self, wanted: SearchRequest) -> Iterator[tuple[int, str, Entry]]:
+    def found(self, request: SearchRequest) -> Iterator[tuple[int, str, Entry]]:
         """Yield (row, session id, entry) of the results after the cursor, in order."""
-        condition, values = _condition(wanted)
-        values["before"] = self._row_of(wanted.cursor)
+        condition, values = _condition(request)
+        values["before"] = self._row_of(request.cursor)
         for row, session_id, first_row, *columns in self._connection.execute(
             "SELECT entries.row, sessions.id, sessions.first_row, entries.message_index, "
             "entries.message_id, entries.role, entries.model, entries.timestamp, entries.text "
@@ -59,9 +59,9 @@ class IndexReader:
                 ),
             )
 
-    def count(self, wanted: SearchRequest) -> int:
+    def count(self, request: SearchRequest) -> int:
         """Return the number of results on all pages, estimated beyond ``COUNTED``."""
-        condition, values = _condition(wanted)
+        condition, values = _condition(request)
         count, last = self._one(
             f"SELECT count(*), min(row) FROM (SELECT entries.row {_TABLES} "  # noqa: S608 - ours
             f"WHERE {condition} ORDER BY words.rowid DESC LIMIT {COUNTED})",
@@ -96,21 +96,21 @@ class IndexReader:
         return row
 
 
-def _condition(wanted: SearchRequest) -> tuple[str, dict[str, Any]]:
+def _condition(request: SearchRequest) -> tuple[str, dict[str, Any]]:
     """Return the SQL equivalent of ``SearchRequest.takes``, and its parameters."""
     conditions = ["words MATCH :words"]
-    conditions.append("role != 'system'" if wanted.role is None else "role = :role")
-    if wanted.model is not None:
+    conditions.append("role != 'system'" if request.role is None else "role = :role")
+    if request.model is not None:
         conditions.append("entries.model = :model")
-    if wanted.since is not None:
+    if request.since is not None:
         conditions.append("timestamp >= :since")
-    if wanted.until is not None:
+    if request.until is not None:
         conditions.append("timestamp < :until")
     values = {
-        "words": wanted.query.expression(),
-        "role": wanted.role,
-        "model": wanted.model,
-        "since": wanted.since,
-        "until": wanted.until,
+        "words": request.query.expression(),
+        "role": request.role,
+        "model": request.model,
+        "since": request.since,
+        "until": request.until,
     }
     return " AND ".join(conditions), values

@@ -34,7 +34,7 @@ class Stopped(msgspec.Struct, frozen=True):
 def scan(
     source: Source,
     sessions: Sequence[SessionMetadata],
-    wanted: SearchRequest,
+    request: SearchRequest,
     *,
     seconds: float,
 ) -> Iterator[Found | Stopped]:
@@ -43,10 +43,10 @@ def scan(
     Args:
         source: Reads the sessions.
         sessions: The sessions, most recently changed first.
-        wanted: The search.
+        request: The search.
         seconds: The time limit, excluding time spent by the caller.
     """
-    cursor = wanted.cursor
+    cursor = request.cursor
     spent = 0.0
     for number, metadata in enumerate(sessions):
         if cursor is not None and not cursor.is_before(metadata):
@@ -55,19 +55,19 @@ def scan(
             yield Stopped(metadata, number / len(sessions))
             return
         begun = time.monotonic()
-        found = list(_found_in(source, metadata, wanted))
+        found = list(_found_in(source, metadata, request))
         spent += time.monotonic() - begun
         yield from found
 
 
-def _found_in(source: Source, metadata: SessionMetadata, wanted: SearchRequest) -> Iterator[Found]:
-    session = source.read(metadata.session_id, wanted.query)
+def _found_in(source: Source, metadata: SessionMetadata, request: SearchRequest) -> Iterator[Found]:
+    session = source.read(metadata.session_id, request.query)
     if session is None:
         return
-    cursor = wanted.cursor
+    cursor = request.cursor
     end = END_OF_SESSION
     if cursor is not None and cursor.session_id == metadata.session_id:
         end = cursor.place
     for entry in reversed(list(entries_of(session))):
-        if entry.place < end and wanted.takes(entry) and wanted.query.matches(entry.text):
+        if entry.place < end and request.takes(entry) and request.query.matches(entry.text):
             yield Found(entry=entry, metadata=metadata)

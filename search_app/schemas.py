@@ -49,7 +49,7 @@ class SearchParams(Schema):
         None, max_length=2000, description="`next_cursor` of the page before"
     )
 
-    def wanted(self) -> SearchRequest:
+    def request(self) -> SearchRequest:
         """Convert the parameters to a search.
 
         Raises:
@@ -170,8 +170,8 @@ def results_to_json(results: Results, query: Query, seconds: float) -> dict[str,
     }
 
 
-def _found_to_json(found: Found, query: Query) -> dict[str, Any]:
-    entry, metadata = found.entry, found.metadata
+def _found_to_json(result: Found, query: Query) -> dict[str, Any]:
+    entry, metadata = result.entry, result.metadata
     pieces = snippet(entry.text, query)
     return {
         "session_id": metadata.session_id,

@@ -53,17 +53,17 @@ class SessionSearch:
         self._scan_seconds = scan_seconds
         self._comparer = comparer
 
-    def search(self, wanted: SearchRequest) -> Results:
+    def search(self, request: SearchRequest) -> Results:
         """Return a page of results, most recently changed sessions first."""
         listing = self._source.listing()
         try:
             with self._index.reading() as reader:
                 comparison = self._comparer.compare(listing, reader)
-                results = self._search(wanted, listing, comparison, reader)
+                results = self._search(request, listing, comparison, reader)
             is_due = bool(comparison.pending)
         except IndexUnavailable as error:
             comparison = self._comparer.compare(listing, None)
-            results = self._search(wanted, listing, comparison, None)
+            results = self._search(request, listing, comparison, None)
             is_due = bool(comparison.pending) or error.is_broken
         self._updater.start(is_due=is_due)
         return results
@@ -92,23 +92,23 @@ class SessionSearch:
 
     def _search(
         self,
-        wanted: SearchRequest,
+        request: SearchRequest,
         listing: Listing,
         comparison: IndexComparison,
         reader: IndexReader | None,
     ) -> Results:
         state = "scan" if reader is None else _state(comparison.pending)
-        if not wanted.query.wanted:
+        if not request.query.wanted:
             return Results(found=(), total_estimate=0, index=state, complete=listing.complete)
-        scanned = scan(self._source, comparison.pending, wanted, seconds=self._scan_seconds)
-        indexed = _indexed(wanted, comparison, reader) if reader is not None else ()
-        found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), wanted.limit)
+        scanned = scan(self._source, comparison.pending, request, seconds=self._scan_seconds)
+        indexed = _indexed(request, comparison, reader) if reader is not None else ()
+        found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), request.limit)
         total = len(found)
-        if end is not None or wanted.cursor is not None:
+        if end is not None or request.cursor is not None:
             share = end.share if isinstance(end, Stopped) else 1.0
             from_scan = sum(not one.row for one in found) / max(share, 0.001)
             rest = 1 if isinstance(end, Found) else 0
-            counted = 0 if reader is None else reader.count(wanted)
+            counted = 0 if reader is None else reader.count(request)
             total = max(total + rest, int(from_scan) + counted)
         return Results(
             found=found,
@@ -124,11 +124,11 @@ def _state(pending: Sequence[SessionMetadata]) -> IndexState:
 
 
 def _indexed(
-    wanted: SearchRequest, comparison: IndexComparison, reader: IndexReader
+    request: SearchRequest, comparison: IndexComparison, reader: IndexReader
 ) -> Iterator[Found]:
     """Yield the results of the index in sessions that exist and are not stale."""
     pending = {metadata.session_id for metadata in comparison.pending}
-    for row, session_id, entry in reader.found(wanted):
+    for row, session_id, entry in reader.found(request):
         metadata = comparison.sessions.get(session_id)
         if metadata is not None and session_id not in pending:
             yield Found(entry=entry, metadata=metadata, index=reader.state.generation, row=row)
@@ -140,18 +140,18 @@ def _order(one: Found | Stopped) -> tuple[str, str, float]:
 
 
 def _page(
-    found: Iterable[Found | Stopped], limit: int
+    results: Iterable[Found | Stopped], limit: int
 ) -> tuple[Sequence[Found], Found | Stopped | None]:
     """Return the results up to the limit, and the next item or None."""
     page: list[Found] = []
-    for one in found:
+    for one in results:
         if isinstance(one, Stopped) or len(page) == limit:
             return page, one
         page.append(one)
     return page, None
 
 
-def _next_cursor(found: Sequence[Found], end: Found | Stopped | None) -> Cursor | None:
+def _next_cursor(results: Sequence[Found], end: Found | Stopped | None) -> Cursor | None:
     if isinstance(end, Stopped):
         return end.cursor
-    return None if end is None else found[-1].cursor
+    return None if end is None else results[-1].cursor

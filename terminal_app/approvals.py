@@ -34,10 +34,10 @@ class Approvals:
         """Return whether a question would get an answer."""
         return self._answer is not None or is_on_terminal()
 
-    async def decide(self, asked: ToolConfirmationRequired) -> bool:
+    async def decide(self, question: ToolConfirmationRequired) -> bool:
         """Return whether the call may run."""
-        call, tool = shown_call(asked), _tool_of(asked)
-        changed = asked.reason == "tool_changed"
+        call, tool = shown_call(question), _tool_of(question)
+        changed = question.reason == "tool_changed"
         answer = self._answer
         if answer is None and tool in self._always and not changed:
             answer = True
@@ -45,7 +45,8 @@ class Approvals:
             self._console.info(f"[{call}: {'approved' if answer else 'denied'}]")
             return answer
         if changed:
-            self._console.info(f"[{shown_text(asked.tool_name)} has changed since it was enabled]")
+            name = shown_text(question.tool_name)
+            self._console.info(f"[{name} has changed since it was enabled]")
         choice = await self._ask(f"Run {call}? [y/N/a] ")
         if choice == "a":
             self._always.add(tool)
@@ -109,30 +110,30 @@ class Questions:
 
     def _ask_next(self) -> None:
         if self._open is None and self._waiting:
-            asked = self._waiting.popleft()
-            task = asyncio.create_task(self._ask(asked))
-            self._open = _id_of(asked), task
-            task.add_done_callback(self._asked)
+            question = self._waiting.popleft()
+            task = asyncio.create_task(self._ask(question))
+            self._open = _id_of(question), task
+            task.add_done_callback(self._on_answer)
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
+    def _on_answer(self, task: asyncio.Task[None]) -> None:
         self._open = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._console.error(str(error))
         self._ask_next()
 
-    async def _ask(self, asked: ToolConfirmationRequired) -> None:
-        approved = await self._approvals.decide(asked)
+    async def _ask(self, question: ToolConfirmationRequired) -> None:
+        approved = await self._approvals.decide(question)
         try:
             await self._confirmations.decide(
-                self._session_id, asked.confirmation_id, approved=approved
+                self._session_id, question.confirmation_id, approved=approved
             )
         except ConfirmationError as error:  # answered elsewhere, or too late
             self._console.info(f"[{error.message}]")
 
     def _close(self, call_id: str) -> None:
-        for asked in list(self._waiting):
-            if _id_of(asked) == call_id:
-                self._waiting.remove(asked)
+        for question in list(self._waiting):
+            if _id_of(question) == call_id:
+                self._waiting.remove(question)
         if self._open is not None and self._open[0] == call_id:
             self._open[1].cancel()
 
@@ -142,6 +143,6 @@ def _id_of(event: ToolConfirmationRequired | ToolResultReceived | AgentToolResul
     return inner if isinstance(inner, str) else event.tool_call_id
 
 
-def _tool_of(asked: ToolConfirmationRequired) -> tuple[str, str]:
-    agent = "" if asked.agent_name is UNSET else asked.agent_name
-    return agent, asked.tool_name
+def _tool_of(question: ToolConfirmationRequired) -> tuple[str, str]:
+    agent = "" if question.agent_name is UNSET else question.agent_name
+    return agent, question.tool_name

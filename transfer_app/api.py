@@ -204,10 +204,10 @@ async def import_sessions(
     return summary.as_json()
 
 
-def _begin(session: Session, wanted: Format) -> tuple[Iterator[bytes], str]:
-    if wanted == "json":
+def _begin(session: Session, kind: Format) -> tuple[Iterator[bytes], str]:
+    if kind == "json":
         return session_pieces(session), ""
-    if wanted == "markdown":
+    if kind == "markdown":
         return iter((to_markdown(session).encode(),)), ""
     export = SessionExport(session, service(AttachmentService).store)
     return export.pieces(), _warning([each.id for each in export.missing])

@@ -97,11 +97,11 @@ class SessionImporter:
         """
         outcome = self._compared(session)
         if outcome == "different":
-            return _taken(session, outcome)
+            return _result(session, outcome)
         references = attachments_of(session)
         if self._dry_run:
             lost = tuple(each for each in references if not self._is_there(each.id))
-            return _taken(session, outcome or "imported", len(references), lost)
+            return _result(session, outcome or "imported", len(references), lost)
         kept = {each.id: self._keep(each.id) for each in references}
         _check(session, references, kept)
         self._store.renew([id_ for id_, file in kept.items() if file is not None])
@@ -111,7 +111,7 @@ class SessionImporter:
             except SessionExists:  # another process was faster
                 outcome = self._compared(session) or "different"
         missing = tuple(each for each in references if kept[each.id] is None)
-        return _taken(session, outcome or "imported", len(references), missing)
+        return _result(session, outcome or "imported", len(references), missing)
 
     def _as_imported(self, session: Session) -> Session:
         """Return the session for this server; with its origin, where its age counts."""
@@ -243,7 +243,7 @@ def _unmarked(session: Session) -> Session:
     return msgspec.structs.replace(session, metadata=metadata)
 
 
-def _taken(
+def _result(
     session: Session, outcome: Outcome, attachments: int = 0, missing: Sequence[Attachment] = ()
 ) -> ImportedArchive:
     return ImportedArchive(
@@ -258,11 +258,11 @@ def _taken(
 def _check(
     session: Session,
     references: Sequence[Attachment],
-    kept: Mapping[str, StoredFile | None],
+    files: Mapping[str, StoredFile | None],
 ) -> None:
     """Refuse a session with a false reference to a file, since references are trusted later."""
     for reference in references:
-        file = kept[reference.id]
+        file = files[reference.id]
         if file is not None and not _is_of(reference, file):
             raise ValidationFailed(
                 f"Session {session.session_id} describes the file {reference.id} wrongly."

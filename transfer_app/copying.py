@@ -201,18 +201,18 @@ class _Copier:
         except FileNotFoundError:
             return None
         except UnreadableFileError as error:
-            return self._told(name, "unreadable", reason=error.reason)
+            return self._outcome(name, "unreadable", reason=error.reason)
         ours = _plain(self.part, name, data)
         if name in self.there:
-            return self._told(name, self._compared(name, ours))
+            return self._outcome(name, self._compared(name, ours))
         try:
             if not self.dry_run:
                 self.target.create(self.part, name, ours.data)
         except FileExistsError:
-            return self._told(name, self._compared(name, ours))
-        return self._told(name, "copied", was_claimed=ours.was_claimed)
+            return self._outcome(name, self._compared(name, ours))
+        return self._outcome(name, "copied", was_claimed=ours.was_claimed)
 
-    def _told(
+    def _outcome(
         self, name: str, outcome: Outcome, *, reason: str = "", was_claimed: bool = False
     ) -> CopiedName:
         return CopiedName(

@@ -121,16 +121,16 @@ def _is_line(begin: bytes) -> bool:
     return True
 
 
-def _unwrapped(found: Entry | Problem) -> Iterator[Entry | Problem]:
+def _unwrapped(entry: Entry | Problem) -> Iterator[Entry | Problem]:
     """Yield the conversations of an object with a list of them, or the entry itself."""
-    value = found.value if isinstance(found, Entry) else None
+    value = entry.value if isinstance(entry, Entry) else None
     if isinstance(value, dict) and _OF_CONVERSATIONS.isdisjoint(value):
         for key in _WRAPPERS:
             if isinstance(value.get(key), list):
                 for number, each in enumerate(value[key], 1):
-                    yield Entry(place=f"{found.place}, {key} {number}", value=each)
+                    yield Entry(place=f"{entry.place}, {key} {number}", value=each)
                 return
-    yield found
+    yield entry
 
 
 def _lines(pieces: Iterable[bytes], name: str) -> Iterator[Entry | Problem]:
@@ -156,8 +156,8 @@ def _line(parts: list[bytes], size: int, place: str) -> Iterator[Entry | Problem
             yield from _unwrapped(found) if _is_object(found) else [found]
 
 
-def _is_object(found: Entry | Problem) -> bool:
-    return isinstance(found, Entry) and isinstance(found.value, dict)
+def _is_object(entry: Entry | Problem) -> bool:
+    return isinstance(entry, Entry) and isinstance(entry.value, dict)
 
 
 def _cut(pieces: Iterable[bytes], name: str, *, in_array: bool) -> Iterator[Entry | Problem]:
@@ -223,7 +223,7 @@ class _Cutter:
             elif self._depth:
                 self._depth -= 1
                 if not self._depth:
-                    yield self._taken(data[start : at + 1])
+                    yield self._end(data[start : at + 1])
             elif self._in_array and data[at] == _ARRAY_END:
                 self.is_done = True
             else:
@@ -263,7 +263,7 @@ class _Cutter:
         else:
             self._kept.append(part)
 
-    def _taken(self, last: bytes) -> bytes | None:
+    def _end(self, last: bytes) -> bytes | None:
         self._keep(last)
         entry = b"".join(self._kept) if self._size <= ENTRY_BYTES else None
         self._kept.clear()

@@ -61,13 +61,13 @@ class AllExport:
             lacks.append("these are not all: the index of sessions is being made")
         return "; ".join(lacks)
 
-    def pieces(self, wanted: AllFormat) -> Iterator[bytes]:
+    def pieces(self, kind: AllFormat) -> Iterator[bytes]:
         """Yield the file: JSON Lines, or a zip file of sessions and attachments.
 
         Raises:
             StorageError: The store can't be reached.
         """
-        if wanted == "zip":
+        if kind == "zip":
             return zip_pieces(self._entries())
         return _gathered(self._lines())
 

@@ -113,7 +113,7 @@ class FilesImport:
             )
             self.summary.leave_out(work.left_out)
             try:
-                for found in _shown(work, path.name, self._screen):
+                for found in _with_progress(work, path.name, self._screen):
                     self.summary.add(found)
             finally:
                 self.summary.attachments_added += work.attachments_added
@@ -133,7 +133,7 @@ def _reason(error: MochiError | OSError, path: Path) -> str:
     return f"{error.filename or path}: {error.strerror or error}."
 
 
-def _shown(
+def _with_progress(
     work: ArchiveImport | ConversationImport, name: str, screen: IO[str]
 ) -> Iterator[ImportedArchive | Problem]:
     """Yield what an import does, and show on a terminal how far it is."""

@@ -50,21 +50,21 @@ class ImportSummary:
         """Return the number of processed sessions."""
         return self.counts.total()
 
-    def add(self, found: ImportedArchive | Problem) -> None:
+    def add(self, result: ImportedArchive | Problem) -> None:
         """Add the result of a session, or a problem."""
-        if isinstance(found, Problem):
-            self.empty += found.is_empty
-            self.broken += not found.is_empty
-            if not found.is_empty and len(self.problems) < MOST_TOLD:
-                self.problems.append(found)
+        if isinstance(result, Problem):
+            self.empty += result.is_empty
+            self.broken += not result.is_empty
+            if not result.is_empty and len(self.problems) < MOST_TOLD:
+                self.problems.append(result)
             return
-        self.counts[found.outcome] += 1
-        self.branches += found.is_branch and found.outcome == "imported"
-        self.files_left_out += len(found.left_out)
+        self.counts[result.outcome] += 1
+        self.branches += result.is_branch and result.outcome == "imported"
+        self.files_left_out += len(result.left_out)
         if len(self.missing) < MOST_TOLD:
-            self.missing.update((each.id, each) for each in found.missing)
+            self.missing.update((each.id, each) for each in result.missing)
         if len(self.taken) < MOST_TOLD:
-            self.taken.append(found)
+            self.taken.append(result)
 
     def leave_out(self, names: Sequence[str]) -> None:
         """Add the names of other files."""
@@ -88,11 +88,11 @@ class ImportSummary:
         }
 
 
-def _taken_to_json(taken: ImportedArchive) -> Mapping[str, Any]:
+def _taken_to_json(result: ImportedArchive) -> Mapping[str, Any]:
     return {
-        "session_id": taken.session_id,
-        "outcome": taken.outcome,
-        "messages": taken.messages,
-        "attachments": taken.attachments,
-        "missing": [{"id": each.id, "name": each.name} for each in taken.missing],
+        "session_id": result.session_id,
+        "outcome": result.outcome,
+        "messages": result.messages,
+        "attachments": result.attachments,
+        "missing": [{"id": each.id, "name": each.name} for each in result.missing],
     }

@@ -70,7 +70,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
             file = await thread_to_the_end(self._open)
             try:
                 await _receive(pieces, file)
-                return await self._taken(file)
+                return await self._import(file)
             finally:
                 await thread_to_the_end(file.close)
         finally:
@@ -82,7 +82,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
             folder.mkdir(parents=True, exist_ok=True)
             return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
 
-    async def _taken(self, file: BinaryIO) -> "ImportSummary":
+    async def _import(self, file: BinaryIO) -> "ImportSummary":
         stop, loop = threading.Event(), asyncio.get_running_loop()
 
         @cache

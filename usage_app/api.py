@@ -30,9 +30,9 @@ router = Router(access="manage", tags=["usage"])
     by_alias=True,
 )
 async def get_usage(
-    request: HttpRequest, wanted: Annotated[UsageParams, Query()]
+    request: HttpRequest, params: Annotated[UsageParams, Query()]
 ) -> HttpResponseBase:
     """Report usage."""
     reports = service(Usage).reports
-    what = wanted.wanted()
-    return await answer_by_reading(lambda: report_to_json(reports.report(what)))
+    query = params.query()
+    return await answer_by_reading(lambda: report_to_json(reports.report(query)))

@@ -20,7 +20,7 @@ def fault_in(entry: Any, kind: type[msgspec.Struct]) -> str | None:
         kind: The type, without fields that have another name in JSON.
     """
     if not isinstance(entry, dict):
-        return f"it is an object (it is {_shown(entry)})"
+        return f"it is an object (it is {_quoted(entry)})"
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     for name in entry:
         if name not in fields:
@@ -46,7 +46,7 @@ def _fault_of_value(name: str, value: Any, kind: Any) -> str | None:
         else:
             names = [words for each, words in _KINDS.items() if each in (kind, *get_args(kind))]
             allowed = names[0] if names else f"something else: {error}"
-        return f"`{name}` is {allowed} (it is {_shown(value)})"
+        return f"`{name}` is {allowed} (it is {_quoted(value)})"
     return None
 
 
@@ -55,6 +55,6 @@ def _joined(words: Iterable[str], last_by: str) -> str:
     return f"{', '.join(first)} {last_by} {last}" if first else last
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

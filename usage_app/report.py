@@ -126,7 +126,7 @@ def add_to(table: Table, record: UsageRecord, *, with_session: bool) -> None:
 class Report(msgspec.Struct, frozen=True):
     """The sums of each group, in order, and of all."""
 
-    wanted: ReportQuery
+    query: ReportQuery
     groups: Sequence[tuple[Values, Sums]]
     total: Sums
 
@@ -135,11 +135,11 @@ class Reporter:
     """Gathers a report from tables.
 
     Args:
-        wanted: The days and the grouping.
+        query: The days and the grouping.
     """
 
-    def __init__(self, wanted: ReportQuery) -> None:
-        self._wanted = wanted
+    def __init__(self, query: ReportQuery) -> None:
+        self._query = query
         self._groups: dict[Values, Sums] = {}
 
     def add(self, entries: Iterable[tuple[Key, Sums]]) -> None:
@@ -148,11 +148,11 @@ class Reporter:
         Raises:
             ValidationFailed: There are too many groups.
         """
-        wanted, groups = self._wanted, self._groups
+        query, groups = self._query, self._groups
         for key, sums in entries:
-            if not wanted.first <= key.day <= wanted.last:
+            if not query.first <= key.day <= query.last:
                 continue
-            values = tuple(key.along(dimension) for dimension in wanted.group_by)
+            values = tuple(key.along(dimension) for dimension in query.group_by)
             group = groups.get(values)
             if group is None:
                 if len(groups) >= MOST_GROUPS:
@@ -170,4 +170,4 @@ class Reporter:
         for sums in self._groups.values():
             total.merge(sums)
         ordered = sorted(self._groups.items(), key=lambda item: [each or "" for each in item[0]])
-        return Report(self._wanted, ordered if self._wanted.group_by else [], total)
+        return Report(self._query, ordered if self._query.group_by else [], total)

@@ -36,7 +36,7 @@ class UsageReports:
         self._lock = threading.Lock()
         self._months: dict[str, _Month] = {}
 
-    def report(self, wanted: ReportQuery) -> Report:
+    def report(self, query: ReportQuery) -> Report:
         """Sum up what is wanted.
 
         Raises:
@@ -44,20 +44,20 @@ class UsageReports:
             StorageUnavailable: The ledger can't be read.
         """
         try:
-            return self._report(wanted)
+            return self._report(query)
         except OSError as error:
             raise StorageUnavailable(
                 f"The ledger of usage can't be read: {error.strerror or error}."
             ) from error
 
-    def _report(self, wanted: ReportQuery) -> Report:
-        reporter = Reporter(wanted)
-        first, last = wanted.months
+    def _report(self, query: ReportQuery) -> Report:
+        reporter = Reporter(query)
+        first, last = query.months
         with self._lock:
             for month in self._ledger.months():
                 if not first <= month <= last:
                     continue
-                if "session" in wanted.group_by:
+                if "session" in query.group_by:
                     self._add_sessions(reporter, month)
                 else:
                     reporter.add(self._table(month).items())

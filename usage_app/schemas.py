@@ -60,7 +60,7 @@ class UsageParams(Schema):
         "which groups are sorted",
     )
 
-    def wanted(self) -> ReportQuery:
+    def query(self) -> ReportQuery:
         """Return the days and the grouping of a report.
 
         Raises:
@@ -159,10 +159,10 @@ class UsageReportOut(BaseModel):
 
 def report_to_json(report: Report) -> dict[str, Any]:
     """Return a report as JSON-compatible values."""
-    names = [_NAMES.get(dimension, dimension) for dimension in report.wanted.group_by]
+    names = [_NAMES.get(dimension, dimension) for dimension in report.query.group_by]
     return {
-        "from": report.wanted.first,
-        "to": report.wanted.last,
+        "from": report.query.first,
+        "to": report.query.last,
         "groups": [
             {**dict(zip(names, values, strict=True)), **_sums_to_json(sums)}
             for values, sums in report.groups

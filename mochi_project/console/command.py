@@ -146,11 +146,11 @@ class MochiCommand(BaseCommand):
             ) from error
 
 
-def _check_action(parser: CommandParser, known: Collection[str], words: Sequence[str]) -> None:
+def _check_action(parser: CommandParser, actions: Collection[str], words: Sequence[str]) -> None:
     """Show help if no action is named, and suggest one for a misspelt one."""
     if not words:
         parser.print_help(sys.stderr)
         raise SystemExit(WRONG_USAGE)
-    if not words[0].startswith("-") and words[0] not in known:
-        hint = suggestion(words[0], known) or f"; there are {', '.join(known)}"
+    if not words[0].startswith("-") and words[0] not in actions:
+        hint = suggestion(words[0], actions) or f"; there are {', '.join(actions)}"
         parser.error(f"there is no action {words[0]!r}{hint}")

@@ -43,7 +43,7 @@ class ReportCommand(MochiCommand):
         if not page.complete:
             self.stderr.write("These are not all: the index of sessions is being made.")
 
-    def print_rich(self, shown: RenderableType) -> None:
+    def print_rich(self, content: RenderableType) -> None:
         """Print a table or a document, without markup in its texts."""
         console = Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
-        console.print(shown)
+        console.print(content)

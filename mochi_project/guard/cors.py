@@ -25,17 +25,17 @@ def response_headers(origin: bytes) -> Headers:
     return (_allowed(origin), _READABLE_BY_PAGES)
 
 
-async def answer_preflight(origin: bytes, asked: bytes, always: Headers, send: Send) -> None:
+async def answer_preflight(origin: bytes, requested: bytes, always: Headers, send: Send) -> None:
     """Answer a preflight request of an allowed origin.
 
     Args:
         origin: The allowed origin.
-        asked: The headers that the page wants to send. All are allowed: pages of an allowed origin
-            may do what any program may, and SDKs send custom headers.
+        requested: The headers that the page wants to send. All are allowed: pages of an allowed
+            origin may do what any program may, and SDKs send custom headers.
         always: The headers of every response.
         send: Sends the response.
     """
-    headers = [*always, _allowed(origin), _METHODS, _allowed_headers(asked), _MAX_AGE]
+    headers = [*always, _allowed(origin), _METHODS, _allowed_headers(requested), _MAX_AGE]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body"})
 
@@ -44,7 +44,7 @@ def _allowed(origin: bytes) -> tuple[bytes, bytes]:
     return (b"access-control-allow-origin", origin)
 
 
-def _allowed_headers(asked: bytes) -> tuple[bytes, bytes]:
+def _allowed_headers(requested: bytes) -> tuple[bytes, bytes]:
     """Return the header that allows the requested headers; an invalid list is not echoed."""
-    is_sane = len(asked) <= MOST_ASKED_BYTES and _is_list(asked)
-    return (b"access-control-allow-headers", asked if is_sane else _USUAL)
+    is_sane = len(requested) <= MOST_ASKED_BYTES and _is_list(requested)
+    return (b"access-control-allow-headers", requested if is_sane else _USUAL)

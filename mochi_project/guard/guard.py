@@ -214,7 +214,7 @@ class Guard:
         if not self._policy.allows_host(host):
             raise Refused(
                 "FORBIDDEN",
-                f"This server does not answer to the host name {_shown(host)}. "
+                f"This server does not answer to the host name {_quoted(host)}. "
                 "If it is yours, add it to MOCHI_ALLOWED_HOSTS.",
             )
         origin = head.get(b"origin")
@@ -222,7 +222,7 @@ class Guard:
             if not self._policy.allows_origin(origin, host):
                 raise Refused(
                     "FORBIDDEN",
-                    f"Pages of the origin {_shown(origin)} may not call this server. "
+                    f"Pages of the origin {_quoted(origin)} may not call this server. "
                     "If it is yours, add it to MOCHI_CORS_ORIGINS.",
                 )
         elif head.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"} and not (
@@ -310,7 +310,7 @@ def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:
     return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
 
 
-def _shown(value: bytes) -> str:
+def _quoted(value: bytes) -> str:
     """Return a client's value, shortened and printable."""
     return repr(value[:100].decode("latin-1"))
 

@@ -106,19 +106,19 @@ def branches_of(
     return branches, left_out
 
 
-def _held(messages: Sequence[ImportedMessage], known: set[int]) -> int:
+def _held(messages: Sequence[ImportedMessage], others: set[int]) -> int:
     """Return the size of the texts and files of a branch that no other branch holds in memory.
 
     Args:
         messages: The messages, which are kept.
-        known: The identities of those of other branches; this one's are added.
+        others: The identities of those of other branches; this one's are added.
     """
     size = 0
     for message in messages:
         files = [file.data for file in message.files]
         for each in (message.content, message.thinking, *files):
-            if each is not None and id(each) not in known:
-                known.add(id(each))
+            if each is not None and id(each) not in others:
+                others.add(id(each))
                 size += len(each)
     return size
 

@@ -254,7 +254,7 @@ class BudgetGate:
         )
 
     def _still_running(
-        self, counters: Counters, found: Sequence[RunningCall]
+        self, counters: Counters, calls: Sequence[RunningCall]
     ) -> Sequence[RunningCall]:
         """Return the calls that are not in the ledger yet."""
         never_made = _drained(self._never_made)  # before the ends, which come before them
@@ -273,7 +273,7 @@ class BudgetGate:
         mine = {call.owner for call in self._mine.values()} | {self._running.mine()}
         theirs = [
             call
-            for call in found
+            for call in calls
             if call.owner not in mine and not counters.has_recorded(call.call_id)
         ]
         return [*theirs, *self._mine.values()]
@@ -291,12 +291,12 @@ class BudgetGate:
             return self._use_of(start, sent, 0), self._use_of(start, sent, answer)
         return Use(requests=1, tokens=sent), Use(requests=1, tokens=sent + answer)
 
-    def _use_of(self, start: ModelCallStart, sent: int, answer: int) -> Use:
-        tokens = Finished(prompt_eval_count=sent, eval_count=answer)
+    def _use_of(self, start: ModelCallStart, tokens_in: int, answer: int) -> Use:
+        tokens = Finished(prompt_eval_count=tokens_in, eval_count=answer)
         cost = self._prices.cost_of(start.provider, start.model, tokens)
         return Use(
             requests=1,
-            tokens=sent + answer,
+            tokens=tokens_in + answer,
             cost_usd=cost or Decimal(0),
             unpriced=int(cost is None),
         )

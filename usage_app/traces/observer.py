@@ -209,13 +209,13 @@ class SpanObserver:
 
     def _end(
         self,
-        begun: _Begun | None,
+        span: _Begun | None,
         values: Mapping[Attribute, Value | None],
         *,
         error: str | None,
     ) -> None:
-        if begun is not None:
-            self.ended_spans.add(begun.span, {**begun.values, **values}, error=error)
+        if span is not None:
+            self.ended_spans.add(span.span, {**span.values, **values}, error=error)
 
 
 def _make_current(span: Span) -> None:

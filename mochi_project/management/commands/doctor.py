@@ -61,7 +61,7 @@ class Command(ReportCommand):
         findings = [
             *_configuration(services.get(ServerSettings)),
             *_data(services),
-            *asyncio.run(_asked(services)),
+            *asyncio.run(_options(services)),
         ]
         if not services.get(Stores).are_shared:  # else any node's will do
             findings.append(_worker(services.get(ServerSettings)))
@@ -178,7 +178,7 @@ def _agents(services: Services) -> Finding:
     return Finding("agents", "ok", f"{len(found)} complete; {advice}")
 
 
-async def _asked(services: Services) -> list[Finding]:
+async def _options(services: Services) -> list[Finding]:
     try:
         models = await model_findings(services)
         own = [await _tools(services), await _servers(services)]

@@ -83,9 +83,9 @@ def _why_not_trusted(before: TrustDecision) -> str:
     )
 
 
-def _target(named: Path | None) -> Path:
-    if named is not None:
-        return named.expanduser().absolute()
+def _target(path: Path | None) -> Path:
+    if path is not None:
+        return path.expanduser().absolute()
     settings = django_settings.MOCHI
     if settings.test_mode:
         raise CommandError("In test mode data are deleted at the end. Name a directory: init DIR")

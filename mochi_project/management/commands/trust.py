@@ -89,9 +89,9 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _folder(named: Path | None) -> Path:
-    if named is not None:
-        return named.expanduser().resolve()
+def _folder(path: Path | None) -> Path:
+    if path is not None:
+        return path.expanduser().resolve()
     settings = django_settings.MOCHI
     if "data_dir" in settings.model_fields_set and not settings.test_mode:
         return Path(settings.resolved_data_dir)

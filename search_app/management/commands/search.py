@@ -56,20 +56,20 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, words: Sequence[str], **options: Any) -> None:  # noqa: ARG002
         """Search, and print what is found."""
-        wanted = _wanted(words, options)
+        request = _request(words, options)
         search = current_services().get(SessionSearch)
         begun = time.perf_counter()
         try:
             self._fill(search)
-            results = _results(search, wanted)
+            results = _results(search, request)
         finally:
             search.close()
         if options["json"]:
             seconds = time.perf_counter() - begun
-            self.print_json(results_to_json(results, wanted.query, seconds))
+            self.print_json(results_to_json(results, request.query, seconds))
             return
         for found in results.found:
-            self.print_rich(_shown(found, wanted.query))
+            self.print_rich(_text(found, request.query))
         if results.next_cursor is not None:
             self.stdout.write(f"{len(results.found)} of about {results.total_estimate} results")
         elif not results.found:
@@ -84,30 +84,30 @@ class Command(ReportCommand):
             search.fill()
 
 
-def _wanted(words: Sequence[str], options: Mapping[str, Any]) -> SearchRequest:
+def _request(words: Sequence[str], options: Mapping[str, Any]) -> SearchRequest:
     names = ("role", "model", "from", "to", "limit")
     given = {name: options[name] for name in names if options[name] is not None}
     try:
-        return SearchParams.model_validate({"q": " ".join(words), **given}).wanted()
+        return SearchParams.model_validate({"q": " ".join(words), **given}).request()
     except ValidationError as error:
         [name] = error.errors()[0]["loc"][-1:]
         raise CommandError(f"{name}: {error.errors()[0]['msg']}.") from error
 
 
-def _results(search: SessionSearch, wanted: SearchRequest) -> Results:
+def _results(search: SessionSearch, request: SearchRequest) -> Results:
     """Return the results up to the limit, also where pages end early."""
-    pages = list(_pages(search, wanted))
+    pages = list(_pages(search, request))
     found = [one for page in pages for one in page.found]
     return msgspec.structs.replace(
         pages[-1], found=found, total_estimate=max(pages[0].total_estimate, len(found))
     )
 
 
-def _pages(search: SessionSearch, wanted: SearchRequest) -> Iterator[Results]:
-    left = wanted.limit
+def _pages(search: SessionSearch, request: SearchRequest) -> Iterator[Results]:
+    left = request.limit
     cursor = None
     while True:
-        page = search.search(msgspec.structs.replace(wanted, limit=left, cursor=cursor))
+        page = search.search(msgspec.structs.replace(request, limit=left, cursor=cursor))
         yield page
         left -= len(page.found)
         cursor = page.next_cursor
@@ -115,8 +115,8 @@ def _pages(search: SessionSearch, wanted: SearchRequest) -> Iterator[Results]:
             return
 
 
-def _shown(found: Found, query: Query) -> Text:
-    metadata, entry = found.metadata, found.entry
+def _text(result: Found, query: Query) -> Text:
+    metadata, entry = result.metadata, result.entry
     title = " ".join(printable(metadata.title or metadata.preview or "").split())
     when = printable(entry.timestamp[:16].replace("T", " "))
     head = f"{metadata.session_id}  {when}  {entry.role}"

@@ -242,11 +242,12 @@ class Command(ReportCommand):
         if fault := report.fault():
             raise CommandError(printable(fault))
 
-    def _ask_person(self, sessions: SessionManager, named: Sequence[str]) -> None:
-        what = f"{len(named)} sessions"
-        if len(named) == 1:
-            count = len(sessions.get(named[0]).messages)
-            what = f"session {named[0]} with {count} {'message' if count == 1 else 'messages'}"
+    def _ask_person(self, sessions: SessionManager, session_ids: Sequence[str]) -> None:
+        what = f"{len(session_ids)} sessions"
+        if len(session_ids) == 1:
+            count = len(sessions.get(session_ids[0]).messages)
+            messages = "message" if count == 1 else "messages"
+            what = f"session {session_ids[0]} with {count} {messages}"
         question = f"Delete {what} for good?"
         if not self.confirm(question, unasked=f"This would delete {what}"):
             raise CommandError("Not deleted.")

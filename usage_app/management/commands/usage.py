@@ -53,13 +53,13 @@ class Command(ReportCommand):
         if usage.prices.problem is not None:
             self.stderr.write(printable(usage.prices.problem))
         try:
-            report = usage.reports.report(_wanted(options))
+            report = usage.reports.report(_query(options))
         except (ValidationFailed, StorageUnavailable) as error:
             raise CommandError(error.message) from error
         if options["json"]:
             self.print_json(report_to_json(report))
             return
-        for shown in _shown(report):
+        for shown in _renderables(report):
             self.print_rich(shown)
         if report.total.estimated:
             self.print_rich(f"Of {report.total.estimated:,} calls the tokens are estimated.")
@@ -69,10 +69,10 @@ class Command(ReportCommand):
             self.stderr.write("No model was called.")
 
 
-def _wanted(options: Mapping[str, Any]) -> ReportQuery:
+def _query(options: Mapping[str, Any]) -> ReportQuery:
     given = {name: options[name] for name in ("from", "to") if options[name] is not None}
     try:
-        return UsageParams.model_validate({**given, "group_by": options["by"]}).wanted()
+        return UsageParams.model_validate({**given, "group_by": options["by"]}).query()
     except ValidationError as error:
         [name] = error.errors()[0]["loc"][-1:]
         flag = "by" if name == "group_by" else name
@@ -80,7 +80,7 @@ def _wanted(options: Mapping[str, Any]) -> ReportQuery:
         raise CommandError(f"--{flag}: {message}.") from error
 
 
-def _shown(report: Report) -> Iterator[RenderableType]:
+def _renderables(report: Report) -> Iterator[RenderableType]:
     yield _table(report)
     days = _sums_of_days(report)
     if len(days) > 1:
@@ -89,7 +89,7 @@ def _shown(report: Report) -> Iterator[RenderableType]:
 
 def _table(report: Report) -> Table:
     table = Table(show_footer=True)
-    names = report.wanted.group_by
+    names = report.query.group_by
     for position, name in enumerate(names):
         table.add_column(name, "total" if position == 0 else "", overflow="fold")
     for head, foot in zip(_HEADS, _cells(report.total), strict=True):
@@ -117,9 +117,9 @@ def _cost(sums: Sums) -> str:
 
 
 def _sums_of_days(report: Report) -> dict[str, Sums]:
-    if "day" not in report.wanted.group_by:
+    if "day" not in report.query.group_by:
         return {}
-    place = list(report.wanted.group_by).index("day")
+    place = list(report.query.group_by).index("day")
     days: dict[str, Sums] = {}
     for values, sums in report.groups:
         days.setdefault(values[place] or "", Sums()).merge(sums)
