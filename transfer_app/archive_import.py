@@ -159,7 +159,7 @@ class SessionImporter:
         return file
 
 
-class ArchiveImport:
+class ArchiveImport(SessionImporter):
     """Imports the sessions of one archive. Calls block.
 
     Args:
@@ -168,6 +168,9 @@ class ArchiveImport:
         store: The destination of attachments.
         max_attachment_bytes: The maximum size of an attachment.
         dry_run: Whether to write nothing, and only report.
+
+    Attributes:
+        left_out: The names of other files in the archive.
     """
 
     def __init__(
@@ -179,25 +182,12 @@ class ArchiveImport:
         max_attachment_bytes: int,
         dry_run: bool = False,
     ) -> None:
+        super().__init__(
+            sessions, store, archive, max_attachment_bytes=max_attachment_bytes, dry_run=dry_run
+        )
+        self.left_out = archive.left_out
         self._archive = archive
         self._done = 0
-        self._taking = SessionImporter(
-            sessions,
-            store,
-            archive,
-            max_attachment_bytes=max_attachment_bytes,
-            dry_run=dry_run,
-        )
-
-    @property
-    def attachments_added(self) -> int:
-        """Return the number of new attachments."""
-        return self._taking.attachments_added
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """Return the names of other files in the archive."""
-        return self._archive.left_out
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -212,9 +202,9 @@ class ArchiveImport:
             StorageError: The store is full or can't be reached.
         """
         for session_id in self._archive.session_ids:
-            taken = self._taking.take(self._archive.session(session_id))
+            result = self.take(self._archive.session(session_id))
             self._done += 1
-            yield taken
+            yield result
 
 
 def _disarmed(session: Session) -> Session:

@@ -5,13 +5,17 @@ from typing import Literal
 
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import AttachmentNotFound, SessionCorrupt, SessionNotFound
-from sessions_app.format.codec import document_of, to_json
-from sessions_app.format.json_pieces import LongList, json_pieces
-from sessions_app.format.message_format import message_to_json, size_of_message
+from sessions_app.format.codec import to_json
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from transfer_app.layout import attachments_of
-from transfer_app.writing import ZipEntry, attachment_entry, session_entry, zip_pieces
+from transfer_app.writing import (
+    ZipEntry,
+    attachment_entry,
+    session_entry,
+    session_pieces,
+    zip_pieces,
+)
 
 AllFormat = Literal["jsonl", "zip"]
 PIECE_BYTES = 1 << 18
@@ -80,8 +84,7 @@ class AllExport:
 
     def _lines(self) -> Iterator[bytes]:
         for session in self._read():
-            messages = LongList(session.messages, message_to_json, size_of_message)
-            yield from json_pieces({**document_of(session, ()), "messages": messages}, to_json)
+            yield from session_pieces(session, to_json)
             yield b"\n"
 
     def _entries(self) -> Iterator[ZipEntry]:

@@ -81,7 +81,13 @@ class ConversationImport:
         store: The destination of images and files.
         max_attachment_bytes: The maximum size of an image or file.
         options: The options.
+
+    Attributes:
+        attachments_added: The number of new images and files.
+        left_out: Nothing: other files in the export belong to conversations.
     """
+
+    left_out: Sequence[str] = ()
 
     def __init__(
         self,
@@ -105,18 +111,8 @@ class ConversationImport:
             dry_run=options.dry_run,
         )
         self._kept: dict[str, Attachment | None] = {}
-        self._added = 0
+        self.attachments_added = 0
         self._written: set[str] = set()
-
-    @property
-    def attachments_added(self) -> int:
-        """Return the number of new images and files."""
-        return self._added
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """Return nothing: other files in the export belong to conversations."""
-        return ()
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -275,5 +271,5 @@ class ConversationImport:
             stored = write_pieces(self._store, pieces, max_bytes=self._max_attachment_bytes)
         except (AttachmentTooLarge, ValidationFailed):
             return None
-        self._added += stored.is_new
+        self.attachments_added += stored.is_new
         return attachment_of(stored, name)

@@ -1,8 +1,9 @@
 """Exports a session with its attachments as a zip file, in pieces."""
 
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import AttachmentNotFound
@@ -29,6 +30,9 @@ _FIRST_DAY = (
 
 ZipEntry = tuple[zipfile.ZipInfo, Iterator[bytes]]
 """A file in a zip file, and its bytes."""
+
+
+_readable = partial(to_json, readable=True)
 
 
 class SessionExport:
@@ -108,11 +112,11 @@ def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:
         yield store.read(file.id, start, PIECE_BYTES)
 
 
-def session_pieces(session: Session) -> Iterator[bytes]:
+def session_pieces(session: Session, encode: Callable[[Any], bytes] = _readable) -> Iterator[bytes]:
     """Yield a session's file in pieces."""
     messages = LongList(session.messages, message_to_json, size_of_message)
     document = {**document_of(session, ()), "messages": messages}
-    return json_pieces(document, partial(to_json, readable=True))
+    return json_pieces(document, encode)
 
 
 def _entry(name: str, compression: int) -> zipfile.ZipInfo:

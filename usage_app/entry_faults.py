@@ -1,15 +1,65 @@
-"""Explains what is wrong with an entry of a JSON file that a person wrote, and what is allowed."""
+"""Reads JSON files that a person wrote, and explains what is wrong with an entry."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any, Literal, get_args, get_origin
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from sessions_app.decoding import convert_to
+from sessions_app.decoding import convert_to, decode_as
+from sessions_app.store.atomic import UnreadableFileError, read_regular
 
+MOST_BYTES = 1 << 20
+Entries = TypeVar("Entries")
+Stamp = tuple[int, int, int] | None
 _LONGEST_SHOWN = 50
 _KINDS = {Decimal: "a number", int: "a whole number", str: "a text"}
+
+
+class InvalidFileError(ValueError):
+    """A file that a person wrote can't be used; the message says why."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return what changes with a file; None if there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return (0, 0, 0)  # reading it says why
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def read_entries(path: Path, kind: type[Entries], explain: Callable[[Any], str | None]) -> Entries:
+    """Read a file. Blocks.
+
+    Args:
+        path: The file.
+        kind: The type of its content.
+        explain: Returns a sentence about the first invalid entry of the parsed JSON.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        InvalidFileError: It can't be used.
+    """
+    name = path.name
+    try:
+        data = read_regular(path, limit=MOST_BYTES)
+    except FileNotFoundError:
+        raise
+    except UnreadableFileError as error:
+        raise InvalidFileError(f"{name} can't be read: {error.reason}.") from error
+    except OSError as error:
+        raise InvalidFileError(f"{name} can't be read: {error.strerror}.") from error
+    try:
+        return decode_as(data, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidFileError(explain(decode_as(data, Any)) or f"{name}: {error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidFileError(f"{name} is not JSON: {error}.") from error
 
 
 def fault_in(entry: Any, kind: type[msgspec.Struct]) -> str | None:

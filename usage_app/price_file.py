@@ -17,19 +17,12 @@ from typing import Any
 import msgspec
 
 from models_app.language_model import Finished
-from sessions_app.decoding import decode_as
-from sessions_app.store.atomic import UnreadableFileError, read_regular
-from usage_app.entry_faults import fault_in
+from usage_app.entry_faults import InvalidFileError, fault_in, read_entries
 from usage_app.name_patterns import literal_but_stars
 
 NAME = "prices.json"
-MOST_BYTES = 1 << 20
 _MILLION = 1_000_000
 _HIGHEST = Decimal(1_000_000_000)
-
-
-class InvalidPricesError(ValueError):
-    """``prices.json`` can't be used; the message says why."""
 
 
 class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,30 +94,19 @@ def read_prices(path: Path) -> PriceTable:
     """Read the file; return an empty table if it does not exist. Blocks.
 
     Raises:
-        InvalidPricesError: It can't be used.
+        InvalidFileError: It can't be used.
     """
     try:
-        data = read_regular(path, limit=MOST_BYTES)
+        prices = read_entries(path, dict[str, ModelPrices], _fault_in)
     except FileNotFoundError:
         return NO_PRICES
-    except UnreadableFileError as error:
-        raise InvalidPricesError(f"{NAME} can't be read: {error.reason}.") from error
-    except OSError as error:
-        raise InvalidPricesError(f"{NAME} can't be read: {error.strerror}.") from error
-    try:
-        prices = decode_as(data, dict[str, ModelPrices])
-    except msgspec.ValidationError as error:
-        raise InvalidPricesError(_fault_in(data) or f"{NAME}: {error}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidPricesError(f"{NAME} is not JSON: {error}.") from error
     for name, each in prices.items():
         _check(name, each)
     return PriceTable(prices)
 
 
-def _fault_in(data: bytes) -> str | None:
+def _fault_in(entries: Any) -> str | None:
     """Return the sentence about the first entry that is not the prices of a model."""
-    entries = decode_as(data, Any)
     if not isinstance(entries, dict):
         return f'{NAME} is not an object with the prices of models, as in `{{"mine:*": {{...}}}}`.'
     for name, entry in entries.items():
@@ -135,11 +117,11 @@ def _fault_in(data: bytes) -> str | None:
 
 def _check(name: str, prices: ModelPrices) -> None:
     if ":" not in name and name != "*":
-        raise InvalidPricesError(
+        raise InvalidFileError(
             f"{NAME}: '{name}' has no provider in front, as in 'openai:gpt-5.1' or 'ollama:*'."
         )
     for field, value in msgspec.structs.asdict(prices).items():
         if value is not None and not (value.is_finite() and 0 <= value <= _HIGHEST):
-            raise InvalidPricesError(
+            raise InvalidFileError(
                 f"{NAME}, `{name}`: `{field}` is a price from 0 to {_HIGHEST:,} (it is {value})."
             )

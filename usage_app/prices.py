@@ -5,7 +5,6 @@ network. Ollama's models are free; the cost of a model that neither knows is unk
 """
 
 import logging
-import os
 import threading
 import time
 from decimal import Decimal
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from models_app.language_model import Finished
 from models_app.vendors.registry import KNOWN_VENDORS
+from usage_app.entry_faults import InvalidFileError, Stamp, stamp_of
 from usage_app.price import Price
-from usage_app.price_file import NO_PRICES, InvalidPricesError, PriceTable, read_prices
+from usage_app.price_file import NO_PRICES, PriceTable, read_prices
 
 if TYPE_CHECKING:
     from usage_app.price_library import PriceLibrary
@@ -30,7 +30,6 @@ FRESH_SECONDS = 2.0
 
 _LOCAL = "ollama"
 _FREE = Price(Decimal(0), "local")
-_Stamp = tuple[int, int, int] | None
 
 
 class PriceList:
@@ -46,7 +45,7 @@ class PriceList:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._stamp: _Stamp | tuple[()] = ()
+        self._stamp: Stamp | tuple[()] = ()
         self._due = 0.0
         self._table: PriceTable = NO_PRICES
         self._library: PriceLibrary | None = None
@@ -102,13 +101,13 @@ class PriceList:
         If the file is invalid its prices are ignored; ``problem`` and the log say why.
         """
         self._due = time.monotonic() + FRESH_SECONDS
-        stamp = self._look()
+        stamp = stamp_of(self._path)
         if stamp == self._stamp:
             return
         with self._lock:
             try:
                 self._table, self.problem = read_prices(self._path), None
-            except InvalidPricesError as error:
+            except InvalidFileError as error:
                 self._table, self.problem = NO_PRICES, str(error)
                 logger.error("%s Your prices are ignored until the file is fixed.", error)  # noqa: TRY400
             self._stamp = stamp
@@ -121,10 +120,3 @@ class PriceList:
             and (self._library is None or not self._library.knows(provider, model))
             and self._table.find(f"{provider}:{model}") is None
         )
-
-    def _look(self) -> _Stamp:
-        try:
-            found = os.lstat(self._path)
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns

@@ -11,23 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from sessions_app.decoding import decode_as
-from sessions_app.store.atomic import UnreadableFileError, read_regular
 from usage_app.budgets.budget import Budget
-from usage_app.entry_faults import fault_in
+from usage_app.entry_faults import InvalidFileError, fault_in, read_entries
 
 NAME = "budgets.json"
-MOST_BYTES = 1 << 20
 MOST_BUDGETS = 200
 _HIGHEST = Decimal(10) ** 15
 _LONGEST_NAME = 300
 _AGAIN_SECONDS = 0.1
-
-
-class InvalidBudgetsError(ValueError):
-    """``budgets.json`` can't be used; the message says why."""
 
 
 def read_budgets(path: Path) -> Sequence[Budget]:
@@ -35,40 +26,26 @@ def read_budgets(path: Path) -> Sequence[Budget]:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        InvalidBudgetsError: The file is invalid.
+        InvalidFileError: The file is invalid.
     """
     try:
         return _read(path)
-    except InvalidBudgetsError:
+    except InvalidFileError:
         time.sleep(_AGAIN_SECONDS)
         return _read(path)
 
 
 def _read(path: Path) -> Sequence[Budget]:
-    try:
-        data = read_regular(path, limit=MOST_BYTES)
-    except FileNotFoundError:
-        raise
-    except UnreadableFileError as error:
-        raise InvalidBudgetsError(f"{NAME} can't be read: {error.reason}.") from error
-    except OSError as error:
-        raise InvalidBudgetsError(f"{NAME} can't be read: {error.strerror}.") from error
-    try:
-        budgets = decode_as(data, list[Budget])
-    except msgspec.ValidationError as error:
-        raise InvalidBudgetsError(_fault_in(data) or f"{NAME}: {error}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidBudgetsError(f"{NAME} is not JSON: {error}.") from error
+    budgets = read_entries(path, list[Budget], _fault_in)
     if len(budgets) > MOST_BUDGETS:
-        raise InvalidBudgetsError(f"{NAME} has more than {MOST_BUDGETS} budgets.")
+        raise InvalidFileError(f"{NAME} has more than {MOST_BUDGETS} budgets.")
     for index, budget in enumerate(budgets):
         _check(index, budget)
     return budgets
 
 
-def _fault_in(data: bytes) -> str | None:
+def _fault_in(entries: Any) -> str | None:
     """Return the sentence about the first entry that is not a budget."""
-    entries = decode_as(data, Any)
     if not isinstance(entries, list):
         return f"{NAME} is not a list of budgets, as in `[{{...}}]`."
     for index, entry in enumerate(entries):
@@ -86,20 +63,20 @@ def _check(index: int, budget: Budget) -> None:
     given = [each for each in limits if each is not None]
     at = f"{_place(index)}: it"
     if len(given) != 1:
-        raise InvalidBudgetsError(f"{at} needs one of `cost_usd`, `tokens` and `requests`.")
+        raise InvalidFileError(f"{at} needs one of `cost_usd`, `tokens` and `requests`.")
     limit = Decimal(given[0])
     if not (limit.is_finite() and 0 <= limit <= _HIGHEST):
-        raise InvalidBudgetsError(
+        raise InvalidFileError(
             f"{_place(index)}: `{budget.unit}` is from 0 to {_HIGHEST:,} (it is {limit})."
         )
     scope = budget.scope
     if scope.model is not None and scope.provider is not None:
-        raise InvalidBudgetsError(f"{at} has both a model and a provider; name one of them.")
+        raise InvalidFileError(f"{at} has both a model and a provider; name one of them.")
     if any(len(name) > _LONGEST_NAME for name in (scope.model, scope.provider) if name):
-        raise InvalidBudgetsError(f"{at} names something too long.")
+        raise InvalidFileError(f"{at} names something too long.")
     if "" in (scope.model, scope.provider):
-        raise InvalidBudgetsError(f"{at} names nothing in its scope; `{{}}` is all models.")
+        raise InvalidFileError(f"{at} names nothing in its scope; `{{}}` is all models.")
     if scope.provider is not None and not set("*:").isdisjoint(scope.provider):
-        raise InvalidBudgetsError(
+        raise InvalidFileError(
             f"{at} has '{scope.provider}' for a provider: patterns go to `model`."
         )

@@ -1,7 +1,6 @@
 """Decides before each model call whether the budgets allow it (docs/decisions/0087). Blocks."""
 
 import logging
-import os
 import threading
 import time
 import weakref
@@ -19,10 +18,11 @@ from models_app.language_model import TOKEN_LIMITS, Finished, ModelRequest
 from models_app.model_calls import ModelCallStart
 from sessions_app.errors import StorageUnavailable
 from usage_app.budgets.budget import NOTHING, Budget, Use, reset_after
-from usage_app.budgets.budget_file import InvalidBudgetsError, read_budgets
+from usage_app.budgets.budget_file import read_budgets
 from usage_app.budgets.counters import Counters
 from usage_app.budgets.errors import BudgetExceeded, BudgetsInvalid
 from usage_app.budgets.running_calls import RunningCall, RunningCalls
+from usage_app.entry_faults import InvalidFileError, Stamp, stamp_of
 from usage_app.ledger import Ledger
 from usage_app.prices import PriceList
 from usage_app.record import tokens_sent
@@ -34,7 +34,6 @@ LOST_SECONDS = 60.0
 
 _MOST_WARNINGS = 10_000
 _Item = TypeVar("_Item")
-_Stamp = tuple[int, int, int] | None
 
 
 class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +124,7 @@ class BudgetGate:
         self._running = running
         self._now = now
         self._lock = threading.Lock()
-        self._stamp: _Stamp | tuple[()] = ()
+        self._stamp: Stamp | tuple[()] = ()
         self._counters: Counters | None = None
         self._mine: dict[str, RunningCall] = {}
         self._ended: dict[str, float] = {}
@@ -185,7 +184,7 @@ class BudgetGate:
         Raises:
             BudgetsInvalid: It can't be used.
         """
-        stamp, known = _look(self._path), self._counters
+        stamp, known = stamp_of(self._path), self._counters
         if stamp == self._stamp and (
             stamp is None or (known is not None and known.reach(self._now()))
         ):
@@ -196,7 +195,7 @@ class BudgetGate:
             budgets = read_budgets(self._path)
         except FileNotFoundError:
             return None
-        except InvalidBudgetsError as error:
+        except InvalidFileError as error:
             if is_new:
                 logger.error("%s No model is called until it is fixed or removed.", error)  # noqa: TRY400
             raise BudgetsInvalid(str(error)) from error
@@ -335,13 +334,3 @@ def _drained(queue: deque[_Item]) -> list[_Item]:
 def _limit_of(request: ModelRequest) -> int | None:
     limits = [request.options.get(name) for name in TOKEN_LIMITS]
     return min((each for each in limits if isinstance(each, int) and each > 0), default=None)
-
-
-def _look(path: Path) -> _Stamp:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    except OSError:
-        return (0, 0, 0)  # reading it says why
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 
 from usage_app.budgets.budget import Budget, Scope
-from usage_app.budgets.budget_file import InvalidBudgetsError, read_budgets
+from usage_app.budgets.budget_file import read_budgets
+from usage_app.entry_faults import InvalidFileError
 
 
 def test_budgets_are_read_as_they_are_written(tmp_path):
@@ -70,7 +71,7 @@ def test_a_mistake_is_named(tmp_path, content, reason):
     path = tmp_path / "budgets.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
 
-    with pytest.raises(InvalidBudgetsError) as caught:
+    with pytest.raises(InvalidFileError) as caught:
         read_budgets(path)
 
     assert reason in str(caught.value)
@@ -81,7 +82,7 @@ def test_what_is_no_file_is_a_mistake_and_nothing_is_none(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_budgets(path)
     path.mkdir()
-    with pytest.raises(InvalidBudgetsError, match="can't be read"):
+    with pytest.raises(InvalidFileError, match="can't be read"):
         read_budgets(path)
 
 
