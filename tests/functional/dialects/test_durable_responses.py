@@ -258,16 +258,6 @@ def is_there(client, name):
     return True
 
 
-def test_a_response_in_the_background_that_is_not_stored_can_be_followed(speech, first, second):
-    name, seen = begin(first, background=True, store=False)
-    last = seen[-1].sequence_number
-    with second.responses.retrieve(name, stream=True, starting_after=last) as rest:
-        speech.go_on()
-        [*_, end] = rest
-    assert (end.type, end.response.output_text) == ("response.completed", "One two three four")
-    assert second.responses.retrieve(name).to_dict() == end.response.to_dict()
-
-
 def test_nothing_is_shown_without_the_token(start, upstream, speech, connect):
     server = start(MOCHI_OLLAMA_HOST=upstream.url, MOCHI_API_TOKEN="right")
     speech.go_on()

@@ -307,14 +307,6 @@ async def test_too_many_turns_and_a_stopping_server_refuse(make_house):
         await house.turns.start(turn.session_id, HELLO)
 
 
-async def test_a_turn_over_its_time_ends_with_its_limit(make_house):
-    house = make_house(seconds=0.05)
-    house.model.say([TextDelta("slow")], WAIT)
-    events, outcome = await run(house, await house.new_session())
-    assert outcome.state is State.FAILED
-    assert dict(events)["error"]["code"] == "TURN_LIMIT_REACHED"
-
-
 async def test_a_caller_that_is_cancelled_while_the_turn_starts_leaves_the_session_free(house):
     house.model.say([TextDelta("x")], WAIT)
     session_id = await house.new_session()

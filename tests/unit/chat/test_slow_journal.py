@@ -6,7 +6,6 @@ import errno
 import pytest
 
 from chat.storage.journal import Fenced, JournalTimedOut, OwnerExpired, line
-from chat.stream import turn_stream
 from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionBusy
@@ -69,15 +68,6 @@ async def test_a_journal_that_fails_ends_the_turn_and_nothing_of_it_is_shown(hou
     rest = await read_all(turn.first_subscription)
     assert [event.name for event in rest] == ["error", "done"]
     assert (await turn.finished()).state is State.FAILED
-
-
-async def test_a_model_waits_for_a_journal_that_is_slow(house, monkeypatch):
-    monkeypatch.setattr(turn_stream, "MAX_PENDING_BYTES", 100)
-    house.model.say_text(*["word " * 10] * 50)
-    session_id = await house.new_session()
-    events, outcome = await run(house, session_id)
-    assert outcome.state is State.COMPLETED
-    assert [name for name, _ in events].count("content_delta") == 50
 
 
 async def test_who_attaches_elsewhere_follows_the_journal(house):

@@ -126,16 +126,6 @@ async def test_models_come_first_then_profiles_then_agents() -> None:
     assert listed.left_out == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [("model", ["qwen3:14b"]), ("profile", ["profile:coder"]), ("agent", ["agent:dates"])],
-)
-async def test_one_kind_can_be_asked_for(kind: Kind, expected: list[str]) -> None:
-    catalogue = Catalogue(QWEN, profiles=(profile("coder", "qwen3:14b"),), agents=(AGENT,))
-
-    assert names(await catalogue.list(kind)) == expected
-
-
 async def test_a_profile_has_the_facts_of_its_model() -> None:
     profiles = (
         profile("short", "qwen3:14b", context_limit=8192),

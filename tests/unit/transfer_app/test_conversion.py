@@ -82,12 +82,6 @@ def test_what_has_no_title_is_called_by_its_first_words() -> None:
     assert metadata.titled_by == "message"
 
 
-def test_instructions_become_the_system_prompt() -> None:
-    session = made(instructions="Be short.")
-    assert session.system_prompt is not None
-    assert session.system_prompt.content == "Be short."
-
-
 def test_another_branch_is_a_fork_and_is_not_pinned() -> None:
     branch = Branch(messages=(QUESTION,), leaf="n9", shared=1)
     metadata = made(branch, forked_from="abcdef0123", instructions="x", pinned=True).metadata

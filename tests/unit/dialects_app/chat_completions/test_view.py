@@ -16,16 +16,13 @@ from dialects_app.chat_completions.view import RequestContext, complete
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound
 from sessions_app.session import Session, make_session
-from tests.unit.dialects_app.chat_completions.bodies import body_of, function
+from tests.unit.dialects_app.chat_completions.bodies import body_of
 from tests.unit.dialects_app.chat_completions.journals import (
     DONE,
     STARTED,
     TURN,
-    chunks_of,
-    failed,
     numbered,
     said,
-    text_of,
 )
 from tests.unit.dialects_app.chat_completions.journals import complete as completed
 
@@ -125,26 +122,6 @@ async def ask(
     return await complete(chat, chat, Models(), body, manner, files=None)  # type: ignore[arg-type]
 
 
-async def test_an_answer_is_one_json_object_and_the_turn_is_left():
-    chat = Chat()
-    answer = await ask(chat)
-    assert answer["Content-Type"] == "application/json"
-    completion = msgspec.json.decode(answer.content)
-    assert completion["choices"][0]["message"] == {
-        "role": "assistant",
-        "content": "Hello!",
-        "refusal": None,
-    }
-    assert chat.left == 1
-
-
-async def test_a_stream_is_one_of_chunks():
-    answer = await ask(Chat(), stream=True)
-    assert answer["Content-Type"].startswith("text/event-stream")
-    stream = b"".join([piece async for piece in answer])
-    assert text_of(chunks_of(stream)) == "Hello!"
-
-
 async def test_who_leaves_while_the_answer_is_made_leaves_the_turn():
     chat = Chat()
     chat.ends.clear()
@@ -166,52 +143,6 @@ async def test_a_turn_that_ended_before_its_first_event_is_a_plain_error(streams
     assert chat.left == 1
 
 
-async def test_an_error_of_a_turn_that_can_t_begin_names_a_field_of_the_request():
-    with pytest.raises(TurnError) as raised:
-        await ask(Chat(error=TurnError("No.", field="messages[0]")))
-    assert raised.value.details["field"] == "messages[0]"
-    with pytest.raises(TurnError) as raised:
-        await ask(Chat(error=TurnError("No.", field="selected_tools")))
-    assert raised.value.details["field"] == "X-Mochi-Tools"
-
-
-async def test_an_error_in_the_middle_ends_the_answer():
-    with pytest.raises(TurnError, match="broke off"):
-        await ask(Chat([STARTED, said("Hel"), failed(), DONE]))
-
-
-@pytest.mark.parametrize("streams", [False, True])
-async def test_an_answer_names_its_session_where_there_is_one(streams):
-    chat = Chat()
-    assert "x-mochi-session-id" not in await ask(chat, stream=streams)
-    stored = await ask(chat, stream=streams, store=True)
-    manner = RequestContext(session_id=stored["x-mochi-session-id"])
-    continued = await ask(chat, stream=streams, manner=manner)
-    assert continued["x-mochi-session-id"] == manner.session_id
-
-
-async def test_what_is_not_obeyed_is_noted():
-    answer = await ask(Chat(), logit_bias={"1": 1}, reasoning_effort="minimal")
-    assert answer["x-mochi-warning"] == (
-        "logit_bias: not obeyed; reasoning_effort: minimal is taken for low"
-    )
-
-
-@pytest.mark.parametrize(
-    ("model", "choice", "is_noted"),
-    [
-        ("qwen3:14b", "required", True),
-        ("qwen3:14b", {"type": "function", "function": {"name": "get_weather"}}, True),
-        ("qwen3:14b", "auto", False),
-        ("qwen3:14b", "none", False),
-        ("forcible", "required", False),
-    ],
-)
-async def test_a_call_that_nobody_can_force_is_noted(model, choice, is_noted):
-    answer = await ask(Chat(), model=model, tools=[function()], tool_choice=choice)
-    assert answer.headers.get("x-mochi-warning", "").startswith("tool_choice") is is_noted
-
-
 async def test_a_request_is_known_by_what_was_sent_streamed_or_not():
     chat = Chat()
     await ask(chat)
@@ -219,18 +150,6 @@ async def test_a_request_is_known_by_what_was_sent_streamed_or_not():
     await ask(chat, temperature=1)
     whole, streamed, other = (msgspec.json.encode(known) for _, known in chat.asked)
     assert whole == streamed != other
-
-
-async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_first_streamed():
-    chat = Chat()
-    manner = RequestContext(chat_id="c1")
-    first = await ask(chat, stream=True, manner=manner)
-    second = await ask(chat, stream=True, manner=manner)
-    assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
-    assert [request.new is None for request, _ in chat.asked] == [False, True]
-    assert "x-mochi-session-id" not in await ask(chat, manner=manner)
-    other = await ask(chat, stream=True, manner=manner, model="other")
-    assert other["x-mochi-session-id"] != first["x-mochi-session-id"]
 
 
 async def test_first_messages_of_a_chat_that_come_at_once_are_of_one_session():

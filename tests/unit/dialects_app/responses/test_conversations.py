@@ -11,9 +11,9 @@ from dialects_app.responses.conversations import (
     ItemsIn,
     LabelsIn,
 )
-from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
+from dialects_app.responses.errors import ItemNotFound
 from dialects_app.shared.ids import conversation_id, item_id
-from sessions_app.errors import SessionBusy, ValidationFailed
+from sessions_app.errors import ValidationFailed
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
@@ -188,26 +188,6 @@ def name_type(name):
     }[name.partition("_")[0]]
 
 
-def test_while_a_turn_runs_nothing_is_changed(sessions, conversations):
-    made = conversations.create(ConversationIn(items=[HELLO]))
-    repository = sessions.repository
-    repository.claim(
-        session_id_of(made),
-        "0" * 20,
-        owner=repository.owners.mine(),
-        recover=lambda session, _: session,
-        change=lambda session: (session, None),
-    )
-    for change in (
-        lambda: conversations.add(made.id, ItemsIn(items=[HELLO])),
-        lambda: conversations.remove(made.id, conversations.items(made.id)[0]["id"]),
-        lambda: conversations.delete(made.id),
-    ):
-        with pytest.raises(SessionBusy):
-            change()
-    assert len(only(sessions).messages) == 1
-
-
 @pytest.mark.parametrize(
     ("items", "field"),
     [
@@ -236,20 +216,6 @@ def test_a_refused_request_saves_nothing(sessions, conversations, items, field):
     with pytest.raises(ValidationFailed):
         conversations.add(made.id, ItemsIn(items=items))
     assert only(sessions).messages == ()
-
-
-@pytest.mark.parametrize("name", ["", "conv_0000000000", "conv_", "resp_0000000000", "0000000000"])
-def test_what_is_no_conversation_is_not_found(conversations, name):
-    for call in (
-        lambda: conversations.get(name),
-        lambda: conversations.items(name),
-        lambda: conversations.set_labels(name, LabelsIn(metadata=None)),
-        lambda: conversations.add(name, ItemsIn(items=[])),
-        lambda: conversations.remove(name, "msg_1"),
-        lambda: conversations.delete(name),
-    ):
-        with pytest.raises(ConversationNotFound):
-            call()
 
 
 def test_an_item_of_an_older_server_goes_alone_if_calls_of_other_rounds_have_its_id(

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
+from dialects_app.responses.errors import ResponseNotFound
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.shared.ids import read_item_id, response_id
 from models_app.errors import ModelError, ModelNotFound, NetworkError
@@ -65,19 +65,6 @@ SCRIPTS = {
     "an error after some text": [[[TextDelta("Hel")], NetworkError("gone")]],
     "an error after tools": [[noted("one"), [DONE]], [NetworkError("gone")]],
 }
-
-
-@pytest.mark.parametrize("what", SCRIPTS)
-async def test_a_response_is_the_same_with_and_without_its_events(house, kept, what):
-    for script in SCRIPTS[what]:
-        house.model.say(*script)
-    name = await run(house, tools=["note"])
-    found = await kept.get(name)
-    check_resource(found)
-    saved = await as_saved(house, kept, name)
-    if found["status"] == "failed":  # of its error, the session knows nothing
-        assert saved.pop("error")["code"] == found.pop("error")["code"]
-    assert saved == found
 
 
 async def test_a_response_that_asks_is_the_same_with_and_without_its_events(house, kept):
@@ -139,44 +126,6 @@ async def speaking(house):
         await turn.finished()
 
 
-async def test_a_running_response_is_in_progress_here_and_elsewhere(
-    house, kept, speaking, data_dir
-):
-    elsewhere = kept_in(House(data_dir, NoTools()))
-    for place in (kept, elsewhere):
-        found = await place.get(speaking)
-        check_resource(found)
-        assert (found["status"], found["completed_at"]) == ("in_progress", None)
-        [said] = await place.input_items(speaking)
-        assert said["content"][0]["text"] == "Hello!"
-
-
-async def test_a_stream_from_a_number_on_is_the_rest_of_the_whole_one(
-    house, kept, speaking, data_dir
-):
-    elsewhere = kept_in(House(data_dir, NoTools()))
-    live = asyncio.create_task(read(await kept.stream(speaking)))
-    remote = asyncio.create_task(read(await elsewhere.stream(speaking)))
-    house.model.go_on.set()
-    whole = await live
-    assert await remote == whole
-    assert [event["sequence_number"] for event in whole] == [*range(len(whole))]
-    for number in range(len(whole)):
-        for place in (kept, elsewhere):
-            assert await read(await place.stream(speaking, after=number)) == whole[number + 1 :]
-    assert whole[-1]["response"] == await kept.get(speaking)
-
-
-async def test_who_listens_again_lets_a_response_go_on(house, kept, speaking):
-    stream = await kept.stream(speaking)
-    turn = house.turns.get(speaking[5:15])
-    turn.leave(turn.first_subscription)
-    stream.listener.close()
-    house.model.go_on.set()
-    await turn.finished()
-    assert (await kept.get(speaking))["status"] == "completed"
-
-
 async def test_a_response_is_cancelled_once_and_for_all(house, kept, speaking, data_dir):
     elsewhere = kept_in(House(data_dir, NoTools()))
     async with asyncio.timeout(20):
@@ -213,14 +162,6 @@ async def test_a_running_response_is_not_deleted(kept, speaking):
 
 
 # --- What is gone ------------------------------------------------------------------------------
-
-
-async def test_without_its_events_a_response_can_not_be_streamed(house, kept):
-    house.model.say_text("Hello")
-    name = await run(house)
-    await asyncio.to_thread(sweep, house, name)
-    with pytest.raises(ResponseNotStreamable, match="can no longer be streamed"):
-        await kept.stream(name)
 
 
 async def test_a_response_that_left_nothing_but_its_record_failed(house, kept, store):

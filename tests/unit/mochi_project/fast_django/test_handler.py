@@ -60,12 +60,6 @@ async def test_head_gets_the_headers_of_get_and_waits_for_nothing_of_a_stream(pa
     assert head.body == b""
 
 
-async def test_an_answer_without_content_has_no_type() -> None:
-    client = await get("/nothing")
-    assert (client.status, client.body) == (204, b"")
-    assert b"Content-Type" not in dict(client.sent[0]["headers"])
-
-
 async def test_a_client_that_leaves_before_its_body_is_complete_reaches_no_view() -> None:
     for first in ([], [{"type": "http.request", "body": b"y", "more_body": True}]):
         client = Client("/hello", *first, {"type": "http.disconnect"})

@@ -278,21 +278,6 @@ async def test_what_is_not_http_is_an_error(ollama, fake, wire):
     assert isinstance(outcome.error, OllamaError)
 
 
-async def test_silence_is_an_error_that_may_be_retried(fake, wire):
-    async def answer(exchange):
-        await exchange.begin_stream()
-        await exchange.lines(wire.text("a"))
-        await exchange.client_gone()
-
-    fake.answers = [answer]
-    model = OllamaLanguageModel(fake.url, silence_timeout=0.1)
-    outcome = await wire.outcome_of(model, wire.request())
-    await model.aclose()
-    assert outcome.deltas == [TextDelta("a")]
-    assert "silent for 0.1 seconds" in outcome.error.message
-    assert outcome.error.retryable
-
-
 async def test_silence_before_the_first_byte_is_tried_again(fake, wire):
     async def answer(exchange):
         await exchange.client_gone()

@@ -19,7 +19,6 @@ from tests.unit.sessions_app.api.conftest import (
     UNKNOWN_ID,
     URL,
     refused,
-    shaped,
 )
 
 REQUESTS: list[tuple[str, str, dict[str, Any] | None]] = [
@@ -79,15 +78,6 @@ async def test_a_running_turn_makes_the_session_busy(
     assert details["retryable"] is True
     assert details["turn_id"] == "t1"
     assert answer["Retry-After"]
-
-
-async def test_settings_change_while_a_turn_runs(
-    client: AsyncClient, manager: SessionManager, talk: str
-) -> None:
-    owner = await asyncio.to_thread(manager.repository.owners.mine)
-    await asyncio.to_thread(claim_session, manager.repository, talk, "t1", owner=owner)
-    answer = await client.patch(f"{URL}/{talk}", {"context_window": 4096}, content_type=JSON)
-    shaped(answer, 200, schemas.SessionSavedOut)
 
 
 def test_every_route_is_documented() -> None:

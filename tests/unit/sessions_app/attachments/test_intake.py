@@ -1,8 +1,6 @@
 """What a request says of attachments becomes references."""
 
-import asyncio
 import base64
-import os
 from pathlib import Path
 
 import pytest
@@ -40,17 +38,6 @@ async def test_base64_becomes_a_reference_as_a_data_url_too(service: AttachmentS
     first, *others = await resolve(service, given, max_count=3)
     assert others == [first, first]
     assert await service.read(first.id) == PICTURE
-
-
-async def test_a_damaged_file_is_replaced_when_it_is_sent_again(
-    service: AttachmentService, tmp_path: Path
-) -> None:
-    given = [Inline(data=base64.b64encode(PICTURE).decode())]
-    (kept,) = await resolve(service, given, max_count=1)
-    (path,) = await asyncio.to_thread(lambda: list(tmp_path.glob("??/*")))
-    await asyncio.to_thread(os.truncate, path, len(PICTURE) - 1)
-    assert await resolve(service, given, max_count=1) == (kept,)
-    assert await service.read(kept.id) == PICTURE
 
 
 @pytest.mark.parametrize(
