@@ -1,7 +1,7 @@
 """Turns of all kinds, and what a client of AG-UI makes of the streams that show them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ag_ui.core import Event as AgUiEvent
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from pydantic import TypeAdapter
 
-from chat.stream.encoding import encode_event
 from chat.stream.events import (
     AgentComplete,
     AgentExecution,
@@ -18,28 +17,30 @@ from chat.stream.events import (
     AgentToolCall,
     AgentToolResult,
     Cancelled,
-    ClientToolCall,
     ContentDelta,
     Done,
     Event,
     Failed,
-    FinishedCall,
     MessageComplete,
     StatusChanged,
     ThinkingContentDelta,
     ToolCallDelta,
-    ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
     TurnStarted,
     TurnUsage,
 )
-from chat.stream.numbered_event import NumberedEvent
 from dialects_app.ag_ui.projector import RunProjector
+from tests.unit.dialects_app.turns import (
+    SESSION_ID,
+    TURN_ID,
+    called,
+    handed_over,
+    numbered,
+    returned,
+)
 from tools_app.toolset import AGENT_TOOL
 
-SESSION_ID = "0123456789"
-TURN_ID = "0199f3a2b4c51f2e3d4c"
 MODEL = "small:1b"
 THREAD, RUN = "thread-1", "run-1"
 EXPIRES = "2026-01-02T03:04:05.000000+00:00"
@@ -50,35 +51,12 @@ USAGE = TurnUsage(
 _events = TypeAdapter(AgUiEvent)
 
 
-def numbered(events: Iterable[Event]) -> list[NumberedEvent]:
-    return [
-        NumberedEvent(number, event.event, encode_event(event))
-        for number, event in enumerate(events, 1)
-    ]
-
-
 def started(message_id: str = "m0") -> TurnStarted:
     return TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model=MODEL, message_id=message_id)
 
 
 def going_on(message_id: str = "m1") -> ToolContinuationStarted:
     return ToolContinuationStarted(message_id=message_id)
-
-
-def said(*texts: str) -> list[Event]:
-    return [ContentDelta(content=text) for text in texts]
-
-
-def thought(*texts: str) -> list[Event]:
-    return [ThinkingContentDelta(content=text) for text in texts]
-
-
-def called(call_id: str, name: str = "add", **arguments: Any) -> ToolCallStarted:
-    return ToolCallStarted(tool_name=name, arguments=arguments, call_index=0, tool_call_id=call_id)
-
-
-def handed_over(call_id: str, name: str = "get_weather", **arguments: Any) -> ClientToolCall:
-    return ClientToolCall(tool_name=name, arguments=arguments, call_index=0, tool_call_id=call_id)
 
 
 def asked(call_id: str, question: str = "conf_a", **fields: Any) -> ToolConfirmationRequired:
@@ -88,19 +66,6 @@ def asked(call_id: str, question: str = "conf_a", **fields: Any) -> ToolConfirma
         confirmation_id=question,
         expires_at=EXPIRES,
     )
-
-
-def returned(call_id: str, result: str | None = "3", *, name: str = "add") -> Event:
-    return FinishedCall(
-        tool_name=name,
-        tool_call_id=call_id,
-        call_index=0,
-        arguments={},
-        success=result is not None,
-        result=result,
-        error_message=None if result is not None else "It broke.",
-        execution_time_ms=1.0,
-    ).event()
 
 
 def of_agent(call_id: str = "c1") -> dict[str, Any]:

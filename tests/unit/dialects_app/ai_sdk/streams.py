@@ -17,7 +17,8 @@ from chat.stream.events import (
     ToolResultReceived,
 )
 from dialects_app.ai_sdk.projector import UIMessageProjector
-from tests.unit.dialects_app.chat_completions.journals import TURN, numbered
+from tests.unit.dialects_app.chat_completions.journals import TURN
+from tests.unit.dialects_app.turns import numbered
 
 SESSION = "a1b2c3d4e5"
 WAITING = StatusChanged(state="waiting_for_confirmation")

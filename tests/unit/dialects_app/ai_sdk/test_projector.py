@@ -29,12 +29,12 @@ from tests.unit.dialects_app.chat_completions.journals import (
     complete,
     failed,
     journals,
-    numbered,
     ours,
     said,
     theirs,
     thought,
 )
+from tests.unit.dialects_app.turns import numbered
 
 
 def show(*events: Event, **how: Any) -> list[Any]:

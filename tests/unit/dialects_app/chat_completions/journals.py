@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from chat.stream.encoding import encode_event
 from chat.stream.events import (
     Cancelled,
     ClientToolCall,
@@ -23,9 +22,9 @@ from chat.stream.events import (
     ToolResultReceived,
     TurnStarted,
 )
-from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.projector import ChunkProjector
 from sessions_app.messages import Usage
+from tests.unit.dialects_app.turns import numbered
 
 TURN = "0199f3a2b4c51f2e3d4c"
 MODEL = "qwen3:14b"
@@ -93,13 +92,6 @@ def cancelled() -> Cancelled:
 
 def failed(code: str = "NETWORK_ERROR", message: str = "It broke off.", **details: Any) -> Failed:
     return Failed(code=code, message=message, details={"retryable": True, **details})
-
-
-def numbered(events: Iterable[Event]) -> list[NumberedEvent]:
-    return [
-        NumberedEvent(number, event.event, encode_event(event))
-        for number, event in enumerate(events, start=1)
-    ]
 
 
 def projected(events: Iterable[Event], *, includes_usage: bool = False) -> bytes:

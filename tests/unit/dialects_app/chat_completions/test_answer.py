@@ -18,7 +18,6 @@ from tests.unit.dialects_app.chat_completions.journals import (
     failed,
     finish_reasons,
     journals,
-    numbered,
     ours,
     projected,
     said,
@@ -26,6 +25,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
+from tests.unit.dialects_app.turns import numbered
 
 
 def read(events):

@@ -23,7 +23,6 @@ from tests.unit.dialects_app.chat_completions.journals import (
     failed,
     finish_reasons,
     journals,
-    numbered,
     ours,
     projected,
     said,
@@ -31,6 +30,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
+from tests.unit.dialects_app.turns import numbered
 
 
 def show(*events, **how):

@@ -17,14 +17,9 @@ from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound
 from sessions_app.session import Session, make_session
 from tests.unit.dialects_app.chat_completions.bodies import body_of
-from tests.unit.dialects_app.chat_completions.journals import (
-    DONE,
-    STARTED,
-    TURN,
-    numbered,
-    said,
-)
+from tests.unit.dialects_app.chat_completions.journals import DONE, STARTED, TURN, said
 from tests.unit.dialects_app.chat_completions.journals import complete as completed
+from tests.unit.dialects_app.turns import numbered
 
 ANSWER = [STARTED, said("Hel"), said("lo!"), completed(), DONE]
 

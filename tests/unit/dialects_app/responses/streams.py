@@ -1,7 +1,7 @@
 """Events of turns, and what the official package makes of the streams that show them."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, get_args
 
@@ -11,43 +11,37 @@ from openai._models import construct_type
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 
-from chat.stream.encoding import encode_event
 from chat.stream.events import (
     AgentComplete,
     AgentPlanning,
     AgentStarted,
     Cancelled,
-    ClientToolCall,
     ContentDelta,
     Done,
     Event,
     Failed,
-    FinishedCall,
     MessageComplete,
     StatusChanged,
     ThinkingContentDelta,
     ToolCallDelta,
-    ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
     TurnStarted,
 )
-from chat.stream.numbered_event import NumberedEvent
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
+from tests.unit.dialects_app.turns import (
+    SESSION_ID,
+    TURN_ID,
+    called,
+    finished,
+    handed_over,
+    numbered,
+    returned,
+)
 
-SESSION_ID = "0123456789"
-TURN_ID = "0199f3a2b4c51f2e3d4c"
 NOW = "2026-01-02T03:04:05.000000+00:00"
 MODEL = "small:1b"
-
-
-def numbered(events: Iterable[Event]) -> list[NumberedEvent]:
-    """Return the events as a stream has them."""
-    return [
-        NumberedEvent(number, event.event, encode_event(event))
-        for number, event in enumerate(events, 1)
-    ]
 
 
 def started(message_id: str = "aaaaaaaaaa") -> TurnStarted:
@@ -56,14 +50,6 @@ def started(message_id: str = "aaaaaaaaaa") -> TurnStarted:
 
 def going_on(message_id: str = "bbbbbbbbbb") -> ToolContinuationStarted:
     return ToolContinuationStarted(message_id=message_id)
-
-
-def called(call_id: str, name: str = "add", **arguments: Any) -> ToolCallStarted:
-    return ToolCallStarted(tool_name=name, arguments=arguments, call_index=0, tool_call_id=call_id)
-
-
-def handed_over(call_id: str, name: str = "get_weather", **arguments: Any) -> ClientToolCall:
-    return ClientToolCall(tool_name=name, arguments=arguments, call_index=0, tool_call_id=call_id)
 
 
 def asked(call_id: str, question: str, **arguments: Any) -> ToolConfirmationRequired:
@@ -76,39 +62,10 @@ def asked(call_id: str, question: str, **arguments: Any) -> ToolConfirmationRequ
     )
 
 
-def returned(call_id: str, result: str | None = "3", *, name: str = "add") -> Event:
-    return FinishedCall(
-        tool_name=name,
-        tool_call_id=call_id,
-        call_index=0,
-        arguments={},
-        success=result is not None,
-        result=result,
-        error_message=None if result is not None else "It broke.",
-        execution_time_ms=1.0,
-    ).event()
-
-
 def approved(call_id: str, result: str, question: str) -> Event:
     """Return the result of a call that a person approved, which no other event announces."""
-    return FinishedCall(
-        tool_name="remove",
-        tool_call_id=call_id,
-        call_index=0,
-        arguments={"path": "x"},
-        success=True,
-        result=result,
-        error_message=None,
-        execution_time_ms=1.0,
-    ).event(was_announced=False, confirmation_id=f"conf_{question * 32}")
-
-
-def said(*texts: str) -> list[Event]:
-    return [ContentDelta(content=text) for text in texts]
-
-
-def thought(*texts: str) -> list[Event]:
-    return [ThinkingContentDelta(content=text) for text in texts]
+    call = finished(call_id, result, tool_name="remove", arguments={"path": "x"})
+    return call.event(was_announced=False, confirmation_id=f"conf_{question * 32}")
 
 
 def complete(

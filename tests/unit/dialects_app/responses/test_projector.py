@@ -19,24 +19,26 @@ from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
 from tests.unit.dialects_app.responses.streams import (
     MODEL,
-    SESSION_ID,
-    TURN_ID,
     approved,
     asked,
-    called,
     cancelled,
     check_resource,
     complete,
     done,
     failed,
     going_on,
-    handed_over,
-    numbered,
     projected,
-    returned,
-    said,
     started,
     texts_of,
+)
+from tests.unit.dialects_app.turns import (
+    SESSION_ID,
+    TURN_ID,
+    called,
+    handed_over,
+    numbered,
+    returned,
+    said,
     thought,
 )
 

@@ -11,15 +11,13 @@ from chat.stream.events import (
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
 from tests.unit.dialects_app.responses.streams import (
-    SESSION_ID,
-    TURN_ID,
     accumulate,
     check_resource,
-    numbered,
     projected,
     texts_of,
     turns,
 )
+from tests.unit.dialects_app.turns import SESSION_ID, TURN_ID, numbered
 
 RECORDS = st.sampled_from(
     [

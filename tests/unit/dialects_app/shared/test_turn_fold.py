@@ -11,7 +11,7 @@ from chat.stream.events import (
     TurnUsage,
 )
 from dialects_app.shared.turn_fold import TurnFold
-from tests.unit.dialects_app.chat_completions.journals import numbered
+from tests.unit.dialects_app.turns import numbered
 
 TURN = "0199f3a2b4c51f2e3d4c"
 STARTED = TurnStarted(turn_id=TURN, session_id="s", model="m", message_id="a1")
