@@ -5,7 +5,8 @@ import random
 import pytest
 
 from tests.cluster.invariants import check_same_everywhere, check_session
-from tests.cluster.nodes import Listener
+from tests.cluster.nodes import Cluster, Listener
+from tests.cluster.servers import StoreServer
 
 OTHER_MODEL = "scripted-plain:latest"
 PUTS = 6
@@ -119,3 +120,15 @@ def test_a_lost_answer_to_a_request_is_looked_up_too(cluster, route):
     assert found.status_code == (404 if route == "delete" else 200)
     if route == "change":
         assert found.json()["model"] == OTHER_MODEL
+
+
+def test_a_store_that_ignores_conditions_is_refused(tmp_path):
+    """The store takes conditional writes and ignores the condition: the server does not start."""
+    store = StoreServer("--ignores-conditions")
+    cluster = Cluster(tmp_path, store, nodes=1)
+    try:
+        with pytest.raises(pytest.fail.Exception, match="condition"):
+            cluster.start()
+    finally:
+        cluster.close()
+        store.kill()
