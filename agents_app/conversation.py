@@ -92,6 +92,7 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
         answered: Tokens of all the answers.
         cached: Prompt tokens read from the provider's cache, if reported.
         reasoning: Reasoning tokens, if reported.
+        written: Tokens of the requests that were written to a cache, if reported.
         cost: The cost of all answers in US dollars; None if unknown.
     """
 
@@ -102,6 +103,7 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     answered: int | None
     cached: int | None
     reasoning: int | None
+    written: int | None
     cost: Decimal | None
 
     @property
@@ -149,6 +151,7 @@ def said_since_instruction(messages: Sequence[Message]) -> AgentOutput:
         answered=sum_of([answer.eval_count for answer in answers]),
         cached=sum_of([usage.cached_tokens for usage in usages]),
         reasoning=sum_of([usage.reasoning_tokens for usage in usages]),
+        written=sum_of([usage.cache_write_tokens for usage in usages]),
         cost=cost_of(usage) if (usage := usage_of_turn(usages)) else None,
     )
 

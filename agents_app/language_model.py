@@ -107,7 +107,7 @@ class AgentLanguageModel:
         if failure is not None:
             raise AgentStopped(agent.name, failure)
         done_reason = (said.last.done_reason if said.last else None) or "stop"
-        tokens = (said.requested, said.answered, said.cached, said.reasoning)
+        tokens = (said.requested, said.answered, said.cached, said.reasoning, said.written)
         yield [Finished(done_reason, *tokens, cost=said.cost)]
 
     def recall(self, model: str) -> ModelInfo | None:

@@ -12,6 +12,9 @@ from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
 ThinkLevel = Literal["low", "medium", "high"]
 Think = bool | ThinkLevel
 
+PromptCache = Literal["5m", "1h", "off"]
+"""How long a provider keeps the beginning of a request in its cache (docs/decisions/0137)."""
+
 Purpose = Literal["chat", "agent", "compaction", "summary", "structured"]
 """The purposes of model calls; ``ModelCall`` reports them."""
 
@@ -226,6 +229,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
         reasoning_count: Reasoning tokens, if reported.
         cache_write_count: Tokens of the request that the provider put into its cache, where it says
             so.
+        cache_write_1h_count: Those of them that it keeps for an hour, at another price.
         cost: The cost in US dollars; None if unknown. Not set by providers.
     """
 
@@ -235,6 +239,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     cached_count: int | None = None
     reasoning_count: int | None = None
     cache_write_count: int | None = None
+    cache_write_1h_count: int | None = None
     cost: Decimal | None = None
 
 

@@ -75,6 +75,11 @@ def call_models_for(session_id: str, turn_id: str | None = None) -> None:
         _caller.set(Caller(session_id, turn_id))
 
 
+def current_caller() -> Caller | None:
+    """Return for whom this task calls models; None if unknown."""
+    return _caller.get()
+
+
 class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A model call that is about to be made. The one object stands for the call until its end.
 

@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
+from models_app.language_model import PromptCache
 from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
@@ -46,6 +47,9 @@ class ParametersOut(Schema):
     reasoning_effort: str | None = Field(None, description="Strength of reasoning")
     context_limit: int | None = Field(
         None, description="Most tokens of a request before its history is compacted"
+    )
+    cache: PromptCache | None = Field(
+        None, description="How long the provider keeps a conversation in its cache"
     )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
-from models_app.language_model import Think
+from models_app.language_model import PromptCache, Think
 from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from models_app.vendors.vendor import Vendor
@@ -54,6 +54,7 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         thinking_budget: Tokens of reasoning; 10,000 by default if ``thinking`` is true.
         reasoning_effort: The effort of reasoning by the provider's own name.
         context_limit: The most tokens that a request may have before its history is compacted.
+        cache: How long the provider keeps a conversation in its cache, if not as configured.
     """
 
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
@@ -68,6 +69,7 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     thinking_budget: Positive | None = None
     reasoning_effort: Filled | None = None
     context_limit: Annotated[int, msgspec.Meta(ge=256)] | None = None
+    cache: PromptCache | None = None
 
     def options(self) -> dict[str, Any]:
         """Return the parameters as a request's ``options``."""

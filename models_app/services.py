@@ -45,6 +45,7 @@ def build_models(
         VendorLanguageModel,
         silence_timeout=silence,
         key_of=settings.key_of,
+        prompt_cache=settings.prompt_cache,
         call_headers=call_headers,
     )
     models = ModelCatalogue(

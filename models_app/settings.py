@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.setting_types import HttpUrl, Seconds
+from models_app.language_model import PromptCache
 from models_app.ollama.host import full_url
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
 from sessions_app.session import MODEL_NAME_LENGTH
@@ -64,6 +65,9 @@ class ModelsSettings(AppSettings):
             "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
             "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
         ),
+    )
+    prompt_cache: PromptCache = Field(
+        "5m", description="How long providers keep what a conversation sends again with each turn"
     )
     default_model: str | None = Field(
         None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"

@@ -67,6 +67,7 @@ class Usage(
         input_tokens: Tokens of the requests, those included that the provider had cached.
         output_tokens: Tokens of the answers, reasoning included.
         cached_tokens: Tokens of the requests that the provider had cached, where it says so.
+        cache_write_tokens: Tokens of the requests that it put into its cache, where it says so.
         reasoning_tokens: Tokens of the answers that were reasoning, where it says so.
         first_token_ms: From the request to the first output, in milliseconds.
         total_ms: From the request to the end of the answer, in milliseconds.
@@ -76,6 +77,7 @@ class Usage(
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     first_token_ms: int | None = None
     total_ms: int | None = None

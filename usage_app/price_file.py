@@ -35,12 +35,14 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             price of all input.
         cache_write_per_million: The price of prompt tokens written to the provider's cache; None
             for the price of all input.
+        cache_write_1h_per_million: The price of those that it keeps for an hour; None for the same.
     """
 
     input_per_million: Decimal
     output_per_million: Decimal
     cached_per_million: Decimal | None = None
     cache_write_per_million: Decimal | None = None
+    cache_write_1h_per_million: Decimal | None = None
 
     def cost_of(self, tokens: Finished) -> Decimal | None:
         """Return the cost of a call; None if its tokens are unknown."""
@@ -49,11 +51,14 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return None
         cached = min(tokens.cached_count or 0, sent)
         written = min(tokens.cache_write_count or 0, sent - cached)
+        for_an_hour = min(tokens.cache_write_1h_count or 0, written)
         usual = self.input_per_million
+        write = _or(self.cache_write_per_million, usual)
         total = (
             (sent - cached - written) * usual
             + cached * _or(self.cached_per_million, usual)
-            + written * _or(self.cache_write_per_million, usual)
+            + (written - for_an_hour) * write
+            + for_an_hour * _or(self.cache_write_1h_per_million, write)
             + answered * self.output_per_million
         )
         return total / _MILLION

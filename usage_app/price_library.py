@@ -52,11 +52,13 @@ class PriceLibrary:
         if found is None or sent is None or answered is None:
             return None
         cached = min(tokens.cached_count or 0, sent)
+        written = min(tokens.cache_write_count or 0, sent - cached)
         usage = Usage(
             input_tokens=sent,
             output_tokens=answered,
             cache_read_tokens=cached,
-            cache_write_tokens=min(tokens.cache_write_count or 0, sent - cached),
+            cache_write_tokens=written,
+            cache_write_1h_tokens=min(tokens.cache_write_1h_count or 0, written),
         )
         try:
             price = found[1].calc_price(usage, found[0], genai_request_timestamp=datetime.now(UTC))

@@ -316,6 +316,7 @@ class SessionUsageOut(Schema):
     input_tokens: int = Field(description="Tokens of the requests, cached ones too")
     output_tokens: int = Field(description="Tokens of the answers, reasoning too")
     cached_tokens: int
+    cache_write_tokens: int
     reasoning_tokens: int
     cost_usd: str | None = Field(
         description="The known costs in US dollars: a decimal number; null where none is known"
@@ -352,6 +353,7 @@ class StatusOut(Schema):
                     "input_tokens": 4200,
                     "output_tokens": 610,
                     "cached_tokens": 2048,
+                    "cache_write_tokens": 0,
                     "reasoning_tokens": 128,
                     "cost_usd": "0.009046",
                     "cost_known": True,

@@ -12,7 +12,13 @@ from sessions_app.messages import AssistantMessage, Message, Usage
 from sessions_app.session import Session
 from sessions_app.variants import newest_first
 
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_TOKENS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
 
 
 class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +28,7 @@ class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
         input_tokens: Tokens of the requests.
         output_tokens: Tokens of the answers.
         cached_tokens: Request tokens read from providers' caches.
+        cache_write_tokens: Request tokens written to providers' caches.
         reasoning_tokens: Reasoning tokens of the answers.
         cost_usd: The sum of the known costs in US dollars, a decimal number; None if none is known.
         cost_known: Whether the costs of all answers are known.
@@ -30,6 +37,7 @@ class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cached_tokens: int
+    cache_write_tokens: int
     reasoning_tokens: int
     cost_usd: str | None
     cost_known: bool
@@ -52,6 +60,7 @@ def usage_of_call(
         input_tokens=sum_of([end.prompt_eval_count for end in counts]),
         output_tokens=sum_of([end.eval_count for end in counts]),
         cached_tokens=sum_of([end.cached_count for end in counts]),
+        cache_write_tokens=sum_of([end.cache_write_count for end in counts]),
         reasoning_tokens=sum_of([end.reasoning_count for end in counts]),
         first_token_ms=_milliseconds(seconds_to_first_token),
         total_ms=_milliseconds(seconds),

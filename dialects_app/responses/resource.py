@@ -108,7 +108,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
         "input_tokens": asked,
         "input_tokens_details": {
             "cached_tokens": usage.cached_tokens or 0,
-            "cache_write_tokens": 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
         },
         "output_tokens": answered,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},

@@ -31,6 +31,7 @@ class SettingArguments(TypedDict, total=False):
     access_log: bool
     traces: bool
     providers: Mapping[str, ProviderArguments]
+    prompt_cache: Literal["5m", "1h", "off"]
     default_model: str
     sessions_dir: str | Path
     tools_dir: str | Path

@@ -20,7 +20,7 @@ from sessions_app.messages import (
     unmark_cancelled,
 )
 
-_OTHERS_OPTIONS = frozenset(["max_tokens", "thinking_budget", "reasoning_effort"])
+_OTHERS_OPTIONS = frozenset(["max_tokens", "thinking_budget", "reasoning_effort", "cache"])
 """Options of other providers; of these, Ollama has ``max_tokens`` by another name."""
 
 

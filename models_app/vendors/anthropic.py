@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from models_app.vendors.settings import thinking_budget
+from models_app.vendors.settings import cached_prefix, thinking_budget
 from models_app.vendors.signatures import running_round_is_signed
 from models_app.vendors.vendor import (
     ALL_BUT_THINKING,
@@ -17,6 +17,7 @@ from sessions_app.messages import Message
 if TYPE_CHECKING:
     import httpx2
 
+    from models_app.language_model import ModelRequest
     from models_app.vendors.event_streams import Translator
 
 
@@ -56,6 +57,10 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
     def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return False while a tool round runs whose calls came without signed thinking."""
         return running_round_is_signed(messages, self.name, model)
+
+    def cache_settings(self, kept_for: str, request: "ModelRequest") -> dict[str, Any]:
+        """Return the marks of what to keep."""
+        return cached_prefix(kept_for, request)
 
     def translator(self) -> "Translator":
         """Return what lets the SDK read odd events."""

@@ -95,6 +95,7 @@ class DeltaReader:
                 usage.cache_read_tokens or None,
                 usage.details.get("reasoning_tokens") or None,
                 usage.cache_write_tokens or None,
+                usage.cache_write_1h_tokens or None,
             ),
         ]
 

@@ -12,9 +12,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from models_app.errors import ModelError
 from models_app.expiring_cache import ExpiringCache
-from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
+from models_app.language_model import Delta, ModelInfo, ModelRequest, PromptCache, Retrying
 from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
@@ -50,6 +52,8 @@ class VendorLanguageModel:
         connect_timeout: The timeout of connecting, in seconds.
         key_of: Looks up the value of a key's variable; in the environment by default.
         call_headers: Returns further headers of a model call; None for none.
+        prompt_cache: How long conversations are kept in the vendor's cache, unless a request's
+            option ``cache`` differs.
     """
 
     def __init__(
@@ -60,11 +64,13 @@ class VendorLanguageModel:
         connect_timeout: float = CONNECT_SECONDS,
         key_of: KeyLookup = os.environ.get,
         call_headers: CallHeaders | None = None,
+        prompt_cache: PromptCache = "5m",
     ) -> None:
         self.vendor = vendor
         self._call_headers = call_headers
         self._silence_timeout = silence_timeout
         self._connect_timeout = connect_timeout
+        self._prompt_cache = prompt_cache
         self._key_of = key_of
         self._refusing: ExpiringCache[bool] = ExpiringCache(REFUSING_SECONDS)
         self._clients: _Clients | None = None
@@ -84,6 +90,8 @@ class VendorLanguageModel:
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
+        options = {"cache": self._prompt_cache, **request.options}
+        request = structs.replace(request, options=options)
         attempt = Attempt(part for part in PARTS if self._refusing.get(_key(part, request.model)))
         retries = Retries(BACKOFFS)
         while True:

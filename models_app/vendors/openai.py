@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from models_app.model_calls import current_caller
 from models_app.vendors.vendor import ModelFactory, ModelFacts, Vendor
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers import Provider
+
+    from models_app.language_model import ModelRequest
 
 _OWN_MODELS = re.compile(r"(?:gpt|chatgpt|o\d|ft:|codex|davinci|babbage|computer-use)")
 # Models in the list that can't chat; it has no field that says so.
@@ -31,6 +34,11 @@ class OpenAI(Vendor, frozen=True, kw_only=True):
         """Return whether the model chats: the list has names alone."""
         name = str(item.get("id") or item.get("name"))
         return ModelFacts(()) if name.startswith(_NOT_FOR_CHAT) else ModelFacts()
+
+    def cache_settings(self, kept_for: str, request: "ModelRequest") -> dict[str, Any]:
+        """Return the key by which requests of one session reach the same cache."""
+        caller = current_caller()
+        return {"openai_prompt_cache_key": caller.session_id} if caller else {}
 
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import OpenAI's SDK and return a factory of its models."""

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from models_app.errors import ModelNotFound
 from models_app.vendors.openai import open_sdk
-from models_app.vendors.settings import thinking_budget
+from models_app.vendors.settings import cached_prefix, thinking_budget
 from models_app.vendors.vendor import ModelFactory, ModelFacts, Vendor
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
 
+    from models_app.language_model import ModelRequest
     from models_app.vendors.event_streams import Translator
 
 
@@ -48,6 +49,10 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
         if budget := thinking_budget(think, options):
             return {"openrouter_reasoning": {"enabled": True, "max_tokens": budget}}
         return {"thinking": think}
+
+    def cache_settings(self, kept_for: str, request: "ModelRequest") -> dict[str, Any]:
+        """Return the marks of what to keep."""
+        return cached_prefix(kept_for, request)
 
     def translator(self) -> "Translator":
         """Return what gives its chunks OpenAI's form."""

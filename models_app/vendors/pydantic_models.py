@@ -17,7 +17,8 @@ from models_app.vendors.deltas import DeltaReader
 from models_app.vendors.exceptions import typed_errors
 from models_app.vendors.history import model_messages, request_parameters
 from models_app.vendors.http_client import inserted_files, opened_responses
-from models_app.vendors.refusals import REASONING, SCHEMA, Attempt
+from models_app.vendors.refusals import CACHE, REASONING, SCHEMA, Attempt
+from models_app.vendors.settings import prompt_cache
 from models_app.vendors.signatures import has_state, without_state
 from models_app.vendors.vendor import ModelFactory, Vendor
 
@@ -43,6 +44,8 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
     warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
     # Google's SDK warns of each reason for an answer's end that is newer than it.
     warnings.filterwarnings("ignore", message=".* is not a valid FinishReason")
+    # Thinking of before a compaction is left out of a repeated request by pydantic-ai, or by us.
+    warnings.filterwarnings("ignore", message=".* rejected a replayed thinking block")
     return vendor.open_models(key or NO_KEY, http_client)
 
 
@@ -67,7 +70,7 @@ async def answer(
     with typed_errors(vendor, request.model, key):
         try:
             model = make_model(request.model)
-            settings = _fit(vendor.settings(request), model)
+            settings = _fit(vendor.settings(request) | _cached(vendor, request, attempt), model)
             parameters, notices = _parameters(vendor, request, model, attempt)
             opened_responses.set(opened)
             inserted_files.set(files if request.files else None)
@@ -105,6 +108,13 @@ def _parameters(
     elif takes_schema and schema is None:
         notices.append(Warned(_NO_SCHEMA.format(vendor.name, request.model)))
     return request_parameters(request.tools, schema), notices
+
+
+def _cached(vendor: Vendor, request: ModelRequest, attempt: Attempt) -> dict[str, Any]:
+    """Return the settings that keep the beginning of a request in the vendor's cache."""
+    kept_for = prompt_cache(request)
+    settings = vendor.cache_settings(kept_for, request) if kept_for else {}
+    return settings if settings and attempt.sends(CACHE) else {}
 
 
 def _takes_schema(vendor: Vendor, request: ModelRequest, model: Model) -> bool:

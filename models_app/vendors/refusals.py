@@ -22,6 +22,8 @@ _ABOUT_REASONING = re.compile(
     r"|invalid `?signature`? in `?thinking`? block|block is bound to a different conversation",
     re.IGNORECASE,
 )
+# By the names of the fields. Servers of pydantic may refuse extra inputs without a name.
+_ABOUT_CACHE = re.compile(r"cache_control|prompt_cache|(?<!: )extra inputs", re.IGNORECASE)
 
 
 class RequestPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,11 @@ def _is_about_reasoning(error: ModelError) -> bool:
     )
 
 
+def _is_about_cache(error: ModelError) -> bool:
+    is_refusal = error.details.get("status") in (400, 422)
+    return is_refusal and _ABOUT_CACHE.search(error.message) is not None
+
+
 def _may_be_about_schema(error: ModelError) -> bool:
     """Return whether a refusal can be one of the schema; each server has words of its own."""
     is_refusal = isinstance(error, ServiceUnavailable) and not error.retryable
@@ -55,10 +62,12 @@ def _may_be_about_schema(error: ModelError) -> bool:
 
 REASONING = RequestPart(name="reasoning", is_refused=_is_about_reasoning, is_remembered=False)
 """Signed or encrypted reasoning of earlier answers."""
+CACHE = RequestPart(name="cache", is_refused=_is_about_cache)
+"""Marks of what to keep in a cache."""
 SCHEMA = RequestPart(name="schema", is_refused=_may_be_about_schema)
 """A JSON schema that the answer has to fit."""
 
-PARTS = (REASONING, SCHEMA)
+PARTS = (REASONING, CACHE, SCHEMA)
 """The parts that can be left out. A refusal counts for the first that fits: guesses come last."""
 
 

@@ -24,6 +24,25 @@ def common_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def cached_prefix(kept_for: str, request: "ModelRequest") -> dict[str, Any]:
+    """Return the setting that marks what Anthropic and its like are to keep in their caches."""
+    # The prompt at the end of an agent's request is not in its next one, so no entry for the
+    # messages would be read.
+    messages = {"retention": kept_for, "messages": False}
+    return {"cache": messages if request.purpose == "agent" else kept_for}
+
+
+def prompt_cache(request: "ModelRequest") -> str | None:
+    """Return for how long the beginning of a request is to be kept; None for not at all.
+
+    Only what a conversation sends again pays: not summaries, and not an agent's plan, which is made
+    without tools.
+    """
+    is_read_again = request.purpose == "chat" or (request.purpose == "agent" and request.tools)
+    kept_for = request.options.get("cache")
+    return kept_for if is_read_again and kept_for in ("5m", "1h") else None
+
+
 def options_named(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of these names that are set."""
     return {name: options[name] for name in names if options.get(name) is not None}

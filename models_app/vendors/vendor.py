@@ -125,6 +125,15 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         """Return the settings that turn thinking on, with its effort, or off."""
         return {"thinking": think}
 
+    def cache_settings(self, kept_for: str, request: "ModelRequest") -> dict[str, Any]:
+        """Return the settings that cache what the next request of a conversation begins with.
+
+        Args:
+            kept_for: ``5m`` or ``1h``.
+            request: The request, of a conversation.
+        """
+        return {}
+
     def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return whether the provider accepts a request for thinking after this history."""
         return True

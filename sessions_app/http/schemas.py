@@ -144,6 +144,7 @@ class UsageOut(BaseModel):
     input_tokens: int | None = Field(None, description="Tokens of the requests, cached ones too")
     output_tokens: int | None = Field(None, description="Tokens of the answers, reasoning too")
     cached_tokens: int | None = Field(None, description="Cached tokens of the requests")
+    cache_write_tokens: int | None = Field(None, description="Tokens put into the cache")
     reasoning_tokens: int | None = Field(None, description="Reasoning tokens of the answers")
     first_token_ms: int | None = Field(None, description="Until the first output, milliseconds")
     total_ms: int | None = Field(None, description="Until the end, milliseconds")

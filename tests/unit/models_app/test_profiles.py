@@ -263,9 +263,16 @@ def test_every_parameter_is_one_of_the_options():
         "frequency_penalty": 1.0,
         "thinking_budget": 1,
         "reasoning_effort": "low",
+        "cache": "1h",
     }
     assert fields == values.keys()
     assert ProfileParameters(**values).options() == values
+
+
+@pytest.mark.parametrize("cache", ["2h", True, ""])
+def test_a_profiles_cache_is_one_of_three(cache):
+    with pytest.raises(ValidationFailed):
+        profile_from("a", {"provider": "x", "model": "m", "parameters": {"cache": cache}})
 
 
 def test_a_profile_value_can_not_be_changed():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from models_app.language_model import Finished
@@ -80,6 +81,23 @@ def test_cached_tokens_are_part_of_the_input(path):
     write(path, {"mine:*": usual})
     assert price(prices, "mine", "m", tokens).amount == 1
     assert price(prices, "anthropic", "claude-sonnet-4-5", tokens) is not None
+
+
+def test_tokens_kept_for_an_hour_have_a_price_of_their_own(path):
+    prices = PriceList(path)
+    # Half of what was written is kept for an hour.
+    tokens = Finished("stop", 1_000_000, 0, 400_000, None, 200_000, 100_000)
+    usual = {"input_per_million": 1, "output_per_million": 1, "cache_write_per_million": 2}
+
+    write(path, {"mine:*": {**usual, "cache_write_1h_per_million": 4}})
+    assert price(prices, "mine", "m", tokens).amount == Decimal("1.4")
+    write(path, {"mine:*": usual})
+    assert price(prices, "mine", "m", tokens).amount == Decimal("1.2")
+    five_minutes = msgspec.structs.replace(tokens, cache_write_1h_count=None)
+    costs = [
+        price(prices, "anthropic", "claude-sonnet-4-5", it).amount for it in (tokens, five_minutes)
+    ]
+    assert costs[0] > costs[1]
 
 
 @pytest.mark.parametrize(

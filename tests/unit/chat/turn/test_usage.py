@@ -265,6 +265,7 @@ def test_a_session_costs_what_its_answers_cost_replaced_ones_too():
         input_tokens=20,
         output_tokens=4,
         cached_tokens=8,
+        cache_write_tokens=0,
         reasoning_tokens=0,
         cost_usd="0.2",
         cost_known=True,

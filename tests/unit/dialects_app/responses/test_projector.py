@@ -241,7 +241,12 @@ def test_what_is_not_whole_says_so(ending, last, status):
 
 def test_usage_is_the_turns_and_only_known_at_its_end():
     usage = TurnUsage(
-        input_tokens=30, output_tokens=7, cached_tokens=20, reasoning_tokens=3, cost_usd="0.25"
+        input_tokens=30,
+        output_tokens=7,
+        cached_tokens=20,
+        cache_write_tokens=5,
+        reasoning_tokens=3,
+        cost_usd="0.25",
     )
     whole, last = complete("Hi")
     counted = msgspec.structs.replace(whole, turn_usage=usage)
@@ -249,7 +254,7 @@ def test_usage_is_the_turns_and_only_known_at_its_end():
     assert events[0]["response"]["usage"] is None
     assert events[-1]["response"]["usage"] == {
         "input_tokens": 30,
-        "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 5},
         "output_tokens": 7,
         "output_tokens_details": {"reasoning_tokens": 3},
         "total_tokens": 37,

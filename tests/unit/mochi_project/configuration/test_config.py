@@ -25,6 +25,7 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_WORKERS", "0"),
         ("MOCHI_LOG_LEVEL", "loud"),
         ("MOCHI_LOG_FORMAT", "xml"),
+        ("MOCHI_PROMPT_CACHE", "2h"),
         ("MOCHI_TEST_MODE", "maybe"),
         ("MOCHI_OLLAMA_HOST", "ftp://gpu"),
         ("MOCHI_OLLAMA_HOST", "http://"),
