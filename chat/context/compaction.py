@@ -65,7 +65,7 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
         context_limit: The limit of the session's profile, if it has one.
         can_think: Whether the model reasons unless it is told not to.
         default_prompt: The model's own system prompt, for sessions that have none.
-        instructions: System text of this turn, which comes before any other.
+        instructions: System text of this turn, which comes after any other.
         attachments: What the model takes of images and PDFs.
     """
 

@@ -115,7 +115,7 @@ def plan_request(
         model: The model's name, as answers bear it.
         tools: The tools that are offered.
         default_prompt: The model's own system prompt.
-        instructions: System text that comes before it, or before the session's.
+        instructions: System text that comes after it, or after the session's.
         attachments: What the model takes of attachments.
         changed_at: When messages were deleted, hidden or shown: earlier counts are of others.
         session_id: The session, if what is found in its history shall be remembered.

@@ -197,7 +197,9 @@ def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
 
 
 def with_instructions(messages: Sequence[Message], instructions: str) -> list[Message]:
-    """Return the messages with instructions that come before the system prompt.
+    """Return the messages with instructions that come after the system prompt.
+
+    What differs from turn to turn comes last, so that providers can use their caches for the rest.
 
     The message that holds them has an id, so that no provider adds a prompt of the model's own.
     """
@@ -205,7 +207,7 @@ def with_instructions(messages: Sequence[Message], instructions: str) -> list[Me
     if isinstance(first, SystemMessage):
         prompt = msgspec.structs.replace(
             first,
-            content=f"{instructions}\n\n{first.content}",
+            content=f"{first.content}\n\n{instructions}",
             message_id=first.message_id or INSTRUCTIONS_ID,
         )
         return [prompt, *messages[1:]]

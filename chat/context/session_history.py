@@ -11,6 +11,7 @@ from chat.context.history import for_model
 from chat.context.history_facts import HISTORY_FACTS, HistoryFacts
 from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
+from models_app.vendors.signatures import without_state
 from sessions_app.context_state import ContextState, digest_of
 from sessions_app.messages import Message, ToolMessage, UserMessage
 
@@ -114,7 +115,8 @@ class SessionHistory:
         span = self._span
         last = _last_user(self._messages)
         asked = [self._messages[last]] if last in span else []
-        kept = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
+        shown = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
+        kept = _without_bound_thinking(shown, self.since)
         return with_summary(kept, self.state.summary) if self.state.summary else kept
 
     def cut(self, removed: Sequence[Message], *, now: str) -> Compaction | None:
@@ -203,6 +205,17 @@ def span_of(facts: HistoryFacts, state: ContextState | None, strategy: Strategy)
     if span.stop > len(messages) or messages[span.stop - 1].message_id != state.last_id:
         return None
     return span if facts.digest_of(span) == state.digest else None
+
+
+def _without_bound_thinking(messages: Sequence[Message], since: str) -> Sequence[Message]:
+    """Return the messages without signed thinking of the running round from before that time.
+
+    Models that bind their thinking to what came before it refuse it in another history.
+    """
+    start = stop = _last_user(messages) + 1
+    while stop < len(messages) and messages[stop].timestamp <= since:
+        stop += 1
+    return [*messages[:start], *without_state(messages[start:stop]), *messages[stop:]]
 
 
 def _last_user(messages: Sequence[Message]) -> int:

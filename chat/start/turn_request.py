@@ -29,7 +29,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         messages: Messages to append to the history instead of ``message``: user messages, results
             of the client's tools, or a whole history. Unanswered messages that the session ends
             with are not appended twice. Every call of a client's tool must have its result.
-        instructions: System text for this turn, before the session's own prompt; it is not saved.
+        instructions: System text for this turn, after the session's own prompt; it is not saved.
         client_tools: Tools that the client runs. A call of one ends the turn, once the server's
             calls of the same answer have run.
         tool_choice: ``none`` offers no tools; with ``required`` the model must call one; with names

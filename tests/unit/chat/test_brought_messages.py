@@ -141,11 +141,11 @@ async def test_a_result_that_is_brought_twice_is_said_once(house):
     assert roles == ["user", "assistant", "tool", "assistant"]
 
 
-async def test_instructions_come_before_the_sessions_prompt_for_one_turn_and_are_not_saved(house):
+async def test_instructions_come_after_the_sessions_prompt_for_one_turn_and_are_not_saved(house):
     session_id = await house.new_session()
     await asyncio.to_thread(house.sessions.set_system_prompt, session_id, "Be brief.")
     await bring(house, session_id, user("Hi"), instructions="Speak French.")
-    assert told(house)[0] == ("system", "Speak French.\n\nBe brief.")
+    assert told(house)[0] == ("system", "Be brief.\n\nSpeak French.")
     await bring(house, session_id, user("Hi"))
     assert told(house)[0] == ("system", "Be brief.")
     assert [content for role, content in await kept(house, session_id) if role == "system"] == [
@@ -153,12 +153,12 @@ async def test_instructions_come_before_the_sessions_prompt_for_one_turn_and_are
     ]
 
 
-async def test_instructions_come_before_the_models_own_prompt(house):
+async def test_instructions_come_after_the_models_own_prompt(house):
     house.model.info = msgspec.structs.replace(house.model.info, system_prompt="You are Mo.")
     session_id = await house.new_session()
     await bring(house, session_id, user("Hi"), instructions="Speak French.")
     first = house.model.requests[-1].messages[0]
-    assert first.content == "Speak French.\n\nYou are Mo."
+    assert first.content == "You are Mo.\n\nSpeak French."
     assert first.message_id, "or the profile would add its prompt once more"
 
 

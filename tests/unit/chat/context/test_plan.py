@@ -245,6 +245,34 @@ def test_a_turn_with_many_tool_rounds_leaves_out_its_first_rounds(lost):
     assert tuple(pair_calls(planned.messages)) == tuple(planned.messages)
 
 
+def test_thinking_that_was_signed_before_the_running_round_was_cut_is_not_sent():
+    signed = {"provider_state": {"thinking": [{"signature": "c2ln"}]}}
+    messages = conversation(6, size=400)
+    for number in range(3):
+        call = ToolCall(id=f"c{number}", name="f", arguments={}, extra=signed)
+        messages.append(reply(f"t{number}", "", 6 + number, tool_calls=(call,)))
+        messages.append(msg_at(result_of(call), when(6 + number)))
+    state = plan(messages[:-2], now=when(7)).compaction.state
+
+    planned = plan(messages, state=state, limit=LIMIT * 10)
+
+    answers = [it for it in planned.messages if isinstance(it, AssistantMessage)]
+    calls = [call for answer in answers for call in answer.tool_calls]
+    assert [(call.id, bool(call.extra)) for call in calls] == [
+        ("c0", False),
+        ("c1", False),
+        ("c2", True),
+    ]
+    whole = plan(messages, limit=LIMIT * 10).messages
+    assert all(call.extra for it in whole[-6::2] for call in it.tool_calls)
+
+
+def result_of(call):
+    return ToolMessage(
+        content="r", message_id=f"r{call.id}", timestamp="", tool_name="f", tool_call_id=call.id
+    )
+
+
 @given(
     turns=st.integers(1, 40),
     size=st.integers(0, 600),
