@@ -13,7 +13,7 @@ ThinkLevel = Literal["low", "medium", "high"]
 Think = bool | ThinkLevel
 
 PromptCache = Literal["5m", "1h", "off"]
-"""How long a provider keeps the beginning of a request in its cache (docs/decisions/0137)."""
+"""The times for which providers keep the beginning of a request (docs/decisions/0137)."""
 
 Purpose = Literal["chat", "agent", "compaction", "summary", "structured"]
 """The purposes of model calls; ``ModelCall`` reports them."""

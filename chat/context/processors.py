@@ -199,7 +199,7 @@ def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
 def with_instructions(messages: Sequence[Message], instructions: str) -> list[Message]:
     """Return the messages with instructions that come after the system prompt.
 
-    What differs from turn to turn comes last, so that providers can use their caches for the rest.
+    What differs from turn to turn comes last, for the caches of providers (docs/decisions/0138).
 
     The message that holds them has an id, so that no provider adds a prompt of the model's own.
     """
