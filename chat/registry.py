@@ -353,7 +353,7 @@ class TurnRegistry:
                 turn_id=job.turn_id,
                 available_tools=job.available_tools,
                 mode=request.approvals,
-                keep_digests=claimed.session_writer.keep_digests,
+                keep_settings=claimed.session_writer.keep_tool_settings,
                 asked_at=job.asked_at,
             ),
             observer=self._observer,

@@ -22,6 +22,7 @@ from sessions_app.messages import (
     SystemMessage,
     UserMessage,
 )
+from sessions_app.policy_scope import PolicyScope
 from sessions_app.text_rules import require_text
 
 FORMAT_VERSION = "1.3"
@@ -57,6 +58,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         execution_policy: An ``ExecutionPolicy``. An unknown policy in a file, from a newer server,
             is kept and counts as ``always_confirm``.
         tool_policies: Policies of single tools, which override ``execution_policy``.
+        tool_scopes: For calls with certain arguments, which override both, by the tool's name.
         tool_digests: Digests of MCP tools at the time they were enabled, by name.
         digested_group: The group whose tools have digests; others are new (docs/decisions/0034).
         extra: Unknown keys of the file, kept for the next write.
@@ -66,6 +68,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     tool_group: str | None = None
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
+    tool_scopes: Mapping[str, Sequence[PolicyScope]] = NO_EXTRA
     tool_digests: Mapping[str, str] = NO_EXTRA
     digested_group: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA

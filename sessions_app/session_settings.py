@@ -111,7 +111,10 @@ def ask_before_all_tools(session: Session) -> Session:
     if settings is None:
         return session
     asking = msgspec.structs.replace(
-        settings, execution_policy=ToolSettings().execution_policy, tool_policies=NO_EXTRA
+        settings,
+        execution_policy=ToolSettings().execution_policy,
+        tool_policies=NO_EXTRA,
+        tool_scopes=NO_EXTRA,
     )
     metadata = msgspec.structs.replace(session.metadata, tool_settings=asking)
     return msgspec.structs.replace(session, metadata=metadata)

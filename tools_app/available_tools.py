@@ -91,8 +91,9 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         tool = self.find(name)
         return None if tool is None else tool.queue
 
-    def must_ask(self, name: str) -> bool:
+    def must_ask(self, call: ToolCall) -> bool:
         """Return whether a call needs approval; one that can't run needs none."""
+        name = call.name
         tool = self.tools.get(name)
         if tool is None:
             return name in self.resumed
@@ -104,6 +105,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
             policy=self.settings.execution_policy,
             overrides=self.settings.tool_policies,
             agent_name=self.agent_name,
+            scopes=self.settings.tool_scopes,
+            arguments=call.arguments,
         )
 
 

@@ -41,9 +41,15 @@ async def confirm_tool(
 
     With `arguments` the tool runs with these instead of the model's. 408
     `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
+    With `remember` an approval is for further calls of the tool, too.
     """
+    remember = body.remember
     confirmation, decision = await service(ConfirmationService).decide(
-        session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
+        session_id,
+        body.confirmation_id,
+        approved=body.approved,
+        arguments=body.arguments,
+        remember=remember if isinstance(remember, str) else remember.arguments,
     )
     return ApprovalDecisionOut(
         confirmation_id=confirmation.confirmation_id,

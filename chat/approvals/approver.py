@@ -18,6 +18,7 @@ from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
 from tools_app.available_tools import AvailableTools
+from tools_app.digests import with_approved
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.toolset import Tool, ToolResult
 
@@ -33,7 +34,8 @@ ApprovalMode = Literal["wait", "suspend", "deny"]
 """The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
 Emit = Callable[[Sequence[Event]], object]
-KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
+Change = Callable[[ToolSettings], ToolSettings]
+KeepSettings = Callable[[Change], Awaitable[None]]
 
 
 class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,8 @@ class Approver:
         turn_id: The turn that waits for the answers.
         available_tools: The tools that the model may call, and the approval policies.
         mode: The way to deal with calls that need an approval.
-        keep_digests: Stores the digests of tools that were approved after a change.
+        keep_settings: Changes the session's settings: digests of tools that were approved after a
+            change, and policies that were set with approvals.
         asked_at: When the open calls were made in this session; empty if maybe in another one.
     """
 
@@ -92,7 +95,7 @@ class Approver:
         turn_id: str,
         available_tools: AvailableTools,
         mode: ApprovalMode,
-        keep_digests: KeepDigests | None = None,
+        keep_settings: KeepSettings | None = None,
         asked_at: str = "",
     ) -> None:
         self._confirmation_store = confirmation_store
@@ -100,7 +103,7 @@ class Approver:
         self._turn_id = turn_id
         self._available = available_tools
         self._mode = mode
-        self._keep_digests = keep_digests
+        self._keep_settings = keep_settings
         self._asked_at = asked_at
         self._agents: list[Approver] = []
         self._asked = False
@@ -132,7 +135,7 @@ class Approver:
 
     def must_ask(self, calls: Sequence[ToolCall]) -> bool:
         """Return whether the current policies require an approval of one of the calls."""
-        return any(self._available.must_ask(call.name) for call in calls)
+        return any(self._available.must_ask(call) for call in calls)
 
     def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
         """Return the approver of an agent that this turn's model calls.
@@ -147,6 +150,7 @@ class Approver:
                 tools=tools, settings=self._available.settings, agent_name=agent_name
             ),
             mode=self._mode,
+            keep_settings=self._change_settings,
             asked_at="",  # perhaps by a copy of another session's agent
         )
         self._agents.append(agent)
@@ -174,7 +178,7 @@ class Approver:
         Raises:
             NobodyToApprove: An approval is needed, and the mode is ``suspend``.
         """
-        asked = [item for item in calls if self._available.must_ask(item.call.name)]
+        asked = [item for item in calls if self._available.must_ask(item.call)]
         if resumed and len(asked) < len(calls):
             asked = await asyncio.to_thread(self._asked_before, calls, message_id)
         if not asked:
@@ -188,6 +192,9 @@ class Approver:
             decisions |= await self._answers(questions)
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
+        for decision in used.values():  # of approvals that were not taken back meanwhile
+            if decision is not None and decision.approved and decision.remembered is not None:
+                await self._change_settings(decision.remembered.applied_to)
         needing = {item.index for item in asked}
         return [
             _decided(item, used[item.index])
@@ -206,10 +213,16 @@ class Approver:
         names = {item.call.name for item in calls if item.index in approved}
         found = [self._available.find(name) for name in sorted(names & self._available.changed)]
         tools = [tool for tool in found if tool is not None]
-        if tools and self._keep_digests is not None:
-            await self._keep_digests(tools)
+        if tools:
+            await self._change_settings(partial(with_approved, tools=tools))
             changed = self._available.changed - {tool.name for tool in tools}
             self._available = msgspec.structs.replace(self._available, changed=changed)
+
+    async def _change_settings(self, change: Change) -> None:
+        """Change the session's settings; the change applies from now on, also to running agents."""
+        if self._keep_settings is not None:
+            await self._keep_settings(change)
+        self.follow(change(self.settings))
 
     async def withdraw(self) -> None:
         """Withdraw the open questions of the turn, which was stopped."""
@@ -233,7 +246,7 @@ class Approver:
         return [
             item
             for item in calls
-            if available.must_ask(item.call.name)
+            if available.must_ask(item.call)
             or (
                 (known is None or item.call.id in known)
                 and available.allows(item.call.name)

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from chat.approvals.arguments import check_arguments
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
+from tools_app.policy import RememberedPolicy
 
 AskedBecause = Literal["tool_changed"]
 VERSION = 1
@@ -89,9 +90,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
 
     def answer(
-        self, reason: Reason, now: datetime, arguments: Mapping[str, Any] | None = None
+        self,
+        reason: Reason,
+        now: datetime,
+        arguments: Mapping[str, Any] | None = None,
+        remembered: RememberedPolicy | None = None,
     ) -> "ApprovalDecision":
-        """Return an answer; only an approval may have other arguments than the model's.
+        """Return an answer; only an approval may have other arguments or set a policy.
 
         Raises:
             ValidationFailed: The arguments can't be written as JSON, or don't fit the tool.
@@ -110,6 +115,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             arguments_hash=arguments_hash,
             decided_at=written(now),
             edited=edited,
+            remembered=remembered if reason == "approved" else None,
             version=VERSION,
         )
 
@@ -139,6 +145,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         arguments_hash: ``hash_call`` of the tool's name and these arguments.
         decided_at: When it was decided; UTC, ISO 8601.
         edited: Whether the person changed the arguments.
+        remembered: The policy that it sets for further calls, if it does.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -148,6 +155,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     arguments_hash: str
     decided_at: str
     edited: bool = False
+    remembered: RememberedPolicy | None = None
     version: int = 0
 
     @property

@@ -1,6 +1,6 @@
 """Declares the bodies of the approvals' routes."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from ninja import Schema
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from chat.approvals.confirmation import Confirmation
 from sessions_app.bounds import MOST_ITEMS
+from sessions_app.http.request_schemas import Globs, in_one_sentence
 
 
 class ConfirmationOut(Schema):
@@ -52,6 +53,13 @@ class ConfirmationsOut(Schema):
     confirmations: list[ConfirmationOut]
 
 
+class SessionScopeIn(BaseModel, extra="forbid"):
+    """Further calls of the tool in the session that fit the globs."""
+
+    scope: Literal["session"]
+    arguments: Globs
+
+
 class ConfirmToolIn(BaseModel):
     """The answer to a call that waits for approval."""
 
@@ -70,6 +78,14 @@ class ConfirmToolIn(BaseModel):
         None,
         max_length=MOST_ITEMS,
         description="What the tool runs with instead of the model's arguments.",
+    )
+    remember: Annotated[
+        Literal["once", "session"] | SessionScopeIn,
+        in_one_sentence("must be once, session or a session scope"),
+    ] = Field(
+        "once",
+        description="Which calls of the tool an approval is for: this one, or further ones of the "
+        "session, too.",
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UnsetType
 from msgspec.structs import asdict
@@ -15,9 +15,13 @@ from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
-from sessions_app.errors import MochiError
+from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.policy_scope import MOST_SCOPES
+from sessions_app.session import ToolSettings
 from sessions_app.store.repository import SessionRepository
+from tools_app.policy import RememberedPolicy, policy_name
 
+Remember = Literal["once", "session"] | Mapping[str, str]
 CHECKS_AT_ONCE = 2
 """Edited arguments that are checked at once; some take seconds, in threads of their own."""
 
@@ -66,6 +70,7 @@ class ConfirmationService:
         approved: bool,
         arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
+        remember: Remember = "once",
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question and wake the turn that waits for it.
 
@@ -78,19 +83,27 @@ class ConfirmationService:
             approved: Whether the tool may run.
             arguments: As of a ``Decision``.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
+            remember: The calls that it allows: this one, or further ones of the tool in the
+                session, too: all, or those that fit globs by the names of arguments.
 
         Raises:
             SessionNotFound: There is no such session.
             ConfirmationNotFound: The session has no such question (any more).
             ConfirmationAlreadyDecided: It was answered before.
             ConfirmationExpired: It has expired, which counts as a no.
+            ValidationFailed: It can't be remembered, or the arguments do not fit the tool; the
+                question stays open.
         """
+        if remember != "once" and approved is not True:
+            raise ValidationFailed("Only an approval can be remembered.", field="remember")
         store = self._confirmation_store
         decide = partial(
             store.decide, approved=approved, arguments=arguments, repeatable=repeatable
         )
         in_thread = self._checks.run if isinstance(arguments, Mapping) else asyncio.to_thread
-        decided = await in_thread(partial(self._decide, session_id, confirmation_id, decide))
+        decided = await in_thread(
+            partial(self._decide, session_id, confirmation_id, decide, remember)
+        )
         await self._wake(decided[0])
         return decided
 
@@ -116,7 +129,8 @@ class ConfirmationService:
         self,
         session_id: str,
         confirmation_id: str,
-        decide: Callable[[str, str], tuple[Confirmation, ApprovalDecision]],
+        decide: Callable[..., tuple[Confirmation, ApprovalDecision]],
+        remember: Remember,
     ) -> tuple[Confirmation, ApprovalDecision]:
         session = self._repository.load(session_id)
         pending = self._confirmation_store.pending(session_id)
@@ -124,10 +138,40 @@ class ConfirmationService:
         if any(asked.confirmation_id == confirmation_id for asked in gone):
             self._confirmation_store.withdraw(gone)
             raise ConfirmationNotFound(confirmation_id)
-        return decide(session_id, confirmation_id)
+        asked = next((it for it in pending if it.confirmation_id == confirmation_id), None)
+        if remember == "once" or asked is None:
+            return decide(session_id, confirmation_id)
+        remembered = _remembered(remember, asked, session.metadata.tool_settings or ToolSettings())
+        return decide(session_id, confirmation_id, remembered=remembered)
 
     def _signal(self, confirmation: Confirmation) -> None:
         """Wake the turn if it runs in another process; a suspended turn finds the answer later."""
         claim = self._repository.claim_of(confirmation.session_id)
         if claim is not None and claim.alive and claim.turn_id == confirmation.turn_id:
             self._signals.send(confirmation.turn_id, "confirm")
+
+
+def _remembered(
+    remember: Remember, asked: Confirmation, settings: ToolSettings
+) -> RememberedPolicy:
+    """Return the policy that the approval of a call sets.
+
+    Raises:
+        ValidationFailed: The tool has changed, or has as many policies as it may.
+    """
+    if asked.reason is not None:
+        raise ValidationFailed(
+            "The tool has changed since it was enabled: approve this call once.", field="remember"
+        )
+    name = policy_name(asked.tool_name, asked.agent_name)
+    if remember != "session" and len(settings.tool_scopes.get(name, ())) >= MOST_SCOPES:
+        raise ValidationFailed(
+            f"The tool {name!r} has {MOST_SCOPES} policies for certain arguments already. Change "
+            "them in the session's tool_settings.",
+            field="remember",
+        )
+    return RememberedPolicy(
+        tool=name,
+        arguments=None if isinstance(remember, str) else remember,
+        replaces=settings.tool_policies.get(name),
+    )

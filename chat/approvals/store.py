@@ -47,6 +47,7 @@ from sessions_app.store.records import (
     record_name,
     sweep_records,
 )
+from tools_app.policy import RememberedPolicy
 
 ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
 """The kinds of records, in the order in which those of a question are removed, ``asked`` first."""
@@ -144,6 +145,7 @@ class ConfirmationStore:
         arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
         dry: bool = False,
+        remembered: RememberedPolicy | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question; the first answer succeeds, and a denial as long as no tool ran.
 
@@ -154,6 +156,7 @@ class ConfirmationStore:
             arguments: As of a ``Decision``.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             dry: Whether to raise what would be raised, and to record nothing.
+            remembered: The policy that an approval sets for further calls.
 
         Returns:
             The question, with the turn to wake, and the valid answer.
@@ -162,9 +165,7 @@ class ConfirmationStore:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
             ConfirmationExpired: It has expired, which counts as a no.
             ConfirmationAlreadyDecided: It has an answer that this one can't replace.
-            ValidationFailed: The arguments can't be written as JSON, or are edited and do not fit
-                the tool; the question stays open.
-            StorageFull: No space is left; the question stays open.
+            ValidationFailed, StorageFull: Arguments do not fit; no space is left. It stays open.
         """
         question = self._question(session_id, confirmation_id)
         if question is None:
@@ -174,7 +175,8 @@ class ConfirmationStore:
         reason: Reason = "denied"
         if approved is True:
             reason = "timeout" if is_late else "approved"
-        answer = question.answer(reason, self.now(), None if arguments is UNSET else arguments)
+        given = None if arguments is UNSET else arguments
+        answer = question.answer(reason, self.now(), given, remembered)
         standing = self._record(question, answer, dry=dry)
         if standing.reason == "withdrawn":
             raise ConfirmationNotFound(confirmation_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -16,11 +17,15 @@ from sessions_app.errors import SessionBusy, StorageError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, Message
-from sessions_app.session import Session, append_messages, with_metadata, with_refusal
+from sessions_app.session import (
+    Session,
+    ToolSettings,
+    append_messages,
+    with_metadata,
+    with_refusal,
+)
 from sessions_app.store.repository import Change, SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
-from tools_app.digests import with_approved
-from tools_app.toolset import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +67,7 @@ class SessionWriter:
         self._released = False
         self._is_secured = False
         self._begun: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
 
     def history(self) -> Sequence[Message]:
         """Return the messages so far."""
@@ -81,9 +87,15 @@ class SessionWriter:
         )
         return self.session
 
-    async def keep_digests(self, tools: Sequence[Tool]) -> None:
-        """Store the digests of tools that a person approved after a change."""
-        await self._write(lambda session: _with_approved(session, tools))
+    async def keep_tool_settings(self, change: Callable[[ToolSettings], ToolSettings]) -> None:
+        """Change the session's tool settings, as a person did who approved a call."""
+        await self._write(
+            lambda session: with_metadata(
+                session,
+                now=session.metadata.updated_at,
+                tool_settings=change(session.metadata.tool_settings or ToolSettings()),
+            )
+        )
 
     async def append(self, *messages: Message, begun: Sequence[str] = ()) -> None:
         """Append messages that are not there yet, and record which calls begin."""
@@ -177,13 +189,14 @@ class SessionWriter:
         begun: Sequence[str] = (),
     ) -> None:
         try:
-            self._session = self._repository.update(
-                self._session.session_id,
-                change,
-                turn_id=self._turn_id,
-                release=release,
-                begun=begun,
-            )
+            with self._lock:  # an agent's approver writes while results are appended
+                self._session = self._repository.update(
+                    self._session.session_id,
+                    change,
+                    turn_id=self._turn_id,
+                    release=release,
+                    begun=begun,
+                )
         except SessionBusy as error:
             claim = self._repository.claim_of(self._session.session_id)
             if claim is None or claim.turn_id != self._turn_id:
@@ -226,14 +239,6 @@ def said_in(turn_id: str, message: Message) -> Message:
 def _brought_to(turn_id: str, message: Message) -> Message:
     """Return a message of the request with the turn's id, which answers from elsewhere lack."""
     return message if isinstance(message, AssistantMessage) else said_in(turn_id, message)
-
-
-def _with_approved(session: Session, tools: Sequence[Tool]) -> Session:
-    settings = session.metadata.tool_settings
-    if settings is None:
-        return session
-    approved = with_approved(settings, tools)
-    return with_metadata(session, now=session.metadata.updated_at, tool_settings=approved)
 
 
 def _with_window(session: Session, decision: WindowChoice, now: str) -> Session:

@@ -72,6 +72,11 @@ def changed_settings(session: Session, model: str, server: ServerTools | None) -
             known,
             execution_policy=server.policy or known.execution_policy,
             tool_policies={**known.tool_policies, **server.policies},
+            tool_scopes={
+                name: scopes
+                for name, scopes in known.tool_scopes.items()
+                if name not in server.policies
+            },
         )
     if server.agents is not None:
         settings["agent_settings"] = AgentSettings(enabled_agents=server.agents)

@@ -4,7 +4,7 @@ Metadata in the current format are decoded by msgspec in one call. All others (o
 unknown keys, wrong types) are read field by field, with precise errors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ from sessions_app.decoding import convert_to
 from sessions_app.format.fields import Malformed, Raw, take, take_names, take_optional, utc
 from sessions_app.labels import LABELS
 from sessions_app.messages import NO_EXTRA
+from sessions_app.policy_scope import PolicyScope
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
 
 _PLAIN_TYPES: Mapping[Any, type] = {
@@ -112,11 +113,13 @@ def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
     if not all(isinstance(policy, str) for policy in policies.values()):
         raise Malformed(f"{where}.tool_policies holds something that is not text")
     digests, group = _take_digests(raw)
+    scopes = _take_scopes(raw)
     return ToolSettings(
         tools=take_names(raw, "tools", where),
         tool_group=take_optional(raw, "tool_group", str, where),
         execution_policy=take_optional(raw, "execution_policy", str, where, "always_confirm"),
         tool_policies=policies or NO_EXTRA,
+        tool_scopes=scopes,
         tool_digests=digests,
         digested_group=group,
         extra=raw or NO_EXTRA,
@@ -133,6 +136,16 @@ def _take_digests(raw: Raw) -> tuple[Mapping[str, str], str | None]:
         return digests, None
     del raw["digested_group"]
     return digests, group
+
+
+def _take_scopes(raw: Raw) -> Mapping[str, Sequence[PolicyScope]]:
+    """Pop the scopes of policies; those of a wrong type are left as an unknown key."""
+    try:
+        scopes = convert_to(raw.get("tool_scopes", {}), dict[str, tuple[PolicyScope, ...]])
+    except msgspec.ValidationError:
+        return NO_EXTRA
+    raw.pop("tool_scopes", None)
+    return scopes or NO_EXTRA
 
 
 def _read_agent_settings(raw: Raw | None) -> AgentSettings | None:
@@ -171,6 +184,7 @@ class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):
     tool_group: str | None = None
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
+    tool_scopes: Mapping[str, tuple[PolicyScope, ...]] = NO_EXTRA
     tool_digests: Mapping[str, str] = NO_EXTRA
     digested_group: str | None = None
 

@@ -40,7 +40,7 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
         "tool_settings": tool_settings_to_json(
             metadata.tool_settings,
             with_group=metadata.format_version in _GROUPED_VERSIONS,
-            with_digests=True,
+            is_file=True,
         ),
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
         "context_window_config": window_to_json(metadata.context_window_config),
@@ -62,9 +62,13 @@ def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
 
 
 def tool_settings_to_json(
-    settings: ToolSettings | None, *, with_group: bool = True, with_digests: bool = False
+    settings: ToolSettings | None, *, with_group: bool = True, is_file: bool = False
 ) -> dict[str, Any] | None:
-    """Convert tool settings to their JSON value; digests are for files only."""
+    """Convert tool settings to their JSON value.
+
+    Digests are for files only. So are scopes beside the policies, of which servers before them
+    know only that they are texts; responses have them in the place of their tools' policies.
+    """
     if settings is None:
         return None
     document: dict[str, Any] = {"tools": list(settings.tools)}
@@ -73,9 +77,15 @@ def tool_settings_to_json(
     document["execution_policy"] = settings.execution_policy
     if settings.tool_policies:
         document["tool_policies"] = dict(settings.tool_policies)
-    if with_digests and settings.tool_digests:
+    if settings.tool_scopes:
+        scopes = msgspec.to_builtins(settings.tool_scopes, enc_hook=dict)
+        if is_file:
+            document["tool_scopes"] = scopes
+        else:
+            document.setdefault("tool_policies", {}).update(scopes)
+    if is_file and settings.tool_digests:
         document["tool_digests"] = dict(settings.tool_digests)
-    if with_digests and settings.digested_group is not None:
+    if is_file and settings.digested_group is not None:
         document["digested_group"] = settings.digested_group
     return {**document, **settings.extra}
 

@@ -10,6 +10,9 @@ from pydantic import (
     Field,
     JsonValue,
     StrictBool,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 from pydantic.config import JsonDict
 
@@ -17,6 +20,7 @@ from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.labels import METADATA_BYTES, METADATA_KEYS, TITLE_LENGTH
+from sessions_app.policy_scope import LONGEST_GLOB, MOST_SCOPES, PolicyScope
 from sessions_app.session import (
     MODEL_NAME_LENGTH,
     AgentSettings,
@@ -119,6 +123,51 @@ WindowSize = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_number)]
 MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
 
 
+Globs = Annotated[
+    dict[Name, Annotated[str, Field(max_length=LONGEST_GLOB)]],
+    Field(
+        min_length=1,
+        max_length=MOST_SCOPES,
+        description="Globs (`*`, `?`) by the names of arguments; a call must fit all of them",
+    ),
+]
+
+
+def in_one_sentence(sentence: str) -> WrapValidator:
+    """Return the validator of a union: its refusal is this sentence, not one for each member."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise ValueError(sentence) from None
+
+    return WrapValidator(validate)
+
+
+class PolicyScopeIn(BaseModel, extra="forbid"):
+    """A policy for calls of a tool with certain arguments."""
+
+    policy: ExecutionPolicy
+    arguments: Globs
+
+    def to_value(self) -> PolicyScope:
+        """Return the scope in the form that a session stores."""
+        return PolicyScope(policy=self.policy, arguments=self.arguments)
+
+
+ToolPolicy = Annotated[
+    ExecutionPolicy
+    | PolicyScopeIn
+    | Annotated[list[PolicyScopeIn], Field(min_length=1, max_length=MOST_SCOPES)],
+    in_one_sentence(
+        f"must be {', '.join(get_args(ExecutionPolicy))}, or 1 to {MOST_SCOPES} objects with "
+        f"`policy` and `arguments`, which has 1 to {MOST_SCOPES} globs of at most {LONGEST_GLOB} "
+        "characters"
+    ),
+]
+
+
 class ToolSettingsIn(BaseModel, extra="forbid"):
     """The tools that the model may call, and those that need approval."""
 
@@ -131,19 +180,28 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
     execution_policy: ExecutionPolicy | None = Field(
         None, description="Who must be asked; `always_confirm` unless given"
     )
-    tool_policies: dict[Name, ExecutionPolicy] | None = Field(
+    tool_policies: dict[Name, ToolPolicy] | None = Field(
         None,
         max_length=MOST_ITEMS,
-        description="Policies of single tools, over `execution_policy`",
+        description="Policies of single tools, over `execution_policy`; those with `arguments` are "
+        "for calls that fit them, and all other calls of the tool need approval",
     )
 
     def to_value(self) -> ToolSettings:
         """Return the settings in the form that a session stores."""
+        policies: dict[str, str] = {}
+        scopes: dict[str, tuple[PolicyScope, ...]] = {}
+        for name, policy in (self.tool_policies or {}).items():
+            policies[name] = policy if isinstance(policy, str) else "always_confirm"
+            if not isinstance(policy, str):
+                several = policy if isinstance(policy, list) else [policy]
+                scopes[name] = tuple(scope.to_value() for scope in several)
         return ToolSettings(
             tools=tuple(self.tools or ()),
             tool_group=self.tool_group,
             execution_policy=self.execution_policy or "always_confirm",
-            tool_policies=self.tool_policies or {},
+            tool_policies=policies,
+            tool_scopes=scopes,
         )
 
 

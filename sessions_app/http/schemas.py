@@ -78,6 +78,13 @@ class Summary(BaseModel):
     topics: list[str]
 
 
+class PolicyScopeOut(BaseModel):
+    """A policy for calls of a tool with certain arguments."""
+
+    policy: str
+    arguments: dict[str, str] = Field(description="Globs by the names of arguments")
+
+
 class ToolSettingsOut(BaseModel):
     """The tools that the model may call, and those that need approval."""
 
@@ -86,7 +93,9 @@ class ToolSettingsOut(BaseModel):
     tools: list[str]
     tool_group: str | None = None
     execution_policy: str
-    tool_policies: dict[str, str] = Field(default_factory=dict, description="Only if there are any")
+    tool_policies: dict[str, str | list[PolicyScopeOut]] = Field(
+        default_factory=dict, description="Only if there are any"
+    )
 
 
 class AgentSettingsOut(BaseModel):

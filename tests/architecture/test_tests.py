@@ -38,7 +38,12 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "unsaved_turns",
         "versions",
     },
-    "chat/approvals": {"confirmation_races", "lost_questions", "records_on_disk"},
+    "chat/approvals": {
+        "confirmation_races",
+        "lost_questions",
+        "records_on_disk",
+        "remembered_approvals",
+    },
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
     "chat/start": {"decisions"},
     "chat/storage/files": {"broken_journals"},

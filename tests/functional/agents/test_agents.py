@@ -346,3 +346,21 @@ def test_neither_an_agents_shell_nor_a_tool_nor_a_server_of_mcp_sees_the_keys(st
         assert "let through" in seen
         assert "no key of ours" in seen
     assert "let through" not in server_saw
+
+
+def test_an_approval_for_the_session_is_for_the_agents_tool_and_for_the_rest_of_its_run(scribe):
+    session_id = scribe.new_session("always_confirm")
+    erasures = [calls(("erase", {"text": text})) for text in ("a", "b")]
+    message = scribe.message(scribe.instruct("1. Erase.", *erasures, "Erased."))
+    with scribe.chat.stream(session_id, message=message) as events:
+        asked = next(e.data for e in events if e.name == "tool_call_confirmation_required")
+        body = {"confirmation_id": asked["confirmation_id"], "approved": True}
+        answer = scribe.chat.http.post(
+            f"/chat/{session_id}/confirm-tool", json={**body, "remember": "session"}
+        )
+        assert answer.status_code == 200, answer.text
+        rest = [event.name for event in events]
+    assert "tool_call_confirmation_required" not in rest
+    assert scribe.runs() == ["-a", "-b"]
+    settings = scribe.chat.http.get(f"/sessions/{session_id}").json()["tool_settings"]
+    assert settings["tool_policies"] == {"scribe.erase": "never_confirm"}

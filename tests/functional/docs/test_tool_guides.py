@@ -116,7 +116,9 @@ def test_the_tool_of_two_minutes_can_be_offered(examples: Any) -> None:
     assert asked.status_code == 200, asked.text
 
 
-@pytest.mark.parametrize(("marker", "position", "result"), [("ask", 2, "3.0"), ("edit", 0, "6.0")])
+@pytest.mark.parametrize(
+    ("marker", "position", "result"), [("ask", 2, "3.0"), ("edit", 0, "6.0"), ("remember", 0, "3.0")]
+)
 def test_the_stream_asks_waits_and_goes_on(
     examples: Any, session_id: str, marker: str, position: int, result: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.messages import ToolSpec
+from sessions_app.messages import ToolCall, ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
 from tools_app.available_tools import choose_tools
 from tools_app.digests import changed_tools, digest_of, with_approved, with_first_uses
@@ -99,6 +99,9 @@ def test_functions_of_folders_have_no_digest() -> None:
     assert changed_tools([function], ToolSettings(tool_digests={"add": "x"})) == frozenset()
 
 
+A_CALL = ToolCall(id="c1", name="srv__a", arguments={})
+
+
 @pytest.mark.parametrize("selected", [None, ["srv__a"]])
 @pytest.mark.parametrize("policy", ["never_confirm", "confirm_destructive"])
 def test_a_changed_tool_is_asked_about_whatever_the_policies_say(
@@ -116,6 +119,6 @@ def test_a_changed_tool_is_asked_about_whatever_the_policies_say(
 
     def asks(digest: str) -> bool:
         listing = ToolListing(tools={"srv__a": tool("srv__a", digest)})
-        return choose_tools(listing, metadata, selected, ()).must_ask("srv__a")
+        return choose_tools(listing, metadata, selected, ()).must_ask(A_CALL)
 
     assert (asks("one"), asks("two")) == (False, True)

@@ -1,6 +1,8 @@
 import pytest
 
-from tools_app.policy import must_ask
+from sessions_app.policy_scope import PolicyScope
+from sessions_app.session import ToolSettings
+from tools_app.policy import RememberedPolicy, must_ask
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,90 @@ def test_a_bare_name_only_tightens_for_an_agents_tool(
     )
 
     assert asked is asks
+
+
+def scope(policy: str = "never_confirm", **globs: str) -> PolicyScope:
+    return PolicyScope(policy=policy, arguments=globs)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "path", "asks"),
+    [
+        ([scope(path="src/*")], "src/a", False),
+        ([scope(path="src/*")], "etc/a", True),
+        ([scope(path="src/*"), scope(path="etc/*")], "etc/a", False),
+        ([scope(path="src/*"), scope("always_confirm", path="*.env")], "src/.env", True),
+        ([scope("always_confirm", path="*.env"), scope(path="src/*")], "src/.env", True),
+        ([scope("unheard_of", path="src/*")], "src/a", True),
+        ([scope("confirm_destructive", path="src/*")], "src/a", True),
+    ],
+)
+@pytest.mark.parametrize("agent", [None, "coder"])
+def test_a_scope_wins_over_the_policies_for_the_calls_that_it_covers(
+    scopes: list[PolicyScope], path: str, asks: bool, agent: str | None
+) -> None:
+    name = "write" if agent is None else f"{agent}.write"
+    asked = must_ask(
+        tool_name="write",
+        destructive=True,
+        policy="always_confirm",
+        overrides={name: "always_confirm"},
+        agent_name=agent,
+        scopes={name: scopes},
+        arguments={"path": path},
+    )
+    assert asked is asks
+
+
+@pytest.mark.parametrize(
+    ("agent", "named"), [("coder", "write"), (None, "coder.write"), ("coder", "other.write")]
+)
+def test_a_scope_is_for_the_tool_that_it_names_and_no_other(agent: str | None, named: str) -> None:
+    assert must_ask(
+        tool_name="write",
+        destructive=True,
+        policy="confirm_destructive",
+        overrides={},
+        agent_name=agent,
+        scopes={named: [scope(path="*")]},
+        arguments={"path": "a"},
+    )
+
+
+def test_a_remembered_approval_sets_the_policy_of_its_tool_alone() -> None:
+    settings = ToolSettings(tool_policies={"read": "always_confirm"})
+    changed = RememberedPolicy(tool="write").applied_to(settings)
+    assert changed.tool_policies == {"read": "always_confirm", "write": "never_confirm"}
+    assert changed.execution_policy == "always_confirm"
+
+
+def test_remembered_arguments_are_added_and_all_other_calls_ask() -> None:
+    settings = ToolSettings(execution_policy="confirm_destructive")
+    for path in ("src/*", "docs/*", "src/*"):
+        remembered = RememberedPolicy(tool="write", arguments={"path": path})
+        settings = remembered.applied_to(settings)
+    assert settings.tool_policies == {"write": "always_confirm"}
+    assert settings.tool_scopes == {"write": (scope(path="src/*"), scope(path="docs/*"))}
+    whole = RememberedPolicy(tool="write").applied_to(settings)
+    assert (whole.tool_policies, whole.tool_scopes) == ({"write": "never_confirm"}, {})
+
+
+@pytest.mark.parametrize("arguments", [None, {"path": "src/*"}])
+@pytest.mark.parametrize(
+    ("replaces", "now"),
+    [(None, "always_confirm"), ("always_confirm", "confirm_destructive"), ("always_confirm", None)],
+)
+def test_a_policy_that_was_set_since_the_approval_stays(
+    arguments: dict[str, str] | None, replaces: str | None, now: str | None
+) -> None:
+    settings = ToolSettings(tool_policies={} if now is None else {"write": now})
+    remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=replaces)
+    assert remembered.applied_to(settings) is settings
+
+
+def test_a_tool_has_at_most_twenty_scopes() -> None:
+    settings = ToolSettings()
+    for number in range(30):
+        remembered = RememberedPolicy(tool="write", arguments={"path": f"{number}/*"})
+        settings = remembered.applied_to(settings)
+    assert len(settings.tool_scopes["write"]) == 20

@@ -13,6 +13,7 @@ from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import with_labels
+from sessions_app.policy_scope import PolicyScope
 from sessions_app.retention import due_in
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings, append_messages, make_session
@@ -137,6 +138,11 @@ def test_what_another_server_exported_never_goes_for_its_age(
         ToolSettings(tool_group="files", execution_policy="confirm_destructive"),
         ToolSettings(tools=("shell",), tool_policies={"shell": "never_confirm"}),
         ToolSettings(tool_policies={"coder.run_cli_command": "never_confirm"}),
+        ToolSettings(
+            tool_scopes={
+                "shell": (PolicyScope(policy="never_confirm", arguments={"command": "*"}),)
+            }
+        ),
     ],
 )
 def test_who_wrote_a_session_does_not_decide_what_runs_here_without_a_question(

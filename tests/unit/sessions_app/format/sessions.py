@@ -14,6 +14,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
+from sessions_app.policy_scope import PolicyScope
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -92,6 +93,14 @@ tool_settings = st.builds(
     tool_group=optional(text),
     execution_policy=text,
     tool_policies=st.dictionaries(text, text, max_size=2),
+    tool_scopes=st.dictionaries(
+        text,
+        st.lists(
+            st.builds(PolicyScope, policy=text, arguments=st.dictionaries(text, text, max_size=2)),
+            max_size=2,
+        ).map(tuple),
+        max_size=2,
+    ),
     tool_digests=st.dictionaries(text, text, min_size=1, max_size=2),
     digested_group=optional(text),
     extra=extras,
