@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from agents_app.agent import AgentDefinition
 from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
 from chat.start.preparation import Prepare, TurnPreparer, plan_turn, user_message
-from chat.turn.job import TurnJob
+from chat.turn.job import LoadedLookUp, TurnJob
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
@@ -56,11 +57,11 @@ class AgentPreparation:
         """Return False: model and tools were looked up before."""
         return False
 
-    async def look_up(self, session: Session) -> Prepare:  # noqa: ARG002 - the port's
+    async def look_up(self, session: Session) -> Prepare:
         """Return what prepares the turn."""
-        return self._prepare
+        return partial(self._prepare, self.preparer.windows.look_up_loaded(session, self.model))
 
-    def _prepare(self, turn_id: str, session: Session) -> TurnJob:
+    def _prepare(self, loaded: LoadedLookUp | None, turn_id: str, session: Session) -> TurnJob:
         """Decide everything that must be known before the agent's model is asked. No I/O."""
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
@@ -83,7 +84,8 @@ class AgentPreparation:
             agent=self.agent.name,
             dialect="agent",
             think=False if can_think else None,
-            window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
+            window=self.preparer.windows.choose(refreshed, self.info, plan.estimate.tokens),
+            loaded=loaded,
             available_tools=offered,
             tool_limits=msgspec.structs.replace(
                 self.preparer.tool_limits, rounds=self.max_iterations

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -43,6 +44,7 @@ from mochi_project.http.large_json import answer_by_reading
 from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
+from models_app.window_sizes import LoadedWindow
 from sessions_app.attachments.intake import resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import ValidationFailed
@@ -235,18 +237,24 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     """
     session = await asyncio.to_thread(service(SessionManager).get, session_id)
     model = await service(ModelCatalogue).look_up(session.metadata.model, must_exist=False)
+    loaded = await service(ModelCatalogue).loaded_window(session.metadata.model)
     offered = await service(TurnPreparer).available_tools_of(session, model)
     del session  # read again: it may be large, and its answer may have to wait
-    return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
+    return await answer_by_reading(lambda: _context(session_id, model, offered.specs, loaded))
 
 
-def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    session = service(SessionManager).get(session_id)
+def _context(
+    session_id: str,
+    model: ModelInfo | None,
+    tools: Sequence[ToolSpec],
+    loaded: LoadedWindow | None,
+) -> dict[str, Any]:
+    session, preparer = service(SessionManager).get(session_id), service(TurnPreparer)
     return context_of(
         session,
-        rules=service(TurnPreparer).rules(session, model),
+        rules=preparer.rules(session, model),
         tools=tools,
-        dynamic_allowed=_may_grow(model),
+        window_for=partial(preparer.windows.choose, session, model, loaded=loaded),
         now=utc_now(),
     )
 

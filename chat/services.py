@@ -26,6 +26,7 @@ from chat.service import ChatService, SessionSpace
 from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
+from chat.start.windows import ContextWindows
 from chat.storage.change_log import ChangeLog
 from chat.storage.files.change_log import FileChangeLog
 from chat.storage.files.signals import FileSignals
@@ -100,6 +101,15 @@ def _places(services: Services) -> TurnPlaces:
     return TurnPlaces(limits.active, limits.per_client)
 
 
+def _windows(services: Services) -> ContextWindows:
+    first = services.get(ModelsSettings).first_window
+    return ContextWindows(
+        models=services.get(ModelCatalogue),
+        enabled=services.get(ChatSettings).dynamic_context_window_enabled,
+        first_window=None if first == "ollama" else first,
+    )
+
+
 def build_preparer(services: Services) -> TurnPreparer:
     """Build what prepares turns, without agents."""
     settings, attachments = services.get(ChatSettings), services.get(AttachmentService)
@@ -107,7 +117,7 @@ def build_preparer(services: Services) -> TurnPreparer:
         models=services.get(ModelCatalogue),
         toolset=services.get(ToolCatalogue),
         tool_limits=ToolLimits(rounds=settings.max_tool_rounds, repeats=settings.tool_loop_limit),
-        dynamic_window=settings.dynamic_context_window_enabled,
+        windows=services.get(ContextWindows),
         context_strategy=settings.context_strategy,
         read_attachment=attachments.store.read,
         renew_attachments=attachments.store.renew,
@@ -248,6 +258,7 @@ def _summaries(services: Services) -> SummaryService:
         silence_timeout=providers.upstream_timeout_seconds,
         observer=services.get(ModelCallObserver),
         call_headers=services.get(ModelCallHeaders).make,
+        note_window=models.note_window,
     )
     wanted = WantedModels(
         storage.repository, models.is_of_ollama, storage.confirmation_store.pending
@@ -256,7 +267,12 @@ def _summaries(services: Services) -> SummaryService:
     failures = services.get(RecordStores).open(directory, "summaries", durable=False)
     summaries = SummaryService(
         repository=storage.repository,
-        writer=SummaryWriter(storage.repository, answers, wanted),
+        writer=SummaryWriter(
+            storage.repository,
+            answers,
+            wanted,
+            window_of=services.get(ContextWindows).of_summary,
+        ),
         models=models,
         queue=services.get(TaskQueue),
         failures=SummaryFailures(failures, clock=services.get(SharedClock)),
@@ -306,6 +322,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     Storages: _storages,
     TurnLimits: _limits,
     TurnPlaces: _places,
+    ContextWindows: _windows,
     TurnPreparer: build_preparer,
     SummaryService: _summaries,
     SessionSpace: _people_space,

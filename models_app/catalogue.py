@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -12,12 +12,14 @@ from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.ollama.loaded_models import LoadedModels
 from models_app.prices import NO_PRICES, Prices
 from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
+from models_app.window_sizes import LoadedWindow
 from sessions_app.session import AGENT_PREFIX, MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0
@@ -263,6 +265,29 @@ class ModelCatalogue:
             return self._observed_ollama, bare_name
         return self._observed_vendors[vendor.vendor], bare_name
 
+    async def loaded_window(self, name: str) -> LoadedWindow | None:
+        """Return the window that Ollama has loaded a model with, also for a profile of one.
+
+        None for other providers' models, and if Ollama does not say within 0.3 seconds.
+        """
+        try:
+            model, bare_name = self.resolve(name)
+            if self._profiles is not None and model is self._profiles:
+                target = await self._profiles.model_at_ollama(bare_name)
+            else:
+                target = bare_name if model is self._observed_ollama else None
+        except ModelError:
+            return None  # the look-up of the model says why
+        return None if target is None else await (await self._loaded()).window_of(target)
+
+    async def loaded_windows(self) -> Mapping[str, int]:
+        """Return the windows of the models that Ollama has loaded, as far as it says."""
+        return await (await self._loaded()).all() or {}
+
+    async def note_window(self, name: str, window: int | None) -> None:
+        """Remember the window that Ollama accepted for one of its models, past ``resolve``."""
+        (await self._loaded()).note(name, window)
+
     def is_of_ollama(self, name: str) -> bool:
         """Return whether a name means a model of Ollama, and no profile of one."""
         try:
@@ -288,6 +313,9 @@ class ModelCatalogue:
         """Drop a profile from the cache: it was changed or removed."""
         if self._profiles is not None:
             self._profiles.forget(name)
+
+    async def _loaded(self) -> LoadedModels:
+        return await self._ollama.loaded_models()
 
     def _has(self, prefix: str) -> bool:
         if prefix == _AGENT:

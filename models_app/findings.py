@@ -14,6 +14,7 @@ from models_app.vendors.registry import KNOWN_VENDORS
 
 OLLAMA = "ollama"
 SHOWN_MODELS = 5
+LARGE_WINDOW = 8192
 
 
 async def model_findings(services: Services) -> list[Finding]:
@@ -39,6 +40,8 @@ async def model_findings(services: Services) -> list[Finding]:
         else _answered(services, name, models, needed=name in needed)
         for name, models in by_provider.items()
     ]
+    if by_provider[OLLAMA]:
+        findings += await _loaded_windows(services)
     return [*findings, *_without_key(settings, by_provider)]
 
 
@@ -48,6 +51,20 @@ async def _listing(services: Services) -> ModelListing:
     except ModelError as error:  # Ollama is the only provider
         only = UnavailableProvider(provider=OLLAMA, code=error.code, message=error.message)
         return ModelListing(models=(), unavailable=(only,))
+
+
+async def _loaded_windows(services: Services) -> Sequence[Finding]:
+    """Advise to leave first windows to an Ollama that gives models larger ones."""
+    first = services.get(ModelsSettings).first_window
+    windows = await services.get(ModelCatalogue).loaded_windows()
+    name = max(windows, key=lambda each: windows[each], default=None)
+    if name is None or first == "ollama" or windows[name] <= max(first, LARGE_WINDOW):
+        return ()
+    detail = (
+        f"{name} is loaded with {windows[name]} tokens; if Ollama chose that by itself, "
+        f"MOCHI_FIRST_WINDOW=ollama has new sessions use it instead of {first}"
+    )
+    return [Finding("context windows", "note", printable(detail))]
 
 
 def _named(settings: ModelsSettings) -> set[str]:

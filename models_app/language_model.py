@@ -38,6 +38,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         files_of: The name of the provider whose types of files it takes, where it is not its own.
         system_prompt: What the provider adds to a conversation without a system prompt: a
             profile's.
+        is_remote: Whether Ollama passes its requests on to its cloud.
     """
 
     name: str
@@ -54,11 +55,12 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_limit: int | None = None
     system_prompt: str | None = None
     files_of: str | None = None
+    is_remote: bool = False
 
     @property
     def takes_window(self) -> bool:
         """Return whether requests set the context window; other providers use the model's own."""
-        return self.provider == "ollama"
+        return self.provider == "ollama" and not self.is_remote
 
     @property
     def forces_tools(self) -> bool:

@@ -104,6 +104,15 @@ class ProfileLanguageModel:
             error.details["field"] = "model"
             raise
 
+    async def model_at_ollama(self, model: str) -> str | None:
+        """Return the model of Ollama that a profile names; None if it names another provider's.
+
+        Raises:
+            ProfileNotFound: There is no such profile.
+        """
+        profile = await self._get(model)
+        return profile.model if self._profiles.vendor_of(profile) is None else None
+
     def forget(self, model: str) -> None:
         """Drop a profile from the cache: it was changed."""
         self._known.discard(model)

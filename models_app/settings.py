@@ -1,6 +1,6 @@
 """Declares the settings of models and their providers."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
@@ -52,6 +52,17 @@ def _as_ollama_reads_it(value: Any) -> Any:
     return full_url(value) if isinstance(value, str) else value
 
 
+_WINDOWS = range(2_048, 1_048_577)
+
+
+def _checked_window(value: Any) -> Any:
+    text = str(value)
+    if text == "ollama" or (text.isdecimal() and len(text) < 8 and int(text) in _WINDOWS):
+        return value
+    raise ValueError(f"must be {_WINDOWS[0]:,} to {_WINDOWS[-1]:,} tokens, or ollama")
+
+
+FirstWindow = Annotated[Literal["ollama"] | int, BeforeValidator(_checked_window)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 
 
@@ -71,6 +82,9 @@ class ModelsSettings(AppSettings):
     )
     default_model: str | None = Field(
         None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"
+    )
+    first_window: FirstWindow = Field(
+        8192, description="Context window of new sessions, in tokens; `ollama`: Ollama's default"
     )
     upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
 

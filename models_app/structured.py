@@ -1,7 +1,7 @@
 """Asks models for structured answers: JSON that fits a pydantic model."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -32,6 +32,7 @@ LONGEST_THOUGHT = 100_000
 """Characters of reasoning before an answer, for the same reason."""
 
 Form = TypeVar("Form", bound=BaseModel)
+NoteWindow = Callable[[str, int | None], Awaitable[None]]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +81,7 @@ class StructuredModels:
         silence_timeout: The timeout of an answer of Ollama, in seconds.
         observer: Sees the calls of Ollama's models; the others are observed already.
         call_headers: Returns further headers of such a call; None for none.
+        note_window: Told of the window that Ollama accepted for a model.
     """
 
     def __init__(
@@ -91,8 +93,10 @@ class StructuredModels:
         silence_timeout: float,
         observer: ModelCallObserver | None = None,
         call_headers: CallHeaders | None = None,
+        note_window: NoteWindow | None = None,
     ) -> None:
         self._call_headers = call_headers
+        self._note_window = note_window
         self._resolve = resolve
         self._is_of_ollama = is_of_ollama
         self._observer = observer or ModelCallLog()
@@ -135,6 +139,8 @@ class StructuredModels:
             options={key: value for key, value in options.items() if value is not None},
             purpose=question.purpose,
         )
+        if self._note_window is not None:
+            await self._note_window(name, question.context_window)
         return form.model_validate_json(response.message.content or "")
 
     def _open_client(self) -> "AsyncInstructorOllamaClient":

@@ -3,11 +3,25 @@
 Steps are coarse, because Ollama reloads a model whenever ``num_ctx`` changes.
 """
 
+import msgspec
+
 SAFE_SHARE = 0.9
 """The share of a model's longest context that is used by default."""
 
 _MARGIN = 4
 """Tokens before the end of its window at which Ollama may stop."""
+
+
+class LoadedWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """The window that a server has loaded a model with.
+
+    Attributes:
+        window: Its tokens for one request; None if the model is not loaded.
+        default: What the server gave the model when a request named no window; None if unknown.
+    """
+
+    window: int | None
+    default: int | None = None
 
 
 def safe_limit(max_context: int) -> int:

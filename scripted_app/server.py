@@ -46,6 +46,7 @@ class ScriptedModelServer:
             without one the messages of the request decide. Threads may change it.
         refuses_schemas: Whether requests for an answer of a form are refused, as some compatible
             servers do. Threads may change it.
+        loads: How often one of Ollama's models was loaded: for a window that it did not have.
         open_streams: How many chat requests are being answered now.
     """
 
@@ -63,6 +64,7 @@ class ScriptedModelServer:
         self._answering: set[asyncio.Task[Any]] = set()
         self._streams_changed = asyncio.Event()
         self._loaded: dict[str, int] = {}
+        self.loads = 0
 
     @property
     def open_streams(self) -> int:
@@ -185,7 +187,7 @@ class ScriptedModelServer:
             chat = ollama_wire.read_chat(body)
             if not chat.messages:
                 return self._load(chat, unload=body.get("keep_alive") in (0, "0"))
-            self._loaded[chat.card.name] = chat.context_window or chat.card.context_length
+            self._hold(chat)
             return await self._answer(request, chat, ollama_wire.OllamaReply, _ollama_error)
         except Refused as refusal:
             return refusal_of(refusal, _ollama_error)
@@ -243,9 +245,15 @@ class ScriptedModelServer:
         if unload:
             self._loaded.pop(chat.card.name, None)
         else:
-            self._loaded[chat.card.name] = chat.context_window or chat.card.context_length
+            self._hold(chat)
         body = ollama_wire.loaded_body(chat.name, unload=unload)
         return web.Response(body=body, content_type="application/json")
+
+    def _hold(self, chat: ChatRequest) -> None:
+        """Load a model, as Ollama does, unless it is loaded with this window."""
+        window = chat.context_window or chat.card.context_length
+        self.loads += self._loaded.get(chat.card.name) != window
+        self._loaded[chat.card.name] = window
 
     async def _answer(
         self,

@@ -1,13 +1,14 @@
 """Chooses the context window: how many tokens Ollama is asked to hold. Pure.
 
-It grows in the steps of ``models_app.window_sizes``; within a model it never shrinks by itself.
+It grows in the steps of ``models_app.window_sizes``. A model that is loaded keeps its window where
+that holds the request, as Ollama reloads it for any other (docs/decisions/0139).
 """
 
 from typing import Literal
 
 import msgspec
 
-from models_app.window_sizes import fit, safe_limit
+from models_app.window_sizes import LoadedWindow, fit, safe_limit
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session, WindowConfig, with_metadata
 from sessions_app.session_settings import adjust_window
@@ -15,16 +16,27 @@ from sessions_app.session_settings import adjust_window
 FIRST_WINDOW = 8192
 BUFFER = 1.5
 
+OLLAMAS_WINDOW = 4096
+"""Ollama's default window on machines with less than 23 GiB of video memory."""
+
 Reason = Literal[
-    "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override"
+    "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override", "loaded"
 ]
 
 
 class WindowChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The window of the next request in tokens, None to send no ``num_ctx``, and the reason."""
+    """The window of the next request in tokens, None to send no ``num_ctx``, and the reason.
+
+    Attributes:
+        window: The tokens.
+        reason: The reason.
+        default: Without a window, what Ollama gives the model: a request that needs more gets one.
+            None if none must be sent, whatever is needed.
+    """
 
     window: int | None
     reason: Reason
+    default: int | None = None
 
 
 def choose_window(
@@ -35,8 +47,9 @@ def choose_window(
     model_changed: bool,
     max_context: int | None,
     usage_tokens: int,
+    first_window: int | None = FIRST_WINDOW,
 ) -> WindowChoice:
-    """Choose the window of the next request.
+    """Choose the window of the next request, as far as it does not depend on what is loaded.
 
     Args:
         dynamic_enabled: Whether the window may grow by itself.
@@ -45,6 +58,7 @@ def choose_window(
         model_changed: Whether the session's model is another than at the last choice.
         max_context: The model's maximum in tokens, or None when it is unknown.
         usage_tokens: Tokens that the next request will use.
+        first_window: The window of a session's first request; None leaves it to Ollama.
     """
     if manual_override and current_window is not None:
         # It may have been set for a model that can hold more.
@@ -52,33 +66,60 @@ def choose_window(
         return WindowChoice(window=window, reason="manual_override")
     if not dynamic_enabled:
         return WindowChoice(window=None, reason="no_adjustment")
-    limit = safe_limit(max_context) if max_context else FIRST_WINDOW
-    needed = fit(max(int(usage_tokens * BUFFER), min(limit, FIRST_WINDOW)), limit)
-    if current_window is None:
-        return WindowChoice(window=needed, reason="initial_setup")
-    if model_changed:
-        return WindowChoice(window=needed, reason="model_change")
-    if needed > current_window:
-        return WindowChoice(window=needed, reason="usage_threshold")
-    return WindowChoice(window=current_window, reason="no_adjustment")
+    if current_window is not None and not model_changed:
+        choice = WindowChoice(window=current_window, reason="no_adjustment")
+        return grow(choice, max_context=max_context, usage_tokens=usage_tokens)
+    reason: Reason = "initial_setup" if current_window is None else "model_change"
+    if first_window is None:
+        choice = WindowChoice(window=None, reason=reason, default=OLLAMAS_WINDOW)
+    else:
+        limit = safe_limit(max_context) if max_context else first_window
+        choice = WindowChoice(window=min(first_window, limit), reason=reason)
+    grown = grow(choice, max_context=max_context, usage_tokens=usage_tokens)
+    return msgspec.structs.replace(grown, reason=reason)
+
+
+def follow_loaded(
+    choice: WindowChoice,
+    loaded: LoadedWindow | None,
+    *,
+    max_context: int | None,
+    usage_tokens: int,
+) -> WindowChoice:
+    """Choose again, now that it is known with which window the model is loaded.
+
+    A window that holds the request stays as it is, also if it is larger than the safe limit.
+
+    Args:
+        choice: The choice without this knowledge.
+        loaded: The loaded window; None if nothing is known of it.
+        max_context: The model's maximum in tokens, or None when it is unknown.
+        usage_tokens: Tokens that the next request will use.
+    """
+    is_left_alone = choice.window is None and choice.default is None
+    if loaded is None or is_left_alone or choice.reason == "manual_override":
+        return choice
+    if loaded.window is not None and loaded.window != choice.window:
+        choice = WindowChoice(window=loaded.window, reason="loaded")
+    elif loaded.default is not None and choice.default is not None:
+        choice = msgspec.structs.replace(choice, default=loaded.default)
+    return grow(choice, max_context=max_context, usage_tokens=usage_tokens)
 
 
 def grow(choice: WindowChoice, *, max_context: int | None, usage_tokens: int) -> WindowChoice:
-    """Choose again within a turn that uses more by now.
+    """Choose a larger window if the request needs it: half as much again as it uses.
 
-    A window that was set by hand, or that is left to Ollama, stays.
+    A window that was set by hand, or that holds as much, stays, however small it is.
     """
-    if choice.window is None or choice.reason == "manual_override":
+    needed = int(usage_tokens * BUFFER)
+    size = choice.default if choice.window is None else choice.window
+    if size is None or needed <= size or choice.reason == "manual_override":
         return choice
-    chosen = choose_window(
-        dynamic_enabled=True,
-        manual_override=False,
-        current_window=choice.window,
-        model_changed=False,
-        max_context=max_context,
-        usage_tokens=usage_tokens,
-    )
-    return choice if chosen.window == choice.window else chosen
+    limit = safe_limit(max_context) if max_context else FIRST_WINDOW
+    window = fit(max(needed, min(limit, FIRST_WINDOW)), limit)
+    if choice.window is not None and window <= choice.window:
+        return choice
+    return WindowChoice(window=window, reason="usage_threshold")
 
 
 def model_changed(session: Session) -> bool:

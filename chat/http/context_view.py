@@ -1,6 +1,6 @@
 """Builds the body of ``/sessions/{id}/context``: the next request, without calling a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from chat.context.tokens import (
     estimate_text_file,
     estimate_tools,
 )
-from chat.context.window import choose_window, model_changed
+from chat.context.window import WindowChoice
 from sessions_app.attachments.media_type import TEXT
 from sessions_app.format.json_pieces import LongList
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolSpec
@@ -30,7 +30,7 @@ def context_of(
     *,
     rules: ContextRules,
     tools: Sequence[ToolSpec],
-    dynamic_allowed: bool,
+    window_for: Callable[[int], WindowChoice],
     now: str,
 ) -> dict[str, Any]:
     """Return the body of ``ContextOut``; takes a second for a session of 100,000 messages.
@@ -39,7 +39,7 @@ def context_of(
         session: The session.
         rules: Facts of the model, as far as they are known just now, and settings of the session.
         tools: What would be offered.
-        dynamic_allowed: Whether this server lets windows grow at all.
+        window_for: Chooses the window of a request of so many tokens.
         now: The time (UTC, ISO 8601).
     """
     metadata, strategy = session.metadata, rules.strategy
@@ -59,7 +59,7 @@ def context_of(
         "summary": plan.state.summary if plan.state else None,
         "tools": len(tools),
         "tool_tokens": plan.calibration.correct(estimate_tools(tools)),
-        "window": _window(session, plan, rules.max_context, dynamic_allowed=dynamic_allowed),
+        "window": window_for(plan.estimate.tokens).window,
         "limit": plan.limit,
         "threshold": plan.threshold,
         "estimate": msgspec.structs.asdict(plan.estimate),
@@ -67,20 +67,6 @@ def context_of(
         "tokens_per_estimated_token": round(plan.calibration.factor, 3),
         "will_compress": will_compress,
     }
-
-
-def _window(
-    session: Session, plan: ContextPlan, max_context: int | None, *, dynamic_allowed: bool
-) -> int | None:
-    window = session.window
-    return choose_window(
-        dynamic_enabled=dynamic_allowed and window.dynamic_enabled,
-        manual_override=window.manual_override,
-        current_window=window.current_window,
-        model_changed=model_changed(session),
-        max_context=max_context,
-        usage_tokens=plan.estimate.tokens,
-    ).window
 
 
 def _sent(

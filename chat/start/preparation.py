@@ -12,15 +12,15 @@ from chat.context.compaction import ContextRules, plan_with
 from chat.context.history import Continuation, continue_from, continue_with
 from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
-from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import HistoryChanged, NothingToContinue
 from chat.start.accepted_files import require_room, require_takes
 from chat.start.offered_tools import first_call, offered_tools, reading_results
 from chat.start.turn_request import TurnRequest
+from chat.start.windows import ContextWindows
 from chat.summaries.prompt import bare_name
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.delegation import Delegate
-from chat.turn.job import ToolLimits, TurnJob
+from chat.turn.job import LoadedLookUp, ToolLimits, TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
@@ -74,6 +74,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
         info: The facts about the model; None if its provider can't be reached.
         selection: The tools that were looked up, if any.
         listing: The result of that.
+        loaded: The look-up of the model's loaded window, which the turn waits for.
     """
 
     found: Session
@@ -82,6 +83,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     info: ModelInfo | None
     selection: ToolSelection | None = None
     listing: ToolListing | None = None
+    loaded: LoadedLookUp | None = None
 
 
 class SettingsChanged(Exception):
@@ -99,7 +101,7 @@ class TurnPreparer:
     models: ModelCatalogue
     toolset: Toolset
     tool_limits: ToolLimits
-    dynamic_window: bool
+    windows: ContextWindows
     delegate: Delegate | None = None
     context_strategy: str = DEFAULT_STRATEGY
     read_attachment: Callable[[str], bytes] | None = None
@@ -127,19 +129,6 @@ class TurnPreparer:
         if self.read_attachment is None:
             return None
         return AttachedFiles(self.read_attachment, info.takes if info else lambda _: True)
-
-    def window(self, session: Session, info: ModelInfo | None, tokens: int) -> WindowChoice:
-        """Decide the context window of the next request, which has ``tokens`` tokens."""
-        config = session.window
-        takes_window = info is None or info.takes_window
-        return choose_window(
-            dynamic_enabled=self.dynamic_window and config.dynamic_enabled and takes_window,
-            manual_override=config.manual_override,
-            current_window=config.current_window,
-            model_changed=model_changed(session),
-            max_context=info.context_length if info else None,
-            usage_tokens=tokens,
-        )
 
     def rules(self, session: Session, info: ModelInfo | None) -> ContextRules:
         """Return the rules for fitting the requests of a turn on this session."""
@@ -198,6 +187,7 @@ class ChatPreparation:
             return partial(self._prepare, None)
         model = session.metadata.model
         language_model, name = self.preparer.models.resolve(model)
+        loaded = self.preparer.windows.look_up_loaded(session, model)
         info = language_model.recall(name) or await self.preparer.models.look_up(model)
         selection = self._selection(session, continuation)
         listing = None if selection is None else await self.preparer.list_tools(selection)
@@ -208,6 +198,7 @@ class ChatPreparation:
             info=info,
             selection=selection,
             listing=listing,
+            loaded=loaded,
         )
         return partial(self._prepare, facts)
 
@@ -260,12 +251,13 @@ class ChatPreparation:
             answer_schema=request.answer_schema,
             first_call=first_call(request.tool_choice, facts.info),
             think=_thinking(request.think, facts.info, model),
-            window=preparer.window(session, facts.info, plan.estimate.tokens),
+            window=preparer.windows.choose(session, facts.info, plan.estimate.tokens),
             available_tools=tools,
             tool_limits=preparer.tool_limits.for_model(model),
             rules=rules,
             plan=plan,
             attached=preparer.attached(facts.info),
+            loaded=facts.loaded,
             rewinds=request.rewind is not None,
             decisions=request.decisions,
         )

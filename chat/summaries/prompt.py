@@ -30,9 +30,6 @@ TOPIC_LENGTH = 60
 TITLE_LENGTH = 80
 SUMMARY_LENGTH = 2000
 
-WINDOW_OF_OTHERS = 8192
-"""The window for a model other than the session's own, whose window Ollama has loaded already."""
-
 SMALL_WINDOW = 4096
 """The window of a model whose window is not known."""
 
@@ -127,19 +124,17 @@ def bare_name(model: str) -> str:
     return model.removeprefix("ollama:")
 
 
-def question_for(session: Session, model: str, *, share: float = 1.0) -> Question:
-    """Return what to ask ``model`` for the session's summary.
+def question_for(session: Session, window: int | None, *, share: float = 1.0) -> Question:
+    """Return what to ask a model for the session's summary.
 
     It gets the summary so far, and as much of the end of the conversation as fits.
 
     Args:
         session: The session.
-        model: Who writes it.
+        window: The model's context window; None if it has its own.
         share: How much of what should fit is given; less than 1 after it did not.
     """
     metadata = session.metadata
-    own = model == metadata.model
-    window = session.window.current_window if own else WINDOW_OF_OTHERS
     tokens = min(readable_tokens(window), LARGEST_TRANSCRIPT)
     parts = []
     if previous := _previous(metadata.summary):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import SummaryTimedOut
@@ -94,11 +94,18 @@ class SummaryWriter:
         repository: The sessions.
         answers: Gets structured answers out of models.
         models: Finds out which models turns of other sessions wait for.
+        window_of: Returns the context window for a model's summary of a session.
     """
 
     def __init__(
-        self, repository: SessionRepository, answers: StructuredAnswers, models: WantedModels
+        self,
+        repository: SessionRepository,
+        answers: StructuredAnswers,
+        models: WantedModels,
+        *,
+        window_of: Callable[[Session, str], Awaitable[int | None]],
     ) -> None:
+        self._window_of = window_of
         self._repository = repository
         self._answers = answers
         self._models = models
@@ -157,8 +164,9 @@ class SummaryWriter:
         call_models_for(session.session_id)
         share = 1.0
         form = TitledSummary if wants_title(session.metadata) else ConversationSummary
+        window = await self._window_of(session, model)
         while True:
-            question = question_for(session, model, share=share)
+            question = question_for(session, window, share=share)
             try:
                 return await self._answers.ask(model, question, form)
             except ContextOverflow as overflow:

@@ -1,5 +1,6 @@
 """Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,12 +11,13 @@ from chat.approvals.confirmation import Decision
 from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
-from chat.context.window import WindowChoice
+from chat.context.window import WindowChoice, follow_loaded
 from chat.stream.events import AttachedFile, TurnStarted
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.observer import Dialect
 from chat.turn.phases import PhasePrompts
 from models_app.language_model import LanguageModel, Purpose, Think
+from models_app.window_sizes import LoadedWindow
 from sessions_app.messages import NO_EXTRA, Message, UserMessage
 from sessions_app.session import Session, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
@@ -23,6 +25,9 @@ from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 FirstCall = Literal["optional", "asked_for", "forced"]
 """The ways to a call of a tool in a turn's first answer: by the model's wish, prompt, provider."""
 
+
+LoadedLookUp = asyncio.Task[LoadedWindow | None]
+"""Looks up the window that a model is loaded with, while the session is claimed; never raises."""
 
 ROUNDS_OF_AGENTS = 2
 """The rounds of a session answered by an agent: one for the call, one for its result."""
@@ -63,7 +68,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         think: Whether and how hard to reason; None leaves it to the provider.
         answer_schema: A JSON schema that the answers must match.
         first_call: Whether the first answer must call a tool, and how the model is told.
-        window: The context window to ask for.
+        window: The context window to ask for, as far as it does not depend on the loaded one.
+        loaded: The look-up of that.
         available_tools: The tools that the model may call.
         tool_limits: How often the model may call tools.
         phases: The prompts of a turn that plans first; None in a conversation.
@@ -91,6 +97,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: Mapping[str, Any] | None = None
     first_call: FirstCall = "optional"
     window: WindowChoice
+    loaded: LoadedLookUp | None = None
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     tool_limits: ToolLimits = ToolLimits()
     phases: PhasePrompts | None = None
@@ -137,6 +144,15 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             if history[index].message_id == said.message_id:
                 return said.message_id, index
         return said.message_id, UNSET
+
+    def window_with(self, loaded: LoadedWindow | None) -> WindowChoice:
+        """Return the context window to ask for, now that the loaded one was looked up."""
+        return follow_loaded(
+            self.window,
+            loaded,
+            max_context=self.rules.max_context,
+            usage_tokens=self.plan.estimate.tokens if self.plan is not None else 0,
+        )
 
     def compactor(self) -> RequestCompactor:
         """Return the compactor of this turn's requests."""

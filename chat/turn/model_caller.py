@@ -111,6 +111,7 @@ class ModelCaller:
         self._compactor = job.compactor()
         self._first_call = job.first_call
         self._loop_guard = LoopGuard(job.tool_limits.repeats)
+        self._loaded = job.loaded
 
     async def ask(
         self, answer: ModelAnswer, tools: Sequence[ToolSpec], *, planning: bool = False
@@ -196,7 +197,8 @@ class ModelCaller:
         done, window = answer.finished, self.window.window
         if done is None or done.done_reason != "length" or answer.calls:
             return None
-        if not fills_window(done.prompt_eval_count, done.eval_count, window):
+        size = window or self.window.default
+        if not fills_window(done.prompt_eval_count, done.eval_count, size):
             return None
         larger = grow(
             self.window,
@@ -245,6 +247,8 @@ class ModelCaller:
         self, answer: ModelAnswer, tools: Sequence[ToolSpec], *, planning: bool
     ) -> ModelRequest:
         self._loop_guard.watch(self._session_writer.session.messages)
+        if self._loaded is not None:
+            self.window, self._loaded = self._job.window_with(await self._loaded), None
         compacted = await self._compactor.compact(
             self._session_writer.session,
             self.window,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from chat.context.compaction import ContextRules, RequestCompactor
-from chat.context.window import FIRST_WINDOW, WindowChoice
+from chat.context.window import FIRST_WINDOW, WindowChoice, follow_loaded
 from chat.errors import SummaryTimedOut
 from chat.summaries.prompt import LONGEST_SECONDS
 from chat.turn.usage import usage_of_call
@@ -77,6 +77,8 @@ async def compact(
     # A longer conversation is read in pieces.
     tokens = FIRST_WINDOW if models.is_of_ollama(model) else None
     window = WindowChoice(window=tokens, reason="initial_setup")
+    loaded = await models.loaded_window(model)
+    window = follow_loaded(window, loaded, max_context=None, usage_tokens=0)
     rules = ContextRules(can_think=info is not None and info.can_think)
     language_model, name = models.resolve(model)
     compactor = RequestCompactor(rules, language_model=language_model, model=name, tools=())

@@ -23,6 +23,7 @@ from models_app.ollama import errors
 from models_app.ollama.conversion import (
     ChatMessageLike,
     ChatResponse,
+    ShownModel,
     ToolLike,
     details_from,
     http_options,
@@ -241,7 +242,9 @@ class AsyncOllamaClient(ollama.AsyncClient):
 
     async def fetch_details(self, name: str) -> ModelDetails:
         """Return the server's details of a model (for ``ModelInventory``)."""
-        return details_from(await self.show_model_details(name))
+        with typed_errors(self.public_host, name):
+            shown = await self._request(ShownModel, "POST", "/api/show", json={"model": name})
+        return details_from(shown)
 
     async def chat_stream(
         self,

@@ -67,6 +67,12 @@ class ChatResponse(ollama.ChatResponse):
     message: ChatMessage
 
 
+class ShownModel(ollama.ShowResponse):
+    """A model's details, with the host of one that runs in the cloud; the library drops it."""
+
+    remote_host: str | None = None
+
+
 def http_options(
     host: OllamaHost | None, silence_timeout: float, connect_timeout: float
 ) -> dict[str, Any]:
@@ -165,6 +171,7 @@ def details_from(shown: ollama.ShowResponse) -> ModelDetails:
         quantization_level=(details and details.quantization_level) or "",
         capabilities=tuple(shown.capabilities or ()),
         facts=dict(shown.modelinfo or {}),
+        remote_host=shown.remote_host or None if isinstance(shown, ShownModel) else None,
     )
 
 

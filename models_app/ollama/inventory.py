@@ -49,6 +49,7 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     quantization_level: str = ""
     capabilities: Sequence[str] = ()
     facts: Mapping[str, Any] = {}
+    remote_host: str | None = None
 
     @property
     def context_length(self) -> int | None:
@@ -206,8 +207,18 @@ class ModelInventory:
 
 def _find(tags: Sequence[Tag], name: str) -> Tag | None:
     """Find a name in the list; one without a tag means ``:latest``, as it does for Ollama."""
-    wanted = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+    wanted = with_tag(name)
     return next((tag for tag in tags if tag.name == wanted), None)
+
+
+def with_tag(name: str) -> str:
+    """Return a model's name as lists have it."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def is_cloud(name: str) -> bool:
+    """Return whether a name is one of Ollama's cloud: ``gpt-oss:120b-cloud``, ``kimi-k2:cloud``."""
+    return name.endswith(("-cloud", ":cloud"))
 
 
 def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
@@ -222,4 +233,5 @@ def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
         capabilities=tuple(shown.capabilities),
         context_length=shown.context_length,
         modified_at=tag.modified_at if tag is not None else None,
+        is_remote=shown.remote_host is not None or is_cloud(name),
     )

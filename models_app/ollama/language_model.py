@@ -31,6 +31,7 @@ from models_app.ollama.host import (
     parse_host,
 )
 from models_app.ollama.inventory import ModelInventory
+from models_app.ollama.loaded_models import LoadedModels
 from models_app.ollama.replies import ReplyParser
 from models_app.retries import BACKOFFS, Retries
 from models_app.window_sizes import fit, safe_limit
@@ -49,6 +50,7 @@ class _Clients:
 
     loop: asyncio.AbstractEventLoop
     transport: "OllamaTransport"
+    loaded: LoadedModels
     library: "AsyncOllamaClient | None" = None
     inventory: ModelInventory | None = None
 
@@ -154,6 +156,10 @@ class OllamaLanguageModel:
         """
         return await (await self._inventory()).list()
 
+    async def loaded_models(self) -> LoadedModels:
+        """Return what is known of the models that the server has loaded."""
+        return (await self._open()).loaded
+
     async def ping(self) -> bool:
         """Return whether the server answers within a second."""
         return await (await self._open()).transport.ping()
@@ -168,6 +174,7 @@ class OllamaLanguageModel:
         clients, self._clients = self._clients, None
         if clients is None:
             return
+        await clients.loaded.aclose()
         if clients.inventory is not None:
             await clients.inventory.aclose()
         if clients.library is not None:
@@ -180,11 +187,13 @@ class OllamaLanguageModel:
         if clients is None or clients.loop is not asyncio.get_running_loop():
             clients = await self._open()
         try:
-            return await clients.transport.chat(body, model=request.model)
+            reply = await clients.transport.chat(body, model=request.model)
         except ModelNotFound:
             if clients.inventory is not None:
                 clients.inventory.forget(request.model)
             raise
+        clients.loaded.note(request.model, window)
+        return reply
 
     async def _open(self) -> _Clients:
         """Return the clients of the running event loop, opening them on first use."""
@@ -200,7 +209,7 @@ class OllamaLanguageModel:
                 connect_timeout=self._connect_timeout,
                 call_headers=self._call_headers,
             )
-            self._clients = _Clients(loop, transport)
+            self._clients = _Clients(loop, transport, LoadedModels(transport.running))
         return self._clients
 
     async def _inventory(self) -> ModelInventory:

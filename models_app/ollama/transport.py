@@ -30,6 +30,7 @@ from models_app.ollama.http_pool import HttpPool
 PING_SECONDS = 1.0
 _IDLE_CONNECTION_SECONDS = 30.0
 _MAX_ERROR_BYTES = 64 * 1024
+_MAX_LIST_BYTES = 4 * 1024 * 1024
 _ERROR_BODY_SECONDS = 5.0
 _LAST_BYTES_SECONDS = 0.05
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -69,6 +70,9 @@ class OllamaTransport:
         self._ping = request_bytes(
             "GET", f"{parts.path}/api/version", host=parts.netloc, headers=headers
         )
+        self._list_running = request_bytes(
+            "GET", f"{parts.path}/api/ps", host=parts.netloc, headers=headers
+        )
         self._chat_head = request_head(
             "POST",
             f"{parts.path}/api/chat",
@@ -100,6 +104,23 @@ class OllamaTransport:
             raise await self._refusal(connection, model)
         finally:
             self._pool.drop(connection)
+
+    async def running(self) -> bytes:
+        """Return the body of ``GET /api/ps``: the loaded models.
+
+        Raises:
+            ModelError: The server could not be asked, or refused.
+        """
+        try:
+            connection = await self._pool.send(
+                self._list_running, silence_timeout=self._silence_timeout
+            )
+        except (HttpError, OSError) as error:
+            raise self._error_from(error) from error
+        if connection.status != 200:
+            self._pool.drop(connection)
+            raise errors.invalid_answer(f"/api/ps answered with HTTP {connection.status}.")
+        return await Reply(connection, self._pool, self._error_from).read_whole(_MAX_LIST_BYTES)
 
     async def ping(self) -> bool:
         """Return whether the server answers within a second. Never raises a connection error."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from models_app.language_model import ModelRequest, Think
+from models_app.ollama.inventory import is_cloud
 from models_app.tool_schemas import inline_all
 from sessions_app.messages import (
     NO_EXTRA,
@@ -72,6 +73,8 @@ def chat_body(
     settings = _ollama_options(options) if options else {}
     if context_window is not None:
         settings["num_ctx"] = context_window
+    if is_cloud(model):  # its window is the largest that it has
+        settings.pop("num_ctx", None)
     if settings:
         body["options"] = settings
     return body

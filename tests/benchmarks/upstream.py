@@ -192,6 +192,7 @@ FIXED_ANSWERS = {
             ]
         }
     ),
+    "/api/ps": _answer({"models": [{"name": name, "context_length": 8192} for name in MODELS]}),
     "/api/show": _answer(
         {
             "details": DETAILS,

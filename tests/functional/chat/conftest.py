@@ -32,6 +32,11 @@ class AskedModels:
         return list(self._server.requests)
 
     @property
+    def loads(self) -> int:
+        """How often a model of Ollama was loaded."""
+        return self._server.loads
+
+    @property
     def variables(self) -> dict[str, str]:
         """What tells a server that every provider is here."""
         paths = {"OPENAI": "/v1", "ANTHROPIC": "", "GOOGLE": "", "OPENROUTER": "/api/v1"}

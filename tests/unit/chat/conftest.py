@@ -22,6 +22,7 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnPlaces
+from chat.start.windows import ContextWindows
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
@@ -31,6 +32,7 @@ from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
+from models_app.window_sizes import LoadedWindow
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
@@ -105,10 +107,14 @@ class ToldModel:
 
 
 class ToldCatalogue:
-    """Resolves every name to one model."""
+    """Resolves every name to one model, and says with which window it is loaded."""
 
     def __init__(self, model: ToldModel) -> None:
         self.model = model
+        self.loaded: LoadedWindow | None = None
+
+    async def loaded_window(self, name: str) -> LoadedWindow | None:
+        return self.loaded
 
     def resolve(self, name: str) -> tuple[ToldModel, str]:
         return self.model, name
@@ -173,15 +179,15 @@ class House:
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
         self._open_stores(ephemeral=ephemeral, confirmation_seconds=confirmation_seconds)
+        models = ToldCatalogue(self.model)
         self.preparer = TurnPreparer(
-            models=ToldCatalogue(self.model),
+            models=models,
+            windows=ContextWindows(models=models),
             toolset=toolset,
             tool_limits=tool_limits,
-            dynamic_window=True,
             read_attachment=read_attachment,
             renew_attachments=None if attachments is None else attachments.renew,
         )
-        self.default_model = DefaultModel(self.preparer.models, None)
         self.turns = TurnRegistry(
             repository=self.repository,
             journal=self.journal,
@@ -232,6 +238,7 @@ class House:
 
     def _answer_for_turns(self) -> None:
         """Make the services that stand above the turns."""
+        self.default_model = DefaultModel(self.preparer.models, None)
         self.confirmations = ConfirmationService(
             confirmation_store=self.confirmation_store,
             repository=self.repository,

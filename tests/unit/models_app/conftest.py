@@ -107,6 +107,7 @@ class FakeOllama:
     models: dict[str, Any] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
+    loaded: dict[str, int] = field(default_factory=dict)
     paths_missing: set[str] = field(default_factory=set)
     connections: int = 0
     sockets: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -143,6 +144,9 @@ class FakeOllama:
                 await self.answers[turn](exchange)
             case "/api/version":
                 await exchange.answer(200, {"version": "0.0.0"})
+            case "/api/ps":
+                models = [{"name": n, "context_length": it} for n, it in self.loaded.items()]
+                await exchange.answer(200, {"models": models})
             case "/api/tags":
                 await exchange.answer(200, {"models": [self._tag(name) for name in self.models]})
             case "/api/show":

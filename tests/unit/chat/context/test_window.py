@@ -6,12 +6,14 @@ from chat.context.window import (
     WindowChoice,
     choose_window,
     fit,
+    follow_loaded,
     grow,
     limit_of,
     record_choice,
     safe_limit,
 )
 from mochi_server.context import DynamicContextWindowService
+from models_app.window_sizes import LoadedWindow
 from sessions_app.session import Session, SessionMetadata, WindowConfig
 
 ONGOING = {
@@ -92,6 +94,89 @@ def test_a_change_is_noted_in_the_session(reason):
         config, WindowChoice(window=8192, reason="no_adjustment"), model="m", now="t"
     )
     assert same == config
+
+
+@pytest.mark.parametrize(("first", "window"), [(2048, 2048), (12_000, 12_000), (100_000, 36_864)])
+def test_the_first_window_is_the_servers_setting_up_to_the_safe_limit(first, window):
+    assert choose(current_window=None, first_window=first).window == window
+
+
+def test_a_first_request_that_does_not_fit_the_setting_gets_the_next_step():
+    chosen = choose(current_window=None, first_window=2048, usage_tokens=2000)
+    assert chosen == WindowChoice(window=8192, reason="initial_setup")
+
+
+def test_a_small_window_stays_as_long_as_it_holds_the_request():
+    assert choose(current_window=4096) == WindowChoice(window=4096, reason="no_adjustment")
+    assert choose(current_window=4096, usage_tokens=3000).window == 8192
+
+
+# The window of a loaded model
+
+
+def follow(choice, window, *, default=None, usage_tokens=1000, max_context=40960):
+    loaded = LoadedWindow(window=window, default=default)
+    return follow_loaded(choice, loaded, max_context=max_context, usage_tokens=usage_tokens)
+
+
+STEADY = WindowChoice(window=8192, reason="no_adjustment")
+
+
+@pytest.mark.parametrize("loaded", [1500, 4096, 16384, 262_144])
+def test_a_loaded_window_that_holds_the_request_is_asked_for_exactly(loaded):
+    chosen = follow(STEADY, loaded)
+    assert chosen == WindowChoice(window=loaded, reason="loaded")
+    assert grow(chosen, max_context=40960, usage_tokens=1000) is chosen
+
+
+def test_a_loaded_window_that_the_session_has_is_no_change():
+    assert follow(STEADY, 8192) is STEADY
+
+
+@pytest.mark.parametrize(
+    ("loaded", "tokens", "window"),
+    [(4096, 3000, 8192), (8192, 6000, 16384), (8192, 30_000, 36_864), (36_864, 30_000, 36_864)],
+)
+def test_a_loaded_window_that_is_too_small_grows_to_a_step(loaded, tokens, window):
+    assert follow(STEADY, loaded, usage_tokens=tokens).window == window
+
+
+def test_a_loaded_window_beyond_the_safe_limit_is_not_made_smaller():
+    assert follow(STEADY, 40_960, usage_tokens=36_000) == WindowChoice(
+        window=40_960, reason="loaded"
+    )
+    assert follow(STEADY, 16_384, usage_tokens=20_000, max_context=None).window == 16_384
+
+
+def test_a_window_set_by_hand_and_one_that_is_left_alone_follow_no_loaded_one():
+    for choice in (
+        WindowChoice(window=2048, reason="manual_override"),
+        WindowChoice(window=None, reason="no_adjustment"),
+    ):
+        assert follow(choice, 16384) is choice
+        assert grow(choice, max_context=40960, usage_tokens=20_000) is choice
+
+
+def test_what_is_not_loaded_or_not_known_changes_nothing():
+    assert follow(STEADY, None) is STEADY
+    assert follow_loaded(STEADY, None, max_context=40960, usage_tokens=9000) is STEADY
+
+
+def test_a_first_window_left_to_ollama_is_asked_for_only_where_its_default_is_too_small():
+    left = choose(current_window=None, first_window=None)
+    assert left == WindowChoice(window=None, reason="initial_setup", default=4096)
+    assert choose(current_window=None, first_window=None, usage_tokens=3000).window == 8192
+    assert grow(left, max_context=40960, usage_tokens=3000).window == 8192
+
+    roomy = follow(left, None, default=32_768, usage_tokens=20_000)
+    assert (roomy.window, roomy.default) == (None, 32_768)
+    assert grow(roomy, max_context=100_000, usage_tokens=30_000).window == 65_536
+    assert follow(left, 32_768, default=32_768).window == 32_768
+
+
+def test_a_session_with_a_window_keeps_it_where_the_first_is_left_to_ollama():
+    assert choose(first_window=None).window == 8192
+    assert choose(first_window=None, model_changed=True).window is None
 
 
 # As a library

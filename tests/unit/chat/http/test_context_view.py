@@ -7,6 +7,7 @@ import msgspec
 from chat.context.attachment_costs import AttachmentRules
 from chat.context.compaction import ContextRules
 from chat.context.strategy import STRATEGIES
+from chat.context.window import choose_window
 from chat.http.context_schemas import ContextOut
 from chat.http.context_view import context_of
 from sessions_app.format.json_pieces import json_pieces
@@ -24,7 +25,14 @@ def shown(*messages, attachments=VISION, max_context=100_000, strategy="truncate
             strategy=STRATEGIES[strategy], max_context=max_context, attachments=attachments
         ),
         tools=(),
-        dynamic_allowed=True,
+        window_for=lambda tokens: choose_window(
+            usage_tokens=tokens,
+            dynamic_enabled=True,
+            manual_override=False,
+            current_window=None,
+            model_changed=False,
+            max_context=max_context,
+        ),
         now="950",
     )
     document = json.loads(b"".join(json_pieces(body, lambda part: json.dumps(part).encode())))

@@ -38,6 +38,9 @@ class Known:
     def recall(self, name):
         return self.model.info if name in self.known else None
 
+    async def loaded_window(self, name):
+        return None
+
     async def look_up(self, name):
         self.asked.append(name)
         await asyncio.to_thread(self.while_asking)

@@ -3,6 +3,7 @@
 import asyncio
 
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
+from chat.start.windows import ContextWindows
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
@@ -26,6 +27,7 @@ class Answers:
     def __init__(self):
         self.script = []
         self.questions = []
+        self.windows = []
         self.asked = asyncio.Event()
         self.cancelled = 0
         self.title = ""
@@ -36,6 +38,7 @@ class Answers:
 
     async def ask(self, model, question, form):
         self.questions.append((model, question.text))
+        self.windows.append(question.context_window)
         self.asked.set()
         step = self.script.pop(0) if self.script else "They talked."
         if step is ...:
@@ -102,6 +105,7 @@ class House:
         self.repository = self.sessions.repository
         self.answers, self.queue = Answers(), Queue()
         self.clock = [1000.0]
+        self.loaded = {}
         self.now = QUIET
         failures = FileRecords(data_dir / ".mochi" / "summaries", durable=False)
         self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
@@ -114,11 +118,19 @@ class House:
         )
         self.service = self.build()
 
+    async def loaded_window(self, model):
+        return self.loaded.get(model)
+
     def build(self, **changes):
         return SummaryService(
             **{
                 "repository": self.repository,
-                "writer": SummaryWriter(self.repository, self.answers, self.wanted),
+                "writer": SummaryWriter(
+                    self.repository,
+                    self.answers,
+                    self.wanted,
+                    window_of=ContextWindows(models=self).of_summary,
+                ),
                 "models": Models(),
                 "queue": self.queue,
                 "failures": self.failures,

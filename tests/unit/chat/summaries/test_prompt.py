@@ -21,7 +21,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.session import Session, SessionMetadata, WindowConfig
+from sessions_app.session import Session, SessionMetadata
 from tests.unit.chat.context import pictures
 
 UNSUPPORTED = frozenset({"gpt-oss:20b"})
@@ -85,7 +85,7 @@ def test_the_question_has_the_summary_so_far_and_the_conversation():
         summary={"summary": "They did sums.", "topics": []},
     )
 
-    question = question_for(talk, "m")
+    question = question_for(talk, 8192)
 
     assert question.text == (
         "Summary so far:\nThey did sums.\n\nConversation:\n"
@@ -96,21 +96,14 @@ def test_the_question_has_the_summary_so_far_and_the_conversation():
     )
 
 
-def test_the_sessions_own_model_is_asked_in_the_window_that_is_loaded():
-    talk = session(said(), answer(), context_window_config=WindowConfig(current_window=16384))
-    assert question_for(talk, "m").context_window == 16384
-    assert question_for(talk, "other").context_window == 8192
-    assert question_for(session(said(), answer()), "m").context_window is None
-
-
 @given(
     texts=st.lists(st.text(max_size=9000), max_size=12),
     window=st.none() | st.integers(100, 10**6),
 )
 def test_what_is_asked_fits_the_window(texts, window):
-    talk = session(*map(said, texts), context_window_config=WindowConfig(current_window=window))
+    talk = session(*map(said, texts))
 
-    text = question_for(talk, "m").text
+    text = question_for(talk, window).text
 
     assert len(text) <= 4 * min((window or 4096) * 0.6, LARGEST_TRANSCRIPT) + 40
 
@@ -147,7 +140,7 @@ def test_images_and_files_are_named():
 
 def test_hidden_messages_are_in_no_summary():
     secret = UserMessage(content="my password", message_id="u", timestamp="t", hidden=True)
-    asked = question_for(session(secret, answer("Noted."), said(), answer("Sure.")), "m").text
+    asked = question_for(session(secret, answer("Noted."), said(), answer("Sure.")), 8192).text
     assert "password" not in asked
     assert "User: Hello" in asked
     assert "password" not in transcript([secret, said("x" * 50), answer()], 20)

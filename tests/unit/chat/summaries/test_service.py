@@ -8,9 +8,10 @@ import pytest
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summaries.prompt import ConversationSummary
 from models_app.errors import ContextOverflow, ModelNotFound
+from models_app.window_sizes import LoadedWindow
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
-from sessions_app.session import append_messages, with_messages, with_metadata
+from sessions_app.session import WindowConfig, append_messages, with_messages, with_metadata
 from tests.claims import claim_session
 from tests.unit.chat.summaries.house import ANSWERED, LATER
 
@@ -37,6 +38,34 @@ async def test_the_next_summary_is_given_the_one_before(house):
 
     assert "Summary so far:\nThey met." in house.answers.questions[0][1]
     assert house.metadata(session_id).summary["summary"] == "They talked."
+
+
+@pytest.mark.parametrize(
+    ("own", "loaded", "window"),
+    [
+        ({"current_window": 16384}, None, 16384),
+        ({"current_window": 16384}, 4096, 4096),
+        ({"current_window": 2048, "manual_override": True}, 4096, 2048),
+        ({}, 4096, None),  # nothing is sent for it in turns either
+    ],
+)
+async def test_the_sessions_own_model_is_asked_in_the_window_that_is_loaded(
+    house, own, loaded, window
+):
+    session_id = house.talk(context_window_config=WindowConfig(**own))
+    house.loaded["m"] = LoadedWindow(window=loaded)
+    await house.run(session_id)
+    assert house.answers.windows == [window]
+
+
+@pytest.mark.parametrize(("loaded", "window"), [(None, 8192), (32_768, 32_768)])
+async def test_another_model_is_asked_in_its_own_loaded_window_or_a_first_one(
+    house, loaded, window
+):
+    session_id = house.talk("gpt-oss:20b", summary_model="m")
+    house.loaded["m"] = LoadedWindow(window=loaded)
+    await house.run(session_id)
+    assert house.answers.windows == [window]
 
 
 async def test_a_session_that_is_not_quiet_yet_waits_for_its_next_task(house):

@@ -57,6 +57,26 @@ def test_shared_sessions_need_a_shared_journal(monkeypatch: pytest.MonkeyPatch) 
     assert sentence.startswith("MOCHI_SESSIONS_URL needs MOCHI_JOURNAL_URL")
 
 
+@pytest.mark.parametrize(
+    ("value", "window"), [("2048", 2048), ("1048576", 1_048_576), ("ollama", "ollama")]
+)
+def test_a_first_window_is_a_number_of_tokens_or_left_to_ollama(
+    monkeypatch: pytest.MonkeyPatch, value: str, window: int | str
+) -> None:
+    monkeypatch.setenv("MOCHI_FIRST_WINDOW", value)
+    assert load_settings().first_window == window
+
+
+@pytest.mark.parametrize("value", ["2047", "1048577", "8k", "8192.0", "-8192", "OLLAMA", "9" * 500])
+def test_any_other_first_window_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    sentence = refusal(monkeypatch, FIRST_WINDOW=value)
+    assert sentence.startswith(
+        "MOCHI_FIRST_WINDOW must be 2,048 to 1,048,576 tokens, or ollama (it is"
+    )
+
+
 @pytest.mark.parametrize("library", ["redis", "hiredis", "obstore"])
 def test_a_library_that_is_missing_is_named_with_the_extra_that_has_it(
     monkeypatch: pytest.MonkeyPatch, library: str
