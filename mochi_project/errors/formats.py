@@ -1,11 +1,14 @@
-"""Finds the format of errors of a path: the envelope, or that of an app's own API."""
+"""Makes error responses in the format of a path: the envelope, or that of an app's own API."""
 
+import json
+from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
 import msgspec
 
 from mochi_project.app import foreign_apis
+from mochi_project.errors.statuses import envelope, seconds_before_retry, status_of_error
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
@@ -20,6 +23,11 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
     status: int
     body: dict[str, Any]
     headers: dict[str, str]
+
+    @property
+    def data(self) -> bytes:
+        """The encoded body."""
+        return json.dumps(self.body, default=str).encode()
 
 
 class ErrorFormat(Protocol):
@@ -43,3 +51,33 @@ def error_format(path: str) -> ErrorFormat | None:
         if api.has(path):
             return cast("ErrorFormat", resolve_name(api.errors))
     return None
+
+
+def error_answer(
+    code: str,
+    message: str,
+    *,
+    status: int | None = None,
+    retryable: bool = False,
+    details: Mapping[str, Any] | None = None,
+    path: str = "",
+) -> ErrorAnswer:
+    """Return an error response.
+
+    Args:
+        code: The error's code.
+        message: The human-readable message.
+        status: The HTTP status; by default the one of ``code``.
+        retryable: Whether the same request may succeed later.
+        details: Machine-readable details.
+        path: The request path, which says the format.
+    """
+    facts = dict(details or {})
+    if (make := error_format(path)) is not None:
+        return make(code, message, status=status, retryable=retryable, details=facts)
+    seconds = seconds_before_retry(code, facts)
+    return ErrorAnswer(
+        status or status_of_error(code, facts),
+        envelope(code, message, retryable=retryable, details=facts),
+        {} if seconds is None else {"retry-after": str(seconds)},
+    )

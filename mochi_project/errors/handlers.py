@@ -1,6 +1,5 @@
 """Converts exceptions and plain error responses to the error envelope."""
 
-import json
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,8 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from mochi_project.errors import messages
-from mochi_project.errors.formats import error_format
-from mochi_project.errors.statuses import envelope, seconds_before_retry, status_of_error
+from mochi_project.errors.formats import error_answer
 from sessions_app.bounds import MOST_ERRORS
 from sessions_app.errors import MochiError, StorageError
 from sessions_app.store.atomic import raise_if_unwritable
@@ -64,44 +62,12 @@ def install_error_handlers(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, handler)
 
 
-def error_response(
-    code: str,
-    message: str,
-    *,
-    status: int | None = None,
-    retryable: bool = False,
-    details: dict[str, Any] | None = None,
-    path: str = "",
-) -> HttpResponse:
-    """Return an error response with the envelope as its body.
-
-    Args:
-        code: The error's code.
-        message: The human-readable message.
-        status: The HTTP status; by default the one of ``code``.
-        retryable: Whether the same request may succeed later.
-        details: Machine-readable details.
-        path: The request path, which says the format.
-    """
-    if (error_answer := error_format(path)) is not None:
-        answer = error_answer(code, message, status=status, retryable=retryable, details=details)
-        return HttpResponse(
-            json.dumps(answer.body, default=str).encode(),
-            status=answer.status,
-            content_type=_CONTENT_TYPE,
-            headers=answer.headers,
-        )
-    body = json.dumps(
-        envelope(code, message, retryable=retryable, details=details), default=str
-    ).encode()
-    response = HttpResponse(
-        body,
-        status=status or status_of_error(code, details or {}),
-        content_type=_CONTENT_TYPE,
+def error_response(code: str, message: str, **fields: Any) -> HttpResponse:
+    """Return an error response; see ``error_answer`` for the fields."""
+    answer = error_answer(code, message, **fields)
+    return HttpResponse(
+        answer.data, status=answer.status, content_type=_CONTENT_TYPE, headers=answer.headers
     )
-    if (seconds := seconds_before_retry(code, details or {})) is not None:
-        response["Retry-After"] = str(seconds)
-    return response
 
 
 def plain_error(status: int, message: str | None = None, *, path: str = "") -> HttpResponse:
@@ -219,24 +185,17 @@ def field_of(loc: Iterable[str | int]) -> str:
     return ".".join(str(part)[:100] for part in path if part != "[key]") or str(source)
 
 
-def bad_request_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """``handler400``."""
-    return plain_error(400, path=request.path_info)
+def _view_of(status: int) -> Callable[..., HttpResponse]:
+    """Return the view that Django calls for a status: ``handler404``."""
+
+    def view(request: HttpRequest, **_: Any) -> HttpResponse:
+        return plain_error(status, path=request.path_info)
+
+    return view
 
 
-def forbidden_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """``handler403``."""
-    return plain_error(403, path=request.path_info)
-
-
-def not_found_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """``handler404``."""
-    return plain_error(404, path=request.path_info)
-
-
-def server_error_view(request: HttpRequest) -> HttpResponse:
-    """``handler500``; Django has logged the exception."""
-    return plain_error(500, path=request.path_info)
+bad_request_view, forbidden_view = _view_of(400), _view_of(403)
+not_found_view, server_error_view = _view_of(404), _view_of(500)
 
 
 async def unknown_path_view(request: HttpRequest) -> HttpResponse:

@@ -2,15 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import Any
-
-import orjson
 
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
-from mochi_project.errors.formats import error_format
-from mochi_project.errors.statuses import envelope, retry_after, statuses
+from mochi_project.errors.formats import ErrorAnswer, error_answer
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
 
@@ -53,11 +49,15 @@ async def send_refusal(
         extra: Additional headers of the response.
         has_body: Whether the request has a body that may not have been read completely.
     """
-    path = path_below_root(scope)
-    status, body, own = _answer(
-        path, refusal.code, refusal.message, refusal.details, retryable=refusal.retryable
+    answer = error_answer(
+        refusal.code,
+        refusal.message,
+        retryable=refusal.retryable,
+        details=refusal.details,
+        path=path_below_root(scope),
     )
-    headers = [*own, *extra]
+    body = answer.data
+    headers = [*_headers_of(answer, body), *extra]
     if refusal.code == "UNAUTHENTICATED":
         headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
     closes = has_body or refusal.code == "SHUTTING_DOWN"
@@ -66,7 +66,7 @@ async def send_refusal(
     await send(
         {
             "type": "http.response.start",
-            "status": status,
+            "status": answer.status,
             "headers": headers,
         }
     )
@@ -78,28 +78,19 @@ async def send_refusal(
 
 async def send_crash(path: str, send: Send) -> None:
     """Answer 500 to a request whose application raised before it started a response."""
-    status, body, headers = _answer(path, "INTERNAL_ERROR", messages.INTERNAL_ERROR, {})
-    headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    answer = error_answer("INTERNAL_ERROR", messages.INTERNAL_ERROR, path=path)
+    body = answer.data
+    headers = [*_headers_of(answer, body), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _answer(
-    path: str, code: str, message: str, details: Mapping[str, Any], *, retryable: bool = False
-) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
-    """Return the status, body and headers of an error, in the format for the path."""
-    headers = [(b"content-type", b"application/json; charset=utf-8")]
-    if (error_answer := error_format(path)) is not None:
-        answer = error_answer(code, message, details=dict(details), retryable=retryable)
-        status, body = answer.status, orjson.dumps(answer.body)
-        headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
-    else:
-        status = statuses()[code]
-        body = orjson.dumps(envelope(code, message, details=dict(details), retryable=retryable))
-        if (seconds := retry_after().get(code)) is not None:
-            headers.append((b"retry-after", b"%d" % seconds))
-    headers.append((b"content-length", b"%d" % len(body)))
-    return status, body, headers
+def _headers_of(answer: ErrorAnswer, body: bytes) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", b"application/json; charset=utf-8"),
+        *((name.encode(), value.encode()) for name, value in answer.headers.items()),
+        (b"content-length", b"%d" % len(body)),
+    ]
 
 
 async def _discard_rest(receive: Receive) -> None:

@@ -5,10 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from django.http import HttpRequest, HttpResponse
 
-from mochi_project.errors.statuses import envelope, statuses
+from mochi_project.errors.handlers import error_response
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.guard.streamed_body import StreamedBody
@@ -84,16 +83,7 @@ def refusal(error: Refused | ClientLeft) -> HttpResponse:
     code, message = "BAD_REQUEST", "The client left in the middle of an upload."
     if isinstance(error, Refused):
         code, message = error.code, error.message
-    return problem(code, message, statuses()[code])
-
-
-def problem(code: str, message: str, status: int) -> HttpResponse:
-    """Return an error response."""
-    return HttpResponse(
-        orjson.dumps(envelope(code, message)),
-        status=status,
-        content_type="application/json; charset=utf-8",
-    )
+    return error_response(code, message)
 
 
 def _form_files() -> "type[FormFile]":

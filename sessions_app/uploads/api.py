@@ -11,9 +11,10 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Status
 
 from mochi_project.app import service
+from mochi_project.errors.handlers import error_response
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
-from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, problem, refusal
+from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, refusal
 from mochi_project.routing import Router, needs
 from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
 from sessions_app.attachments.names import checked_name
@@ -125,7 +126,8 @@ async def download_attachment(
 
 
 def _out_of_range(size: int) -> HttpResponse:
-    response = problem("BAD_REQUEST", f"The file has {size:,} bytes, not so many.", 416)
+    message = f"The file has {size:,} bytes, not so many."
+    response = error_response("BAD_REQUEST", message, status=416)
     response["Content-Range"] = f"bytes */{size}"
     return response
 
