@@ -14,8 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, Phase, WorkerState, write_state
 from mochi_project.configuration.child_environment import with_own_code
@@ -33,12 +32,8 @@ HEALTHY_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 30.0
 
 
-class Chores(Protocol):
-    """The tasks that run beside the worker."""
-
-    def __call__(self, *, worker_is_new: bool) -> object:
-        """Run the tasks; ``worker_is_new`` tells that a worker has just started."""
-        ...
+Chores = Callable[..., object]
+"""Runs the tasks beside the worker; ``worker_is_new`` tells that a worker has just started."""
 
 
 class WorkerSupervisor:

@@ -1,9 +1,9 @@
 """Makes error responses in the format of a path: the envelope, or that of an app's own API."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -30,19 +30,8 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
         return json.dumps(self.body, default=str).encode()
 
 
-class ErrorFormat(Protocol):
-    """Makes the errors of an API in its own format."""
-
-    def __call__(
-        self,
-        code: str,
-        message: str,
-        *,
-        status: int | None = None,
-        retryable: bool = False,
-        details: dict[str, Any] | None = None,
-    ) -> ErrorAnswer:
-        """Return an error response; by default with the status of its code."""
+ErrorFormat = Callable[..., ErrorAnswer]
+"""Makes the errors of an API in its own format, with the parameters of ``error_answer``."""
 
 
 def error_format(path: str) -> ErrorFormat | None:
