@@ -9,7 +9,7 @@ import msgspec
 from sessions_app.attachments.media_type import GIF, HEIC, JPEG, PDF, PNG, TEXT, WEBP
 from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
 
-ThinkLevel = Literal["low", "medium", "high"]
+ThinkLevel = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 Think = bool | ThinkLevel
 
 PromptCache = Literal["5m", "1h", "off"]

@@ -1,14 +1,15 @@
 """Declares the bodies of the ``/profiles`` routes."""
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from models_app.language_model import PromptCache
+from models_app.language_model import PromptCache, ThinkLevel
 from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
+from models_app.vendors.vendor import Api
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
 from sessions_app.session import MODEL_NAME_LENGTH
@@ -24,7 +25,7 @@ _UPDATE: JsonDict = {
     "parameters": _PARAMETERS,
 }
 _WORK: JsonDict = {"name": "work", **_UPDATE}
-_SHOWN: JsonDict = {"base_url": None, "api_key_env": None, **_WORK}
+_SHOWN: JsonDict = {"base_url": None, "api_key_env": None, "api": None, **_WORK}
 
 
 class ParametersOut(Schema):
@@ -38,13 +39,15 @@ class ParametersOut(Schema):
     stop: list[str] | None = Field(None, description="Texts that end the answer, 16 at most")
     presence_penalty: float | None = Field(None, description="-2 to 2")
     frequency_penalty: float | None = Field(None, description="-2 to 2")
-    thinking: bool | Literal["low", "medium", "high"] | None = Field(
+    thinking: bool | ThinkLevel | None = Field(
         None, description="Whether to think, and with which effort, if a request does not say"
     )
     thinking_budget: int | None = Field(
         None, description="Tokens of reasoning; 10000 where `thinking` is true"
     )
     reasoning_effort: str | None = Field(None, description="Strength of reasoning")
+    verbosity: str | None = Field(None, description="`low`, `medium` or `high`, at OpenAI")
+    service_tier: str | None = Field(None, description="How OpenAI serves the request")
     context_limit: int | None = Field(
         None, description="Most tokens of a request before its history is compacted"
     )
@@ -63,6 +66,7 @@ class ProfileOut(Schema):
     model: str = Field(description="The model's name there")
     base_url: str | None = Field(None, description="Its URL, if not the configured one")
     api_key_env: str | None = Field(None, description="Environment variable that holds the key")
+    api: Api | None = Field(None, description="OpenAI's API, if not the configured one")
     system_prompt: str | None = Field(
         None, description="System prompt for sessions without one of their own"
     )
@@ -107,6 +111,7 @@ class _ProfileIn(Schema):
         description="The environment variable that is configured for that address",
         json_schema_extra={"pattern": VARIABLE_PATTERN},
     )
+    api: Api | None = Field(None, description="OpenAI's API to ask by: of OpenAI and of servers")
     system_prompt: str | None = None
     # The service checks these; pydantic would take "0.5" for a number.
     parameters: dict[str, Any] | None = Field(

@@ -7,7 +7,7 @@ the API, the profile's own file) names together.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +16,7 @@ from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import PromptCache, Think
 from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
-from models_app.vendors.vendor import Vendor
+from models_app.vendors.vendor import Api, Vendor
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import StrPath, UnreadableFileError
@@ -53,6 +53,8 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         thinking: Whether to think, and with which effort, unless a request sets it.
         thinking_budget: Tokens of reasoning; 10,000 by default if ``thinking`` is true.
         reasoning_effort: The effort of reasoning by the provider's own name.
+        verbosity: How long OpenAI's models answer.
+        service_tier: How OpenAI serves the request.
         context_limit: The most tokens that a request may have before its history is compacted.
         cache: How long the provider keeps a conversation in its cache, if not as configured.
     """
@@ -68,6 +70,8 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     thinking: Think | None = None
     thinking_budget: Positive | None = None
     reasoning_effort: Filled | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
     context_limit: Annotated[int, msgspec.Meta(ge=256)] | None = None
     cache: PromptCache | None = None
 
@@ -93,6 +97,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         model: The model's name there.
         base_url: The provider's URL, if not the configured one.
         api_key_env: The environment variable with the key, if not the usual one.
+        api: The API of OpenAI to ask by, if not the configured one.
         system_prompt: The system prompt for sessions without one of their own.
         parameters: The model's parameters.
     """
@@ -102,6 +107,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     model: Filled
     base_url: str | None = None
     api_key_env: str | None = None
+    api: Api | None = None
     system_prompt: str | None = None
     parameters: ProfileParameters = ProfileParameters()
 
@@ -223,7 +229,12 @@ class ProfileService:
         url, variable = profile.base_url, profile.api_key_env
         named = (variable,) if variable else ()
         if profile.provider == CUSTOM and url is not None:
-            return CompatibleServer(name=CUSTOM, base_url=url.rstrip("/"), key_variables=named)
+            return CompatibleServer(
+                name=CUSTOM,
+                base_url=url.rstrip("/"),
+                key_variables=named,
+                api=profile.api or "auto",
+            )
         known = self._vendors.get(profile.provider)
         if known is None:
             raise ModelNotFound(
@@ -234,9 +245,12 @@ class ProfileService:
                 provider=profile.provider,
                 model=f"profile:{profile.name}",
             )
+        api = profile.api or known.api
         if url is None or url.rstrip("/") == known.base_url:
-            return msgspec.structs.replace(known, key_variables=named or known.key_variables)
-        return msgspec.structs.replace(known, base_url=url.rstrip("/"), key_variables=named)
+            own = named or known.key_variables
+            return msgspec.structs.replace(known, key_variables=own, api=api)
+        address = url.rstrip("/")
+        return msgspec.structs.replace(known, base_url=address, key_variables=named, api=api)
 
     def is_configured(self, profile: Profile) -> bool:
         """Return whether the configuration names its address, and its key for that address.
@@ -256,6 +270,10 @@ class ProfileService:
         except ModelNotFound as error:
             allowed = sorted([OLLAMA, CUSTOM, *self._vendors])
             raise ValidationFailed(error.message, field="provider", allowed=allowed) from error
+        if profile.api is not None and not (vendor and vendor.has_apis):
+            raise ValidationFailed(
+                f"The provider '{profile.provider}' has one API: leave out `api`.", field="api"
+            )
         fault = self._own_of(vendor)
         if fault is None or (written is not None and _target(written) == _target(profile)):
             return

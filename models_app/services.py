@@ -39,7 +39,10 @@ def build_models(
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
     for name, provider in settings.providers.items():
         vendors[name] = make_vendor(
-            name, base_url=provider.base_url, key_variable=provider.api_key_env
+            name,
+            base_url=provider.base_url,
+            key_variable=provider.api_key_env,
+            api=provider.api,
         )
     open_vendor = partial(
         VendorLanguageModel,

@@ -9,18 +9,20 @@ from mochi_project.configuration.setting_types import HttpUrl, Seconds
 from models_app.language_model import PromptCache
 from models_app.ollama.host import full_url
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
+from models_app.vendors.vendor import Api
 from sessions_app.session import MODEL_NAME_LENGTH
 
 
 class ProviderConfig(BaseModel):
-    """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
+    """``MOCHI_PROVIDERS__<NAME>__BASE_URL``, ``..._API_KEY_ENV`` and ``..._API``.
 
     For a known vendor they override its address or the variable of its key; any other name is an
-    OpenAI-compatible server, which needs a base URL.
+    OpenAI-compatible server, which needs a base URL. ``api`` is for OpenAI and such servers.
     """
 
     base_url: HttpUrl | None
     api_key_env: str | None = None
+    api: Api = "auto"
 
 
 def _known_vendors_need_no_base_url(value: Any) -> Any:
@@ -39,10 +41,18 @@ def _names_are_free(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfi
     return value
 
 
+def _apis_exist(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
+    for vendor in KNOWN_VENDORS:
+        if vendor.name in value and value[vendor.name].api != "auto" and not vendor.has_apis:
+            raise ValueError(f"can't choose the API of {vendor.name}, which has one of its own")
+    return value
+
+
 Providers = Annotated[
     dict[str, ProviderConfig],
     BeforeValidator(_known_vendors_need_no_base_url),
     AfterValidator(_names_are_free),
+    AfterValidator(_apis_exist),
 ]
 """Providers by name."""
 
@@ -73,8 +83,8 @@ class ModelsSettings(AppSettings):
     providers: Providers = Field(
         default_factory=dict,
         description=(
-            "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
-            "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
+            "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`, `..._API`; other "
+            "names than `openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
         ),
     )
     prompt_cache: PromptCache = Field(

@@ -1,12 +1,13 @@
 """Speaks Anthropic's Messages API: content blocks, each started, streamed and stopped.
 
 Refuses what the real one refuses, because that is what a history from elsewhere trips over: a
-missing ``max_tokens``, empty texts, odd call ids, calls without results, and extended thinking
-whose running round does not begin with the model's own signed thinking.
+missing ``max_tokens``, empty texts, odd call ids, calls without results, thinking that another
+model signed, and extended thinking whose running round does not begin with signed thinking.
 """
 
 import re
 import secrets
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -30,7 +31,6 @@ from scripted_app.wire import (
 )
 
 FRAGMENT_CHARACTERS = 12
-SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -69,7 +69,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
     think = kind in ("enabled", "adaptive")
     if (think or body.get("tools")) and card.capabilities == ("completion",):
         raise Refused(400, f"'{name}' does not support this parameter.")
-    _check_conversation(messages, signed=kind == "enabled")
+    _check_conversation(messages, _signature(str(name)), signed=kind == "enabled")
     request = ChatRequest(
         card=card,
         name=str(name),
@@ -179,11 +179,12 @@ class AnthropicReply:
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
         """Return a whole message."""
         content: list[dict[str, Any]] = []
+        signature = _signature(self._request.name)
         for kind, group in groupby(chunks, key=type):
             pieces = list(group)
             if kind is ReasoningChunk:
                 text = joined(pieces, ReasoningChunk)
-                content.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
+                content.append({"type": "thinking", "thinking": text, "signature": signature})
             elif kind is TextChunk:
                 content.append({"type": "text", "text": joined(pieces, TextChunk)})
             else:
@@ -231,7 +232,8 @@ class AnthropicReply:
             return b""
         signed = b""
         if self._open is ReasoningChunk:
-            signed = self._delta({"type": "signature_delta", "signature": SIGNATURE})
+            signature = _signature(self._request.name)
+            signed = self._delta({"type": "signature_delta", "signature": signature})
         return signed + _event({"type": "content_block_stop", "index": self._index})
 
     def _delta(self, delta: Mapping[str, Any]) -> bytes:
@@ -289,7 +291,12 @@ def _blocks(content: Any) -> list[Mapping[str, Any]]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-def _check_conversation(messages: Sequence[Any], *, signed: bool) -> None:
+def _signature(model: str) -> str:
+    """Return the signature of a model's thinking, which no other model accepts."""
+    return b64encode(f"signed by the scripted {model}".encode()).decode()
+
+
+def _check_conversation(messages: Sequence[Any], signature: str, *, signed: bool) -> None:
     waiting: set[str] = set()
     for index, message in enumerate(messages):
         if message.get("role") not in ("user", "assistant"):
@@ -297,6 +304,10 @@ def _check_conversation(messages: Sequence[Any], *, signed: bool) -> None:
         if index == 0 and message["role"] != "user":
             raise Refused(400, 'messages: first message must use the "user" role')
         blocks = _blocks(message.get("content"))
+        for place, block in enumerate(blocks):
+            if block["type"] == "thinking" and block.get("signature") != signature:
+                where = f"messages.{index}.content.{place}"
+                raise Refused(400, f"{where}: Invalid `signature` in `thinking` block")
         results = {block.get("tool_use_id") for block in blocks if block["type"] == "tool_result"}
         if results - waiting:
             raise Refused(400, f"messages.{index}: unexpected `tool_use_id` found in `tool_result`")
@@ -319,7 +330,7 @@ def _check_running_round(messages: Sequence[Any]) -> None:
     if all(block["type"] != "tool_result" for block in last):
         return
     first = _blocks(messages[-2]["content"])[0]
-    if first["type"] != "thinking" or first.get("signature") != SIGNATURE:
+    if first["type"] != "thinking":
         raise Refused(
             400,
             f"messages.{len(messages) - 2}.content.0.type: Expected `thinking` or "

@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
 from chat.stream.events import Event
 from models_app.catalogue import ModelCatalogue
-from models_app.language_model import Think
+from models_app.language_model import Think, ThinkLevel
 from sessions_app.suggestions import suggestion
 from terminal_app.console import Console
 from terminal_app.conversation import Conversation
@@ -14,7 +15,7 @@ from terminal_app.conversation import Conversation
 HELP = """\
 /model [NAME]     say which models there are, or let another one answer
 /attach [FILE]    send an image or a file with your next message
-/think [HOW]      let the model reason: on, off, low, medium, high
+/think [HOW]      let the model reason: on, off, or minimal to max
 /edit             change your last message, and have it answered
 /retry            answer the last message again, or go on where approval is due
 /follow           show the answer that another program gets in this session
@@ -29,9 +30,7 @@ _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
 _THINK: Mapping[str, Think] = {
     "on": True,
     "off": False,
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
+    **{level: level for level in get_args(ThinkLevel)},
 }
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from chat.approvals.confirmation import Decision
 from dialects_app.shared.fields import refuse
+from models_app.language_model import Think
 from sessions_app.bounds import FEW
 
 _RunId = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -84,7 +85,7 @@ class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     model: str | None = None
-    think: bool | Literal["low", "medium", "high"] | None = None
+    think: Think | None = None
     selected_tools: Annotated[Sequence[str], FEW] | None = None
     detached: bool | None = None
 

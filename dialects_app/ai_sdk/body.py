@@ -12,6 +12,7 @@ import msgspec
 from dialects_app.ai_sdk.ui_messages import CLIENT_ID
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.client_sessions import NAME_PATTERN
+from models_app.language_model import Think
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, UserMessage
@@ -41,7 +42,7 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
     trigger: Trigger | None = None
     message_id: MessageId | None = None
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
-    think: bool | Literal["low", "medium", "high"] | None = None
+    think: Think | None = None
 
     def last(self) -> UIMessageIn:
         """Return the last message of the request.

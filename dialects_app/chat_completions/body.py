@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from dialects_app.shared.effort import Effort
 from sessions_app.bounds import FEW
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -21,7 +22,6 @@ Stop = Annotated[str, Meta(min_length=1)]
 
 FewKeys = Annotated[Mapping[str, Any], FEW]
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """The efforts of reasoning, in the words of all vendors."""
 
 

@@ -22,7 +22,7 @@ from dialects_app.chat_completions.messages import (
     whole_conversation,
 )
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
-from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, with_files
 from dialects_app.shared.labels import read_labels
@@ -204,7 +204,7 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
 def _think(body: CompletionIn) -> Think | None:
     reasoning = body.reasoning or ReasoningIn()
     effort = body.reasoning_effort or reasoning.effort
-    return reasoning.enabled if effort is None else THINK_OF_EFFORT[effort]
+    return reasoning.enabled if effort is None else think_of(effort)
 
 
 def _options(body: CompletionIn) -> Mapping[str, Any]:
@@ -250,7 +250,4 @@ def _warnings(body: CompletionIn, tools: RequestedTools) -> Sequence[str]:
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
     if body.logit_bias:
         warnings.append("logit_bias: not obeyed")
-    effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
-    if effort in NEAREST:
-        warnings.append(f"reasoning_effort: {effort} is taken for {THINK_OF_EFFORT[effort]}")
     return warnings

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from dialects_app.shared.effort import Effort
 from sessions_app.bounds import FEW
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -18,8 +19,6 @@ Tokens = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
 
 FewKeys = Annotated[Mapping[str, Any], FEW]
-
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):

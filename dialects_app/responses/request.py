@@ -13,7 +13,7 @@ import msgspec
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.tools import OfferedTools, read_tools
-from dialects_app.shared.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.ids import conversation_id
 from dialects_app.shared.labels import read_labels
@@ -90,7 +90,7 @@ def read_request(body: ResponseIn) -> ParsedResponse:
     effort = body.reasoning.effort if body.reasoning else None
     turn = TurnRequest(
         dialect="responses",
-        think=None if effort is None else THINK_OF_EFFORT[effort],
+        think=None if effort is None else think_of(effort),
         detached=bool(body.background),
         approvals="suspend",
         instructions=body.instructions or None,
@@ -192,9 +192,6 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
         warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:
         warnings.append("max_tool_calls: not obeyed")
-    effort = body.reasoning.effort if body.reasoning else None
-    if effort in NEAREST:
-        warnings.append(f"reasoning.effort: {effort} is taken for {THINK_OF_EFFORT[effort]}")
     return warnings
 
 

@@ -1,17 +1,12 @@
 """Maps OpenAI's reasoning efforts to those of models. Pure."""
 
-from collections.abc import Mapping
+from typing import Literal
 
 from models_app.language_model import Think
 
-THINK_OF_EFFORT: Mapping[str, Think] = {
-    "none": False,
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-    "max": "high",
-}
-NEAREST = frozenset({"minimal", "xhigh", "max"})
-"""Efforts that no model here has: the nearest one is taken, which a warning says."""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+def think_of(effort: Effort) -> Think:
+    """Return whether to think, and with which effort."""
+    return False if effort == "none" else effort

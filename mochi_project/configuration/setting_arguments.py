@@ -13,10 +13,11 @@ from sessions_app.session import ContextStrategy
 
 
 class ProviderArguments(TypedDict, total=False):
-    """A provider's address, and the variable that holds its key."""
+    """A provider's address, the variable that holds its key, and which API of OpenAI's it has."""
 
     base_url: str | None
     api_key_env: str | None
+    api: Literal["auto", "responses", "chat"]
 
 
 class SettingArguments(TypedDict, total=False):

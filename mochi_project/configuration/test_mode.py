@@ -44,9 +44,14 @@ async def scripted_model(settings: ServerSettings) -> AsyncGenerator[ServerSetti
 
 
 def _with_models_of(settings: ServerSettings, url: str) -> ServerSettings:
-    others = settings.of(ModelsSettings).providers.keys() - _PATHS.keys()
-    names = [*_PATHS, *others]
-    providers = {name: ProviderConfig(base_url=url + _PATHS.get(name, "/v1")) for name in names}
+    configured = settings.of(ModelsSettings).providers
+    providers = {
+        name: ProviderConfig(
+            base_url=url + _PATHS.get(name, "/v1"),
+            api=configured[name].api if name in configured else "auto",
+        )
+        for name in {**_PATHS, **configured}
+    }
     return settings.model_copy(update={"ollama_host": url, "providers": providers})
 
 

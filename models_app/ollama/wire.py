@@ -21,8 +21,12 @@ from sessions_app.messages import (
     unmark_cancelled,
 )
 
-_OTHERS_OPTIONS = frozenset(["max_tokens", "thinking_budget", "reasoning_effort", "cache"])
+_OTHERS_OPTIONS = frozenset(
+    ["max_tokens", "thinking_budget", "reasoning_effort", "cache", "verbosity", "service_tier"]
+)
 """Options of other providers; of these, Ollama has ``max_tokens`` by another name."""
+_OLLAMA_LEVELS: Mapping[Think, Think] = {"minimal": "low", "xhigh": "max"}
+"""The levels in the place of those that Ollama does not have."""
 
 
 def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
@@ -67,7 +71,7 @@ def chat_body(
     if tools:
         body["tools"] = tools
     if think is not None:
-        body["think"] = think
+        body["think"] = _OLLAMA_LEVELS.get(think, think)
     if answer_schema is not None:
         body["format"] = answer_schema
     settings = _ollama_options(options) if options else {}

@@ -78,4 +78,4 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
             api_key=key, base_url=self.base_url, http_client=http_client, max_retries=0
         )
         provider = AnthropicProvider(anthropic_client=client)
-        return lambda name: AnthropicModel(name, provider=provider)
+        return lambda name, _: AnthropicModel(name, provider=provider)

@@ -1,12 +1,14 @@
 """Translates pydantic-ai's stream events to deltas. Imported lazily, as ``history`` is."""
 
+import json
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_ai.messages import (
     ModelResponse,
+    ModelResponsePart,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
@@ -31,9 +33,11 @@ from models_app.language_model import (
     Warned,
 )
 from models_app.vendors.shown_arguments import ShownArguments
-from models_app.vendors.signatures import STATE_KEY
+from models_app.vendors.signatures import RESPONSES, STATE_KEY
 from sessions_app.messages import ToolCall
 
+MOST_STATE_BYTES = 256 * 1024
+"""The most state that is kept with an answer's calls, in a session's file; more is dropped."""
 _DONE_REASONS = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
 _NO_REASON = "'{}' ended its answer without saying why: it may not be whole."
 
@@ -41,9 +45,11 @@ _NO_REASON = "'{}' ended its answer without saying why: it may not be whole."
 class DeltaReader:
     """Translates the events of one stream; ``finish`` returns the whole calls."""
 
-    def __init__(self, provider: str, model: str) -> None:
+    def __init__(self, provider: str, model: str, *, by_responses: bool = False) -> None:
         self._provider = provider
         self._model = model
+        self._by_responses = by_responses
+        self._thought: Hashable = None
         self._ids: dict[int, str] = {}
         self._given: set[str] = set()
         self._names: dict[int, str] = {}
@@ -59,10 +65,12 @@ class DeltaReader:
             ):
                 return TextDelta(text) if text else None
             case (
-                PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought))
-                | PartStartEvent(part=ThinkingPart(content=thought))
+                PartDeltaEvent(
+                    delta=ThinkingPartDelta(content_delta=thought, provider_details=details)
+                )
+                | PartStartEvent(part=ThinkingPart(content=thought, provider_details=details))
             ):
-                return ThinkingDelta(thought) if thought else None
+                return self._thinking(event.index, thought, details)
             case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=arguments)):
                 return self._fragment(event.index, arguments)
             case PartStartEvent(part=ToolCallPart() as part):
@@ -80,6 +88,9 @@ class DeltaReader:
         if failure is not None:
             raise failure
         calls = [CallDelta(call) for call in self._calls(response)]
+        reason = _DONE_REASONS.get(_reason(response) or "", "stop")
+        if self._by_responses and calls and reason == "stop":
+            reason = "tool_calls"
         details = response.provider_details or {}
         word = str(details.get("finish_reason") or "")
         notes = [Warned(_NO_REASON.format(self._provider))] if word == UNSTATED else []
@@ -89,7 +100,7 @@ class DeltaReader:
             *calls,
             *notes,
             Finished(
-                _DONE_REASONS.get(_reason(response) or "", "stop"),
+                reason,
                 usage.input_tokens if counted else None,
                 usage.output_tokens if counted else None,
                 usage.cache_read_tokens or None,
@@ -98,6 +109,22 @@ class DeltaReader:
                 usage.cache_write_1h_tokens or None,
             ),
         ]
+
+    def _thinking(self, index: int, text: str | None, details: Any) -> Delta | None:
+        """Return a piece of thinking; OpenAI's summaries have parts, which are paragraphs."""
+        if not self._by_responses:
+            return ThinkingDelta(text) if text else None
+        part: Hashable = index
+        if not text:
+            # What gpt-oss thinks is not in the content: the details are, or add, the new piece.
+            added = details(None) if callable(details) else details
+            pieces = (added or {}).get("raw_content") or [""]
+            text, part = pieces[-1], (index, len(pieces))
+        if not text:
+            return None
+        is_next = self._thought not in (None, part)
+        self._thought = part
+        return ThinkingDelta(f"\n\n{text}" if is_next else text)
 
     def _begin_call(self, index: int, part: ToolCallPart) -> Delta | None:
         self._indices.setdefault(index, len(self._indices))
@@ -121,33 +148,24 @@ class DeltaReader:
         return call_id
 
     def _calls(self, response: ModelResponse) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        thinking: list[dict[str, Any]] = []
-        for index, part in enumerate(response.parts):
-            if isinstance(part, ThinkingPart):
-                if part.signature or part.provider_details or part.id:
-                    thinking.append(_state_of(part))
-            elif isinstance(part, ToolCallPart):
-                state: dict[str, Any] = {}
-                if thinking:
-                    state["thinking"] = thinking
-                    thinking = []
-                if part.provider_details:
-                    state["details"] = _jsonable(part.provider_details)
-                calls.append(
-                    ToolCall(
-                        id=self._ids.get(index) or self._unique(part.tool_call_id),
-                        name=part.tool_name,
-                        arguments=arguments_of(part.args),
-                        extra=self._extra(state),
-                    )
-                )
-        return calls
+        states = _states(response.parts)
+        is_kept = _size(states.values()) <= MOST_STATE_BYTES
+        return [
+            ToolCall(
+                id=self._ids.get(index) or self._unique(part.tool_call_id),
+                name=part.tool_name,
+                arguments=arguments_of(part.args),
+                extra=self._extra(states[index]) if is_kept else {},
+            )
+            for index, part in enumerate(response.parts)
+            if isinstance(part, ToolCallPart)
+        ]
 
     def _extra(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if not state:
             return {}
-        return {STATE_KEY: {"provider": self._provider, "model": self._model, **state}}
+        api = {"api": RESPONSES} if self._by_responses else {}
+        return {STATE_KEY: {"provider": self._provider, "model": self._model, **api, **state}}
 
     def _failure(self, response: ModelResponse) -> ModelError | None:
         facts: dict[str, Any] = {"provider": self._provider, "model": self._model}
@@ -178,6 +196,36 @@ def _reason(response: ModelResponse) -> str | None:
     word = (response.provider_details or {}).get("finish_reason")
     reason = finish_reason(str(word)) if word else None
     return "tool_call" if reason == "tool_calls" else reason
+
+
+def _states(parts: Sequence[ModelResponsePart]) -> dict[int, dict[str, Any]]:
+    """Return the state to keep with each call of an answer, by its part."""
+    states: dict[int, dict[str, Any]] = {}
+    thinking: list[dict[str, Any]] = []
+    phase: str | None = None
+    has_text = False
+    for index, part in enumerate(parts):
+        if isinstance(part, TextPart) and part.content.strip() and not has_text:
+            has_text = True
+            phase = (part.provider_details or {}).get("phase")
+        elif isinstance(part, ThinkingPart):
+            if part.signature or part.provider_details or part.id:
+                thinking.append(_state_of(part) | ({"after_text": True} if has_text else {}))
+        elif isinstance(part, ToolCallPart):
+            state: dict[str, Any] = {"thinking": thinking} if thinking else {}
+            if part.provider_details:
+                state["details"] = _jsonable(part.provider_details)
+            if phase is not None:
+                state["phase"] = phase
+            states[index] = state
+            thinking, phase = [], None
+    return states
+
+
+def _size(states: Iterable[Mapping[str, Any]]) -> int:
+    """Return the size of state in a session's file, in bytes."""
+    texts = (json.dumps(state, ensure_ascii=False) for state in states if state)
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _state_of(part: ThinkingPart) -> dict[str, Any]:

@@ -118,6 +118,10 @@ def error_from_refusal(
 
 def _told_by_words(fault: Fault, text: str) -> Fault:
     """Return the part of a request that the message of its refusal names."""
+    if (fault == "model" and "Item with id" in text) or (
+        fault == "key" and "must be verified" in text
+    ):
+        return "request"  # the words of OpenAI's Responses
     if fault in ("request", "model") and _ABOUT_FILES.search(text):
         return "files"
     if fault == "request" and _ABOUT_TOOLS.search(text):

@@ -68,4 +68,4 @@ class Google(Vendor, frozen=True, kw_only=True):
             http_client=http_client,
             retry_options=HttpRetryOptions(attempts=1),
         )
-        return lambda name: GoogleModel(name, provider=provider)
+        return lambda name, _: GoogleModel(name, provider=provider)

@@ -28,7 +28,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from models_app.tool_schemas import bounded, inline_all
-from models_app.vendors.signatures import plain, state_of
+from models_app.vendors.signatures import RESPONSES, phase_of, plain, state_of
 from models_app.vendors.vendor import Vendor
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -52,6 +52,8 @@ def model_messages(
     vendor: Vendor,
     model: str,
     files: Mapping[str, bytes] = NO_EXTRA,
+    *,
+    by_responses: bool = False,
 ) -> list[ModelMessage]:
     """Return the conversation, oldest first, as a request to a model of a vendor holds it.
 
@@ -61,7 +63,7 @@ def model_messages(
     Reasoning is left out, except the model's own in the current round of tool calls, which it
     requires to continue.
     """
-    history = _History(vendor, model, files)
+    history = _History(vendor, model, files, RESPONSES if by_responses else None)
     last_user = max(
         (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
     )
@@ -110,10 +112,13 @@ def request_parameters(
 class _History:
     """Builds the conversation, request by response, each call with its result right after it."""
 
-    def __init__(self, vendor: Vendor, model: str, files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, vendor: Vendor, model: str, files: Mapping[str, bytes], api: str | None
+    ) -> None:
         self._vendor = vendor
         self._model = model
         self._files = files
+        self._api = api
         self._shown: list[UserPromptPart] = []
         self._messages: list[ModelMessage] = []
         self._parts: list[ModelRequestPart] = []
@@ -134,14 +139,15 @@ class _History:
         if not self._spoken:  # vendors require a user message first
             self.ask(UserPromptPart(content=_BEGINNING))
         self._flush()
-        parts: list[ModelResponsePart] = []
-        if with_thinking:
-            for call in message.tool_calls:
-                parts += self._thinking(call, message)
-        if content.strip() or self._vendor.fills_empty_text:
-            # The text came before the calls, and after the thinking that led to it.
-            parts.append(TextPart(content=content if content.strip() else ""))
-        parts += [self._call(call, message) for call in message.tool_calls]
+        parts = self._text(content, message)
+        for number, call in enumerate(message.tool_calls):
+            thinking = self._thinking(call, message) if with_thinking else []
+            if number == 0:  # the text came before the calls, after the thinking that led to it
+                led = [part for part, is_after in thinking if not is_after]
+                parts = [*led, *parts]
+                thinking = [each for each in thinking if each[1]]
+            parts += [part for part, _ in thinking]
+            parts.append(self._call(call, message))
         self._open = {call.id: call for call in message.tool_calls}
         self._messages.append(ModelResponse(parts=parts, provider_name=self._vendor.name))
 
@@ -191,21 +197,48 @@ class _History:
             self._messages.append(ModelRequest(parts=self._parts))
             self._parts = []
 
-    def _thinking(self, call: ToolCall, asking: AssistantMessage) -> list[ModelResponsePart]:
+    def _text(self, content: str, message: AssistantMessage) -> list[ModelResponsePart]:
+        """Return the text of an answer; OpenAI's, with the phase that it had."""
+        if self._api is None:
+            is_sent = content.strip() or self._vendor.fills_empty_text
+            return [TextPart(content=content if content.strip() else "")] if is_sent else []
+        if not content.strip():
+            return []
+        phase = phase_of(message, self._vendor.name)
+        details = {"phase": phase} if phase else None
+        own = self._vendor.name if phase else None
+        return [TextPart(content=content, provider_name=own, provider_details=details)]
+
+    def _thinking(
+        self, call: ToolCall, asking: AssistantMessage
+    ) -> list[tuple[ModelResponsePart, bool]]:
+        """Return the thinking that led to a call, and of each part whether it came after text."""
+        state = state_of(call, asking, self._vendor.name, self._model, self._api)
+        stored = [part for part in state.get("thinking", ()) if isinstance(part, Mapping)]
+        if self._api is not None:
+            # Without these, the part would be sent as a text of the model.
+            own = [
+                it for it in stored if it.get("signature") or "raw_content" in (_details(it) or {})
+            ]
+            ids = {part.get("id") for part in own}
+            stored = [part for part in stored if part.get("id") in ids]
         return [
-            ThinkingPart(
-                content=str(part.get("content", "")),
-                id=part.get("id"),
-                signature=part.get("signature"),
-                provider_name=self._vendor.name,
-                provider_details=_details(part),
+            (
+                ThinkingPart(
+                    content=str(part.get("content", "")),
+                    id=part.get("id"),
+                    signature=part.get("signature"),
+                    provider_name=self._vendor.name,
+                    provider_details=_details(part),
+                ),
+                part.get("after_text") is True,
             )
-            for part in state_of(call, asking, self._vendor.name, self._model).get("thinking", ())
-            if isinstance(part, Mapping)
+            for part in stored
         ]
 
     def _call(self, call: ToolCall, asking: AssistantMessage) -> ToolCallPart:
-        details = _details(state_of(call, asking, self._vendor.name, self._model))
+        state = state_of(call, asking, self._vendor.name, self._model, self._api)
+        details = _details(state)
         return ToolCallPart(
             tool_name=call.name,
             args=json.dumps(plain(call.arguments), ensure_ascii=False),

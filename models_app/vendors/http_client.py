@@ -15,6 +15,7 @@ from models_app.errors import ServiceUnavailable
 from models_app.inserted_files import InsertedFiles, LargeBody
 from models_app.model_calls import CallHeaders
 from models_app.vendors.event_streams import EventReader, Translator
+from models_app.vendors.response_events import ResponseEvents
 from models_app.vendors.vendor import Vendor
 
 CONNECT_SECONDS = 10.0
@@ -111,7 +112,9 @@ async def _insert_files(request: httpx2.Request) -> None:
 async def _watch(vendor: Vendor, response: httpx2.Response) -> None:
     read = partial(_bounded, response.aiter_bytes)
     if response.request.method == "POST" and response.is_success:
-        read = partial(_translated, read, vendor.translator())
+        by_responses = response.request.url.path.endswith("/responses")
+        translator = ResponseEvents() if by_responses else vendor.translator()
+        read = partial(_translated, read, translator)
     response.aiter_bytes = read  # type: ignore[method-assign]
     opened = opened_responses.get()
     if opened is not None:

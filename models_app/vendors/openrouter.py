@@ -74,7 +74,7 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
             supports_json_schema_output=True,  # models without it get the schema as text
         )
 
-        def make(name: str) -> "Model":
+        def make(name: str, _: bool) -> "Model":
             if "/" not in name:
                 raise ModelNotFound(
                     f"OpenRouter's models are named '<vendor>/<model>', and '{name}' is not.",

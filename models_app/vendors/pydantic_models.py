@@ -17,7 +17,7 @@ from models_app.vendors.deltas import DeltaReader
 from models_app.vendors.exceptions import typed_errors
 from models_app.vendors.history import model_messages, request_parameters
 from models_app.vendors.http_client import inserted_files, opened_responses
-from models_app.vendors.refusals import CACHE, REASONING, SCHEMA, Attempt
+from models_app.vendors.refusals import CACHE, ENDPOINT, REASONING, SCHEMA, SUMMARY, Attempt
 from models_app.vendors.settings import prompt_cache
 from models_app.vendors.signatures import has_state, without_state
 from models_app.vendors.vendor import ModelFactory, Vendor
@@ -29,6 +29,14 @@ _NO_SCHEMA = (
     "'{}' takes no JSON schema for answers of {}. It was asked for JSON in words, and its answer "
     "may not fit the schema."
 )
+_NO_STOP = (
+    "`stop` was left out: the Responses API of '{}' has none, so an answer may go on after it."
+)
+_NOT_BY_RESPONSES = (
+    "stop_sequences", "seed", "presence_penalty", "frequency_penalty", "top_k", "extra_body",
+)  # fmt: skip
+_REASONING_TOKENS = 25_000
+"""OpenAI's advice on what to reserve for reasoning, which counts into the limit of an answer."""
 _SAMPLING = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
 
 
@@ -61,17 +69,23 @@ async def answer(
     Raises:
         ModelError: A subclass, before the first batch or between batches.
     """
-    reader = DeltaReader(vendor.name, request.model)
+    by_responses = _uses_responses(vendor, request.model, attempt)
+    reader = DeltaReader(vendor.name, request.model, by_responses=by_responses)
     files = InsertedFiles(request.files)
     if has_state(request.messages) and not attempt.sends(REASONING):
         request = structs.replace(request, messages=without_state(request.messages))
-    messages = model_messages(request.messages, vendor, request.model, files.stand_ins)
+    messages = model_messages(
+        request.messages, vendor, request.model, files.stand_ins, by_responses=by_responses
+    )
     opened: list[httpx2.Response] = []
     with typed_errors(vendor, request.model, key):
         try:
-            model = make_model(request.model)
-            settings = _fit(vendor.settings(request) | _cached(vendor, request, attempt), model)
-            parameters, notices = _parameters(vendor, request, model, attempt)
+            model = make_model(request.model, by_responses)
+            wished = vendor.settings(request) | _cached(vendor, request, attempt)
+            notices = _warnings(vendor, request, wished, attempt, by_responses=by_responses)
+            settings = _fit(wished, model, attempt, by_responses=by_responses)
+            parameters, left_out = _parameters(vendor, request, model, attempt)
+            notices += left_out
             opened_responses.set(opened)
             inserted_files.set(files if request.files else None)
             async with model_request_stream(
@@ -101,8 +115,7 @@ def _parameters(
     """Return the parameters of a request, and what to say first about its answer."""
     takes_schema = _takes_schema(vendor, request, model)
     schema = request.answer_schema if takes_schema and attempt.sends(SCHEMA) else None
-    texts = attempt.warnings(vendor.name, request.model)
-    notices: list[Delta] = [Warned(text) for text in texts]
+    notices: list[Delta] = []
     if request.tools and schema is not request.answer_schema:
         notices.append(SchemaLeftOut())
     elif takes_schema and schema is None:
@@ -130,21 +143,67 @@ def _takes_schema(vendor: Vendor, request: ModelRequest, model: Model) -> bool:
     return bool(fits) and request.answer_schema not in (None, ANY_OBJECT)
 
 
-def _fit(settings: dict[str, Any], model: Model) -> ModelSettings:
+def _uses_responses(vendor: Vendor, model: str, attempt: Attempt) -> bool:
+    """Return whether a request goes to OpenAI's Responses; a configured choice is final."""
+    if not vendor.uses_responses(model):
+        return False
+    return vendor.api == "responses" or attempt.sends(ENDPOINT)
+
+
+def _warnings(
+    vendor: Vendor,
+    request: ModelRequest,
+    settings: dict[str, Any],
+    attempt: Attempt,
+    *,
+    by_responses: bool,
+) -> list[Delta]:
+    """Return what to say about the answer to a request that loses some of its parts."""
+    texts = attempt.warnings(vendor.name, request.model)
+    if by_responses and "stop_sequences" in settings:
+        texts.append(_NO_STOP.format(vendor.name))
+    return [Warned(text) for text in texts]
+
+
+def _fit(
+    settings: dict[str, Any], model: Model, attempt: Attempt, *, by_responses: bool
+) -> ModelSettings:
     """Return the settings without those that this model would refuse or warn about."""
     profile = cast("dict[str, Any]", model.profile)
-    thinking = settings.get("thinking")
     if "anthropic_supports_adaptive_thinking" in profile:
         _fit_anthropic(settings, profile)
-    if settings.get("openai_reasoning_effort"):
-        thinking = True
-    if profile.get("openai_supports_reasoning"):
-        default = profile.get("thinking_enabled_by_default", False)
-        thinks = default if thinking is None else thinking is not False
-        can_stop = profile.get("openai_supports_reasoning_effort_none", False)
-        if thinks or not can_stop:
-            _drop(settings, *_SAMPLING)
+    if by_responses:
+        _fit_responses(settings, profile, attempt)
+    if _reasons(settings, profile):
+        _drop(settings, *_SAMPLING)
     return cast("ModelSettings", settings)
+
+
+def _fit_responses(settings: dict[str, Any], profile: dict[str, Any], attempt: Attempt) -> None:
+    _drop(settings, *_NOT_BY_RESPONSES)
+    settings["openai_store"] = False
+    settings["openai_prompt_cache_diagnostics"] = False
+    thinking = settings.get("thinking")
+    always = profile.get("thinking_always_enabled") and not profile.get("openai_reasoning_efforts")
+    if thinking is False and always:
+        del settings["thinking"]  # what is its least effort is not known
+    if _reasons(settings, profile):
+        if "max_tokens" in settings:
+            settings["max_tokens"] += _REASONING_TOKENS
+        if thinking is not False and attempt.sends(SUMMARY):
+            settings["openai_reasoning_summary"] = "auto"
+
+
+def _reasons(settings: dict[str, Any], profile: dict[str, Any]) -> bool:
+    """Return whether a model of OpenAI's reasons with these settings; some always do."""
+    if not profile.get("openai_supports_reasoning"):
+        return False
+    if settings.get("openai_reasoning_effort"):
+        return True
+    thinking = settings.get("thinking")
+    if thinking is None:
+        return bool(profile.get("thinking_enabled_by_default", False))
+    return thinking is not False or not profile.get("openai_supports_reasoning_effort_none", False)
 
 
 def _fit_anthropic(settings: dict[str, Any], profile: dict[str, Any]) -> None:

@@ -15,6 +15,14 @@ from models_app.errors import ModelError, ServiceUnavailable
 MOST_OMISSIONS = 4
 """The most parts that are left out of one request, each after another refusal."""
 
+_NO_SUMMARY = (
+    "'{provider}' does not show the reasoning of {model} to this key: OpenAI shows it to verified "
+    "organizations alone."
+)
+_NO_RESPONSES = (
+    "'{provider}' has no Responses API for {model}, which was asked by Chat Completions. "
+    "{variable}=chat does so at once."
+)
 # Anthropic's and OpenAI's words. A signature counts for the model and the conversation that it was
 # made in; OpenAI's, for the organization, too.
 _ABOUT_REASONING = re.compile(
@@ -49,9 +57,20 @@ def _is_about_reasoning(error: ModelError) -> bool:
     )
 
 
+def _is_about_summary(error: ModelError) -> bool:
+    return error.details.get("status") in (400, 403) and (
+        error.provider_field == "reasoning.summary" or "must be verified" in error.message
+    )
+
+
 def _is_about_cache(error: ModelError) -> bool:
     is_refusal = error.details.get("status") in (400, 422)
     return is_refusal and _ABOUT_CACHE.search(error.message) is not None
+
+
+def _is_about_endpoint(error: ModelError) -> bool:
+    has_no_route = error.details.get("status") in (404, 405, 501)
+    return has_no_route and error.provider_code != "model_not_found"
 
 
 def _may_be_about_schema(error: ModelError) -> bool:
@@ -62,12 +81,16 @@ def _may_be_about_schema(error: ModelError) -> bool:
 
 REASONING = RequestPart(name="reasoning", is_refused=_is_about_reasoning, is_remembered=False)
 """Signed or encrypted reasoning of earlier answers."""
+SUMMARY = RequestPart(name="summary", is_refused=_is_about_summary, warning=_NO_SUMMARY)
+"""The wish to see a summary of the reasoning."""
 CACHE = RequestPart(name="cache", is_refused=_is_about_cache)
 """Marks of what to keep in a cache."""
+ENDPOINT = RequestPart(name="endpoint", is_refused=_is_about_endpoint, warning=_NO_RESPONSES)
+"""OpenAI's Responses, in whose place Chat Completions is."""
 SCHEMA = RequestPart(name="schema", is_refused=_may_be_about_schema)
 """A JSON schema that the answer has to fit."""
 
-PARTS = (REASONING, CACHE, SCHEMA)
+PARTS = (REASONING, SUMMARY, CACHE, ENDPOINT, SCHEMA)
 """The parts that can be left out. A refusal counts for the first that fits: guesses come last."""
 
 
@@ -105,4 +128,7 @@ class Attempt:
     def warnings(self, provider: str, model: str) -> list[str]:
         """Return what to say about the answer of this try."""
         given = [part.warning for part in self.refused if part.warning is not None]
-        return [warning.format(provider=provider, model=model) for warning in given]
+        variable = f"MOCHI_PROVIDERS__{provider.upper()}__API"
+        return [
+            warning.format(provider=provider, model=model, variable=variable) for warning in given
+        ]

@@ -7,7 +7,7 @@ from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.google import Google
 from models_app.vendors.openai import OpenAI
 from models_app.vendors.openrouter import OpenRouter
-from models_app.vendors.vendor import Vendor
+from models_app.vendors.vendor import Api, Vendor
 
 KNOWN_VENDORS: tuple[Vendor, ...] = (OpenAI(), Anthropic(), Google(), OpenRouter())
 """The vendors that need no configuration but a key."""
@@ -16,7 +16,9 @@ RESERVED_NAMES = frozenset({"ollama", "profile", "agent"})
 """Prefixes of model names that no configured provider may take."""
 
 
-def make_vendor(name: str, *, base_url: str | None, key_variable: str | None) -> Vendor:
+def make_vendor(
+    name: str, *, base_url: str | None, key_variable: str | None, api: Api = "auto"
+) -> Vendor:
     """Return the vendor that an entry of the configuration describes.
 
     A known name changes that vendor; any other is an OpenAI-compatible server. A configured address
@@ -32,8 +34,9 @@ def make_vendor(name: str, *, base_url: str | None, key_variable: str | None) ->
     known = next((vendor for vendor in KNOWN_VENDORS if vendor.name == name), None)
     if known is not None:
         if base_url is None:
-            return msgspec.structs.replace(known, key_variables=named or known.key_variables)
-        return msgspec.structs.replace(known, base_url=base_url, key_variables=named)
+            own = named or known.key_variables
+            return msgspec.structs.replace(known, key_variables=own, api=api)
+        return msgspec.structs.replace(known, base_url=base_url, key_variables=named, api=api)
     if base_url is None:
         raise ValueError(f"the provider '{name}' needs a base URL")
-    return CompatibleServer(name=name, base_url=base_url, key_variables=named)
+    return CompatibleServer(name=name, base_url=base_url, key_variables=named, api=api)

@@ -13,10 +13,12 @@ from msgspec import structs
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
 STATE_KEY = "provider_state"
+RESPONSES = "responses"
+"""The ``api`` of state that OpenAI's Responses stored."""
 
 
 def state_of(
-    call: ToolCall, asking: AssistantMessage, vendor: str, model: str
+    call: ToolCall, asking: AssistantMessage, vendor: str, model: str, api: str | None = None
 ) -> Mapping[str, Any]:
     """Return the state that a model of a vendor stored in its call; nothing for any other model.
 
@@ -27,13 +29,31 @@ def state_of(
         asking: The answer with the call; it says who wrote calls whose state does not.
         vendor: The vendor to ask.
         model: The model to ask, without its provider.
+        api: The API to ask by, if its vendor has several: each has state of its own kind.
     """
     state = call.extra.get(STATE_KEY)
     if not isinstance(state, Mapping) or state.get("provider") != vendor:
         return {}
+    if state.get("api") != api:
+        return {}
     written_by = state.get("model") or asking.answered_by or asking.model
     own = (None, "", model, f"{vendor}:{model}")
     return state if written_by in own else {}
+
+
+def phase_of(message: AssistantMessage, vendor: str) -> str | None:
+    """Return the phase of an answer's text, which OpenAI wants back; None if it had none.
+
+    A text before calls has the one that the model gave it; a final one is kept without state.
+    """
+    if message.is_complete:
+        written_by = message.answered_by or message.model
+        return "final_answer" if written_by.startswith(f"{vendor}:") else None
+    state = message.tool_calls[0].extra.get(STATE_KEY) if message.tool_calls else None
+    if not isinstance(state, Mapping) or state.get("provider") != vendor:
+        return None
+    phase = state.get("phase")
+    return phase if isinstance(phase, str) else None
 
 
 def has_state(messages: Sequence[Message]) -> bool:

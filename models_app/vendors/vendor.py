@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 KeyLookup = Callable[[str], str | None]
 """From the name of an environment variable to its value."""
 
-ModelFactory = Callable[[str], "Model"]
-"""From a model's bare name to pydantic-ai's model."""
+ModelFactory = Callable[[str, bool], "Model"]
+"""From a model's bare name, and whether to ask it by Responses, to pydantic-ai's model."""
+
+Api = Literal["auto", "responses", "chat"]
+"""OpenAI's API to ask models by: Responses, Chat Completions, or whichever a model needs."""
 
 ALL_BUT_THINKING = ("completion", "tools", "vision")
 ALL_CAPABILITIES = ("completion", "tools", "thinking", "vision")
@@ -78,6 +81,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         fits_answers_beside_tools: Whether a model that is sent a schema for its answer can still
             call tools.
         samplers: The options that it takes beside the common ones.
+        has_apis: Whether it has OpenAI's APIs, so that ``api`` chooses one.
+        api: The API to ask its models by.
     """
 
     list_path: ClassVar[str] = "/models"
@@ -88,10 +93,12 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     fills_empty_text: ClassVar[bool] = False
     fits_answers_beside_tools: ClassVar[bool] = True
     samplers: ClassVar[tuple[str, ...]] = ()
+    has_apis: ClassVar[bool] = False
 
     name: str
     base_url: str
     key_variables: tuple[str, ...] = ()
+    api: Api = "auto"
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers of a request for the list of models."""
@@ -104,6 +111,10 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     def listed_name(self, model: str) -> str:
         """Return the name under which the list has a model."""
         return model
+
+    def uses_responses(self, model: str) -> bool:
+        """Return whether to ask a model by OpenAI's Responses."""
+        return self.has_apis and self.api == "responses"
 
     def settings(self, request: "ModelRequest") -> dict[str, Any]:
         """Return pydantic-ai's model settings for a request."""

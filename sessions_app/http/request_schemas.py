@@ -47,7 +47,11 @@ _OTHERS = frozenset(
         "penalize_newline",
     ]
 )
-OPTIONS = _NUMBERS | _OTHERS
+_CHOICES = {
+    "verbosity": ("low", "medium", "high"),
+    "service_tier": ("auto", "default", "flex", "priority"),
+}
+OPTIONS = _NUMBERS.union(_OTHERS, _CHOICES)
 """The options of all providers, by Ollama's names or else the common ones (docs/providers.md)."""
 
 
@@ -60,6 +64,8 @@ def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
             raise ValueError(
                 f"there is no option `{name[:100]}`{suggestion(name, sorted(OPTIONS))}"
             )
+        if name in _CHOICES and value not in (None, *_CHOICES[name]):
+            raise ValueError(f"`{name}` is one of {', '.join(_CHOICES[name])}")
         if name not in _NUMBERS or value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -76,6 +82,7 @@ _PROPERTIES: JsonDict = {
         for name in sorted(_NUMBERS)
     },
     **{name: {} for name in sorted(_OTHERS)},
+    **{name: {"enum": [*choices, None]} for name, choices in sorted(_CHOICES.items())},
 }
 Options = Annotated[
     Annotated[dict[str, Any], Field(max_length=MOST_ITEMS)] | None,

@@ -22,6 +22,7 @@ from models_app.language_model import (
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
+from models_app.vendors.vendor import Api
 from scripted_app.replies import BLOCK_END, BLOCK_START
 from sessions_app.messages import (
     AssistantMessage,
@@ -64,6 +65,7 @@ class Provider:
     model: str
     plain: str
     path: str = ""
+    api: Api = "auto"
 
     @property
     def is_ollama(self) -> bool:
@@ -72,13 +74,14 @@ class Provider:
     def open(self, url: str, **options: Any) -> OllamaLanguageModel | VendorLanguageModel:
         if self.is_ollama:
             return OllamaLanguageModel(url, **options)
-        vendor = make_vendor(self.name, base_url=url + self.path, key_variable="SOME_KEY")
+        address = url + self.path
+        vendor = make_vendor(self.name, base_url=address, key_variable="SOME_KEY", api=self.api)
         return VendorLanguageModel(vendor, key_of={"SOME_KEY": KEY}.get, **options)
 
 
 OLLAMA = Provider("ollama", "qwen3:14b", "scripted-plain")
 ANTHROPIC = Provider("anthropic", "claude-haiku-4-5", "claude-3-haiku")
-OPENAI = Provider("openai", "gpt-5.1", "gpt-4o-mini", "/v1")
+OPENAI = Provider("openai", "gpt-5.1", "gpt-4o-mini", "/v1", "chat")
 GOOGLE = Provider("google", "gemini-2.5-flash", "gemini-2.0-flash")
 OPENROUTER = Provider("openrouter", "qwen/qwen3-14b", "meta-llama/llama-3.2-1b-instruct", "/api/v1")
 MINE = Provider("mine", "deepseek-reasoner", "scripted-plain", "/v1")

@@ -60,7 +60,7 @@ def events(answer: httpx.Response) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def server(start_once: StartServer) -> Server:
-    server = start_once(OPENAI_API_KEY="sk-test")
+    server = start_once(OPENAI_API_KEY="sk-test", MOCHI_PROVIDERS__OPENAI__API="chat")
     (server.data_dir / "tools").mkdir(exist_ok=True)
     (server.data_dir / "tools" / "measures.py").write_text(TOOL)
     return server

@@ -264,6 +264,8 @@ def test_every_parameter_is_one_of_the_options():
         "thinking_budget": 1,
         "reasoning_effort": "low",
         "cache": "1h",
+        "verbosity": "low",
+        "service_tier": "flex",
     }
     assert fields == values.keys()
     assert ProfileParameters(**values).options() == values

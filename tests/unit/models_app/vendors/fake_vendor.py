@@ -160,3 +160,118 @@ def thinking_of(deltas: list[Delta]) -> str:
 
 def calls_of(deltas: list[Delta]) -> list[ToolCall]:
     return [delta.call for delta in deltas if isinstance(delta, CallDelta)]
+
+
+# OpenAI's Responses: the events of an answer, in the order in which OpenAI sends them.
+
+
+def reasoning(item_id: str, *summary: str, sealed: str | None = "c2VhbGVk") -> list[dict[str, Any]]:
+    """Return the events of a reasoning item, with a part for each text of its summary."""
+    item = {"id": item_id, "type": "reasoning", "summary": []}
+    place = {"item_id": item_id, "output_index": 0}
+    events = [{"type": "response.output_item.added", "output_index": 0, "item": item}]
+    name = "response.reasoning_summary"
+    for index, text in enumerate(summary):
+        at = {**place, "summary_index": index}
+        empty, whole = ({"type": "summary_text", "text": it} for it in ("", text))
+        events += [
+            {"type": f"{name}_part.added", **at, "part": empty},
+            *({"type": f"{name}_text.delta", **at, "delta": piece} for piece in _pieces(text)),
+            {"type": f"{name}_text.done", **at, "text": text},
+            {"type": f"{name}_part.done", **at, "part": whole},
+        ]
+    done = {**item, "summary": [{"type": "summary_text", "text": text} for text in summary]}
+    done |= {} if sealed is None else {"encrypted_content": sealed}
+    return [*events, {"type": "response.output_item.done", "output_index": 0, "item": done}]
+
+
+def raw_reasoning(item_id: str, *contents: str) -> list[dict[str, Any]]:
+    """Return the events of reasoning that is not summarized, as gpt-oss has it."""
+    item = {"id": item_id, "type": "reasoning", "summary": [], "content": []}
+    events = [{"type": "response.output_item.added", "output_index": 0, "item": item}]
+    for index, text in enumerate(contents):
+        at = {"item_id": item_id, "output_index": 0, "content_index": index}
+        kind = "response.reasoning_text"
+        events += [{"type": f"{kind}.delta", **at, "delta": piece} for piece in _pieces(text)]
+        events.append({"type": f"{kind}.done", **at, "text": text})
+    done = {**item, "content": [{"type": "reasoning_text", "text": text} for text in contents]}
+    return [*events, {"type": "response.output_item.done", "output_index": 0, "item": done}]
+
+
+def message(text: str, item_id: str = "msg_1", phase: str | None = None) -> list[dict[str, Any]]:
+    """Return the events of a text."""
+    item = {"id": item_id, "type": "message", "role": "assistant", "content": []}
+    item |= {"status": "in_progress"} | ({} if phase is None else {"phase": phase})
+    at = {"item_id": item_id, "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "text": text, "annotations": []}
+    done = {**item, "status": "completed", "content": [part]}
+    return [
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
+        *(
+            {"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []}
+            for piece in _pieces(text)
+        ),
+        {"type": "response.output_text.done", **at, "text": text, "logprobs": []},
+        {"type": "response.content_part.done", **at, "part": part},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+    ]
+
+
+def refusal(text: str) -> list[dict[str, Any]]:
+    """Return the events of a refusal by the model."""
+    at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    return [
+        {"type": "response.refusal.delta", **at, "delta": text},
+        {"type": "response.refusal.done", **at, "refusal": text},
+    ]
+
+
+def call(call_id: str, name: str = "now", arguments: str = "{}") -> list[dict[str, Any]]:
+    """Return the events of a call; its item's id is the call's with ``fc_`` before it."""
+    item = {
+        "id": f"fc_{call_id}", "type": "function_call", "call_id": call_id, "name": name,
+        "arguments": "", "status": "in_progress",
+    }  # fmt: skip
+    at = {"item_id": item["id"], "output_index": 0}
+    kind = "response.function_call_arguments"
+    done = {**item, "arguments": arguments, "status": "completed"}
+    return [
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        *({"type": f"{kind}.delta", **at, "delta": piece} for piece in _pieces(arguments)),
+        {"type": f"{kind}.done", **at, "arguments": arguments, "name": name},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+    ]
+
+
+USAGE = {
+    "input_tokens": 590,
+    "input_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 80},
+    "output_tokens": 40,
+    "output_tokens_details": {"reasoning_tokens": 30},
+    "total_tokens": 630,
+}
+
+
+def response(
+    *items: list[dict[str, Any]], end: str | None = "completed", model: str = "m", **more: Any
+) -> Answer:
+    """Return the stream of an answer; ``end`` is its last event, None for a stream without one."""
+    head = {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": model, "output": [],
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "in_progress",
+        "error": None, "incomplete_details": None, "usage": None,
+    }  # fmt: skip
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": head},
+        {"type": "response.in_progress", "response": head},
+        *(event for item in items for event in item),
+    ]
+    if end is not None:
+        last = {**head, "status": end, "usage": USAGE, **more}
+        events.append({"type": f"response.{end}", "response": last})
+    return Answer(200, [{**it, "sequence_number": number} for number, it in enumerate(events)])
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + 4] for start in range(0, len(text), 4)]

@@ -1,0 +1,38 @@
+"""Rewrites events of OpenAI's Responses so that its SDK reads them (docs/decisions/0123). Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from models_app.odd_values import compact_json, text_of
+from models_app.vendors.event_streams import Translator, event
+
+_ENDS = frozenset(["response.completed", "response.incomplete", "response.failed"])
+_ORDINARY = re.compile(
+    r'event: (response\.output_text\.delta)\ndata: ?\{"type": ?"\1",.*\}', re.DOTALL
+)
+_LONGEST_ORDINARY = 4096
+
+
+class ResponseEvents(Translator):
+    """Rewrites one stream."""
+
+    answer_fields = frozenset(["response", "item", "part"])
+
+    def is_ordinary(self, written: str) -> bool:
+        """Return whether an event is text as OpenAI writes it."""
+        return len(written) <= _LONGEST_ORDINARY and _ORDINARY.fullmatch(written) is not None
+
+    def translate(self, value: Mapping[str, Any]) -> Iterable[str]:
+        """Return the event under the name of its type, with text where it has a piece of text."""
+        kind = text_of(value.get("type"))
+        self.has_ended = self.has_ended or kind in _ENDS
+        if kind.endswith(".delta"):
+            value = {**value, "delta": text_of(value.get("delta"))}
+        if kind:
+            yield event(compact_json(value), kind)
+
+    def error(self, error: Mapping[str, Any]) -> str:
+        """Return an error as the API writes it."""
+        shown = {name: error.get(name) for name in ("code", "message", "param")}
+        return event(compact_json({"type": "error", "sequence_number": 0, **shown}), "error")
