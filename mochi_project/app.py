@@ -106,6 +106,8 @@ class MochiApp(AppConfig):
             routes refer, as ``module:name``.
         statuses: The HTTP statuses of the codes of its errors.
         retry_after: The seconds after which a request may succeed, of codes that say so.
+        session_actions: The classes of the actions that it adds to ``mochi-server sessions``, as
+            ``module:name``.
     """
 
     default = False
@@ -114,6 +116,7 @@ class MochiApp(AppConfig):
     components: Sequence[str] = ()
     statuses: Mapping[str, int] = MappingProxyType({})
     retry_after: Mapping[str, int] = MappingProxyType({})
+    session_actions: Sequence[str] = ()
 
     def __init_subclass__(cls) -> None:
         """Have Django choose the subclass of the two classes that it finds in an ``apps.py``."""

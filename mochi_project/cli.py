@@ -9,10 +9,13 @@ import gc
 import logging.config
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from mochi_project.configuration.constants import CORE, WINGS
 from mochi_project.flags import check_flags, flags_of
 from mochi_project.screen_text import printable
 from mochi_project.version import VERSION
@@ -20,6 +23,7 @@ from mochi_project.version import VERSION
 if TYPE_CHECKING:
     from mochi_project.configuration.config import ServerSettings
 
+APPS_OFF = "MOCHI_APPS_OFF"
 FLAG_VARIABLES = {
     "host": "MOCHI_HOST",
     "port": "MOCHI_PORT",
@@ -32,27 +36,6 @@ FLAG_VARIABLES = {
     "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
     "background_worker": "MOCHI_BACKGROUND_WORKER",
 }
-COMMANDS = {
-    "agents": "list, show and check agents",
-    "backup": "copy all that must be kept to a new directory, also while the server runs",
-    "chat": "talk to a model in the terminal",
-    "doctor": "say what works, what does not, and what to do about it",
-    "export_openapi": "print the OpenAPI schema, for generators of clients",
-    "init": "write example tools, agents, prompts and an MCP configuration",
-    "mcp": "list and check MCP servers",
-    "models": "list and show the models that can chat",
-    "prompts": "list and show system prompt files",
-    "qcluster": "run the background worker by itself, beside --no-worker servers",
-    "restore": "put a backup back",
-    "scripted_llm": "serve the scripted models of test mode by themselves",
-    "search": "find words in all conversations",
-    "send": "send a message to a session and print the answer as it comes",
-    "sessions": "list, show, export, import, delete, check and copy sessions",
-    "tools": "list, show, call and check tools",
-    "trust": "trust what a folder can execute, and its .env",
-    "usage": "report tokens and costs of model calls",
-}
-"""The commands for users, and what they do; Django's other commands are for developers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         check_flags(parser, unknown)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if flags.command and flags.command[0] not in COMMANDS:
+    if flags.command and flags.command[0] not in commands():
         parser.error(_unknown(flags.command[0]))
     if flags.version:
         print(VERSION)  # noqa: T201 - the interface of a command
@@ -198,24 +181,57 @@ def _settings() -> "ServerSettings":
 def _unknown(command: str) -> str:
     from sessions_app.suggestions import suggestion  # noqa: PLC0415
 
-    hint = suggestion(command, COMMANDS) or "; `mochi-server --help` lists them"
+    hint = suggestion(command, commands()) or "; `mochi-server --help` lists them"
     return f"there is no command {command!r}{hint}"
 
 
+def commands(off: Container[str] = ()) -> dict[str, str]:
+    """Return the commands for users, and what they do; Django's other ones are for developers.
+
+    Args:
+        off: The apps that are left out.
+    """
+    lines: dict[str, str] = {}
+    for app in ("mochi_project", *CORE, *WINGS):
+        if app not in off and find_spec(f"{app}.management"):
+            lines |= import_module(f"{app}.management").COMMANDS
+    return dict(sorted(lines.items()))
+
+
+def _apps_off() -> Container[str]:
+    """Return the apps that are left out; without a sign of that, import no settings."""
+    if APPS_OFF not in os.environ and not os.path.exists(".env"):  # noqa: PTH110 - imports nothing
+        return ()
+    from mochi_project.configuration.loading import load_settings  # noqa: PLC0415
+    from mochi_project.configuration.setting_errors import ConfigurationError  # noqa: PLC0415
+
+    try:
+        return load_settings().apps_off
+    except ConfigurationError:  # whoever asks for help is told at the next start
+        return ()
+
+
+class _Parser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        """Return the help, with the commands of the apps that are on."""
+        lines = commands(_apps_off())
+        width = max(map(len, lines))
+        listed = "\n".join(f"  {name:{width}}  {line}" for name, line in lines.items())
+        self.epilog = (
+            f"commands:\n{listed}\n\n"
+            "Flags come before the command; `mochi-server COMMAND --help` says more.\n"
+            "Every flag, and more, can be set as a MOCHI_ variable or in .env; flags win."
+        )
+        return super().format_help()
+
+
 def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {line}" for name, line in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="mochi-server",
         usage="%(prog)s [flags] [command ...]",
         description=(
             "A headless server for LLM conversations, beside Ollama or in test mode.\n"
             "Without a command it serves until CTRL-C."
-        ),
-        epilog=(
-            f"commands:\n{commands}\n\n"
-            "Flags come before the command; `mochi-server COMMAND --help` says more.\n"
-            "Every flag, and more, can be set as a MOCHI_ variable or in .env; flags win."
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

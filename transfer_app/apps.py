@@ -8,3 +8,4 @@ class TransferApp(MochiApp):
 
     name = "transfer_app"
     routers = ("transfer_app.api:router",)
+    session_actions = ("transfer_app.management.session_actions:SessionActions",)

@@ -1,1 +1,3 @@
 """Defines the management commands of the app."""
+
+COMMANDS = {"search": "find words in all conversations"}

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from chat.activity.events import ACTIVITY_EVENTS
 from chat.stream.events import EVENTS
+from mochi_project import cli
 from mochi_project.api import api
-from mochi_project.cli import COMMANDS, program_flags
 from mochi_project.configuration.constants import CORE, WINGS
 from mochi_project.configuration.loading import MochiSettings
 from mochi_project.errors.statuses import statuses
@@ -79,8 +79,8 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 def complaint_about(words: list[str]) -> str | None:
     """Return what the command line says against the words, but for what was left out."""
-    at = next((n for n, word in enumerate(words) if word in COMMANDS), len(words))
-    unknown = {word for word in words[:at] if word.startswith("-")} - {*program_flags()}
+    at = next((n for n, word in enumerate(words) if word in cli.commands()), len(words))
+    unknown = {word for word in words[:at] if word.startswith("-")} - {*cli.program_flags()}
     if unknown or (at == len(words) and words and not words[0].startswith(("-", "<"))):
         return "there is no such flag or command"
     if at == len(words):

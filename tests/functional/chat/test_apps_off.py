@@ -1,6 +1,7 @@
 """Servers without apps that may be left out, which hold conversations all the same."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,3 +85,29 @@ def test_a_command_of_an_app_that_is_left_out_is_unknown(app: str, command: str)
 
     assert ended.returncode == 1
     assert f"Unknown command: '{command}'" in ended.stderr
+
+
+def test_actions_and_help_of_an_app_that_is_left_out_are_gone() -> None:
+    off, on = (helped(MOCHI_APPS_OFF=app) for app in ("transfer_app", ""))
+
+    assert {"backup", "restore"} <= on - off
+    assert "sessions" in off
+    left = actions_of_sessions(MOCHI_APPS_OFF="transfer_app")
+    assert left == {"list", "show", "delete", "check"}
+    assert actions_of_sessions(MOCHI_APPS_OFF="") - left == {"export", "import", "copy"}
+
+
+def helped(*words: str, **variables: str) -> set[str]:
+    """Return the first words of the lines of help."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "mochi_server", *words, "--help"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return set(re.findall(r"^ +(\w+) {2,}", shown, re.MULTILINE))
+
+
+def actions_of_sessions(**variables: str) -> set[str]:
+    return helped("sessions", **variables)

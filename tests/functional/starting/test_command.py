@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mochi_project.cli import COMMANDS
+from mochi_project.cli import commands
 from tests.functional.starting.conftest import ROOT, clean_environment
 
 pytestmark = pytest.mark.slow
@@ -330,7 +330,7 @@ def test_a_misspelt_flag_is_pointed_out(run: Callable[..., Any], tmp_path: Path)
 def test_help_lists_every_command_with_a_line(run: Callable[..., Any]) -> None:
     shown = run([*SERVER[:3], "--help"]).stdout
 
-    for name, line in COMMANDS.items():
+    for name, line in commands().items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mochi_project.cli import COMMANDS
+from mochi_project.cli import commands
 from mochi_server import __version__
 
 pytestmark = pytest.mark.interop
@@ -117,7 +117,7 @@ def says(
 
 def test_help_of_the_wheel_lists_and_explains_every_command(says: Callable[..., str]) -> None:
     shown = says("--help")
-    for name, line in COMMANDS.items():
+    for name, line in commands().items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)
     assert "usage: mochi-server sessions" in says("sessions", "--help")
     assert "--limit" in says("sessions", "list", "--help")

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 
 from mochi_project.app import mochi_apps
-from mochi_project.cli import COMMANDS
+from mochi_project.cli import commands
 from mochi_project.configuration.loading import MochiSettings
 from mochi_project.version import VERSION
 
@@ -46,11 +46,11 @@ def run(name, *words):
 def test_the_top_level_lists_every_command_with_a_line():
     names = {app.name for app in mochi_apps()}
     there_are = {name for name, app in get_commands().items() if app in names}
-    assert set(COMMANDS) == there_are - {"runserver"}
-    assert all(COMMANDS.values())
+    assert set(commands()) == there_are - {"runserver"}
+    assert all(commands().values())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_help_says_what_a_command_does_and_nothing_of_django(name):
     shown = parser_of(name).format_help()
     assert load_command_class(get_commands()[name], name).help in " ".join(shown.split())

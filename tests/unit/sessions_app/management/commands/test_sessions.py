@@ -97,21 +97,6 @@ def test_a_session_is_shown_without_steering_the_terminal(talk: str) -> None:
     assert json.loads(run("show", talk, "--json"))["message_count"] == 2
 
 
-def test_an_export_goes_to_the_screen_or_to_a_file(
-    talk: str, manager: SessionManager, tmp_path: Path
-) -> None:
-    assert run("export", talk) == run("export", talk, "--json") == manager.export(talk)
-    target = tmp_path / "talk.md"
-    assert run("export", talk, "--format", "markdown", "--output", str(target)) == ""
-    assert target.read_text() == manager.export(talk, format="markdown")
-
-
-def test_an_export_that_can_not_be_written_says_so(talk: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(CommandError, match="can't be written"):
-        run("export", talk, "--output", str(tmp_path / "file" / "talk.json"))
-
-
 def test_a_session_is_deleted_without_a_question_when_told_so(
     talk: str, manager: SessionManager
 ) -> None:

@@ -307,3 +307,20 @@ def test_exports_that_make_no_sense_are_refused(
     use("there")
     with pytest.raises(CommandError, match=reason):
         run("export", *arguments)
+
+
+def test_an_export_goes_to_the_screen_or_to_a_file(
+    use: Use, session: Session, tmp_path: Path
+) -> None:
+    manager, talk = use("there"), session.session_id
+
+    assert run("export", talk) == run("export", talk, "--json") == manager.export(talk)
+    target = tmp_path / "talk.md"
+    assert run("export", talk, "--format", "markdown", "--output", str(target)) == ""
+    assert target.read_text() == manager.export(talk, format="markdown")
+
+
+def test_an_export_that_can_not_be_written_says_so(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandError, match="can't be written"):
+        run("export", session.session_id, "--output", str(tmp_path / "file" / "talk.json"))

@@ -1,0 +1,1 @@
+"""Defines one management command in each module."""
