@@ -1,10 +1,11 @@
 """Declares the settings of agents."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import AbsolutePath, AppSettings
 from mochi_project.configuration.setting_types import DataPath
 
 
@@ -20,20 +21,6 @@ class AgentsSettings(AppSettings):
     )
     max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
 
-    @property
-    def resolved_agents_dir(self) -> Path:
-        """The directory of agents, absolute."""
-        return self.absolute(self.agents_dir)
-
-    @property
-    def resolved_planning_prompt_path(self) -> Path:
-        """The planning prompt's file, absolute."""
-        return self.absolute(self.planning_prompt_path)
-
-    @property
-    def resolved_execution_prompt_path(self) -> Path:
-        """The execution prompt's file, absolute."""
-        return self.absolute(self.execution_prompt_path)
-
-
-SETTINGS = AgentsSettings
+    resolved_agents_dir: ClassVar = AbsolutePath("agents_dir")
+    resolved_planning_prompt_path: ClassVar = AbsolutePath("planning_prompt_path")
+    resolved_execution_prompt_path: ClassVar = AbsolutePath("execution_prompt_path")

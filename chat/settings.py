@@ -54,6 +54,3 @@ class ChatSettings(AppSettings):
     tool_confirmation_timeout_seconds: Seconds = Field(
         300, description="Time to answer a tool confirmation"
     )
-
-
-SETTINGS = ChatSettings

@@ -15,6 +15,3 @@ class ClusterSettings(AppSettings):
     journal_timeout_seconds: Seconds = Field(
         15, description="How long turns bear that `MOCHI_JOURNAL_URL` does not answer"
     )
-
-
-SETTINGS = ClusterSettings

@@ -16,6 +16,3 @@ class DialectsSettings(AppSettings):
     fetch_images: bool = Field(
         False, description="Fetch what clients of `/v1` name by URL, from public addresses"
     )
-
-
-SETTINGS = DialectsSettings

@@ -97,6 +97,3 @@ class ModelsSettings(AppSettings):
         8192, description="Context window of new sessions, in tokens; `ollama`: Ollama's default"
     )
     upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
-
-
-SETTINGS = ModelsSettings

@@ -1,10 +1,11 @@
 """Declares the settings of system prompts."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import AbsolutePath, AppSettings
 from mochi_project.configuration.setting_types import DataPath
 
 
@@ -13,10 +14,4 @@ class PromptsSettings(AppSettings):
 
     system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
 
-    @property
-    def resolved_system_prompts_dir(self) -> Path:
-        """Holds the directory of system prompt files, absolute."""
-        return self.absolute(self.system_prompts_dir)
-
-
-SETTINGS = PromptsSettings
+    resolved_system_prompts_dir: ClassVar = AbsolutePath("system_prompts_dir")

@@ -11,6 +11,3 @@ class ScriptedSettings(AppSettings):
     test_words_per_second: float = Field(
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"
     )
-
-
-SETTINGS = ScriptedSettings

@@ -1,10 +1,11 @@
 """Declares the settings of sessions and their files."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import AbsolutePath, AppSettings
 from mochi_project.configuration.setting_types import DataPath
 
 
@@ -27,15 +28,5 @@ class SessionsSettings(AppSettings):
         20, ge=0, le=100, description="How many images and files a message may have"
     )
 
-    @property
-    def resolved_sessions_dir(self) -> Path:
-        """The directory of session files, absolute."""
-        return self.absolute(self.sessions_dir)
-
-    @property
-    def resolved_agent_chats_dir(self) -> Path:
-        """The directory of agents' sessions, absolute."""
-        return self.absolute(self.agent_chats_dir)
-
-
-SETTINGS = SessionsSettings
+    resolved_sessions_dir: ClassVar = AbsolutePath("sessions_dir")
+    resolved_agent_chats_dir: ClassVar = AbsolutePath("agent_chats_dir")

@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import AbsolutePath, AppSettings
 from mochi_project.configuration.setting_types import DataPath, List, Seconds
 
 _OWN_SECRETS = frozenset({"MOCHI_API_TOKEN", "MOCHI_SECRET_KEY"})
@@ -41,20 +41,6 @@ class ToolsSettings(AppSettings):
         default_factory=list, description="Variables that tools see although they hold keys"
     )
 
-    @property
-    def resolved_tools_dir(self) -> Path:
-        """The directory of tool modules, absolute."""
-        return self.absolute(self.tools_dir)
-
-    @property
-    def resolved_workspace(self) -> Path:
-        """The folder that the example agent ``coder`` works in, absolute."""
-        return self.absolute(self.workspace)
-
-    @property
-    def resolved_mcp_config_path(self) -> Path:
-        """The MCP servers' configuration file, absolute."""
-        return self.absolute(self.mcp_config_path)
-
-
-SETTINGS = ToolsSettings
+    resolved_tools_dir: ClassVar = AbsolutePath("tools_dir")
+    resolved_workspace: ClassVar = AbsolutePath("workspace")
+    resolved_mcp_config_path: ClassVar = AbsolutePath("mcp_config_path")

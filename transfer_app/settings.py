@@ -11,6 +11,3 @@ class TransferSettings(AppSettings):
     max_import_bytes: int = Field(
         128 * 1_048_576, ge=1024, description="Largest file of `POST /import`, in bytes"
     )
-
-
-SETTINGS = TransferSettings

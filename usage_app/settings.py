@@ -33,6 +33,3 @@ class UsageSettings(AppSettings):
     traces: Traces = Field(
         False, description="Send a trace of each turn by OTLP, where the `OTEL_` variables say"
     )
-
-
-SETTINGS = UsageSettings

@@ -22,6 +22,22 @@ from mochi_project.trust.records import private_directory
 Part = TypeVar("Part", bound="AppSettings")
 
 
+class AbsolutePath:
+    """Makes an attribute the absolute path of a setting, which is relative to ``data_dir``.
+
+    Args:
+        setting: The name of the setting.
+    """
+
+    def __init__(self, setting: str) -> None:
+        self._setting = setting
+
+    def __get__(self, settings: "AppSettings", owner: object = None) -> Path:
+        """Return the path."""
+        path: Path = getattr(settings, self._setting)
+        return (settings.resolved_data_dir / path).resolve()
+
+
 class AppSettings(BaseModel):
     """The base of the settings of each app, which ``settings.py`` of the app declares.
 
@@ -119,7 +135,3 @@ class AppSettings(BaseModel):
         """The parts of the data folder that may be used; all of them if a program replaced it."""
         is_about_it = self._trust.folder in {None, self.resolved_data_dir}
         return self._trust if is_about_it else ALL_TRUSTED
-
-    def absolute(self, path: Path) -> Path:
-        """Return the absolute path of one that is relative to the base directory."""
-        return (self.resolved_data_dir / path).resolve()

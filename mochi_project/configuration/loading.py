@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError, create_model
 
+from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ENV_FILE, FORMER_NAMES, ServerSettings
 from mochi_project.configuration.constants import CORE, ENV_PREFIX, TEST_MODE_PORT, WINGS
 from mochi_project.configuration.setting_errors import ConfigurationError, sentences_on
@@ -26,7 +27,10 @@ def _of_all_apps() -> type[ServerSettings]:
     Also of apps that are left out, because ``apps_off`` is a setting, too (docs/decisions/0147).
     """
     modules = [f"{app}.settings" for app in (*CORE, *WINGS) if find_spec(f"{app}.settings")]
-    of_apps: list[Any] = [import_module(name).SETTINGS for name in reversed(modules)]
+    for module in modules:
+        import_module(module)
+    by_module = {each.__module__: each for each in AppSettings.__subclasses__()}
+    of_apps: list[Any] = [by_module[module] for module in reversed(modules)]
     # Fields of the last base are validated first: the server's own may depend on all others.
     return create_model("MochiSettings", __base__=(ServerSettings, *of_apps), __module__=__name__)
 
