@@ -35,8 +35,8 @@ interop *arguments:
     uv run pytest -m interop {{ arguments }}
 
 # The tests with the newest Django
-test-django6 *arguments:
-    uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}
+test-django6 version *arguments:
+    uv run --python 3.12 --isolated --with "django=={{ version }}.*" pytest {{ arguments }}
 
 # Several nodes on one machine, a Redis and an object store, and what may fail of them
 cluster *arguments:

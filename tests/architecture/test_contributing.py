@@ -81,6 +81,12 @@ def test_ci_runs_every_python_and_system_that_the_package_supports() -> None:
     assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
 
 
+def test_ci_runs_every_django_that_the_package_supports() -> None:
+    matrix = read(ROOT / ".github/workflows/ci.yml")["jobs"]["django-6"]["strategy"]["matrix"]
+
+    assert ["5.2", *matrix["django"]] == classified("Framework :: Django")
+
+
 def test_the_nightly_run_soaks_and_tries_the_newest_versions() -> None:
     commands = [step.get("run") for step in steps(read(ROOT / ".github/workflows/nightly.yml"))]
 
