@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -283,12 +284,15 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
     if body.attachments:
         most = service(SessionsSettings).max_attachments
         attachments = await resolve(service(AttachmentService), body.attachments, max_count=most)
+    schema = await body.response_format.checked_schema() if body.response_format else None
     turn = TurnRequest(
         message=body.message,
         attachments=attachments,
         think=body.think,
         selected_tools=body.selected_tools,
         detached=bool(body.detached),
+        answer_schema=schema,
+        requires_fit=schema is not None,
     )
     return ChatRequest(turn=turn, session_id=session_id, model=model)
 
@@ -312,10 +316,10 @@ async def _whole_turn(
     except asyncio.CancelledError:
         turn.leave()
         raise
-    return _reply(turn.session_id, outcome)
+    return _reply(turn.session_id, outcome, is_json=chat_request.turn.requires_fit)
 
 
-def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
+def _reply(session_id: str, outcome: Outcome, *, is_json: bool) -> ChatOut | Status[SuspendedOut]:
     if outcome.error is not None:
         raise outcome.error
     if outcome.state is State.SUSPENDED:
@@ -329,6 +333,9 @@ def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
     if outcome.message is None or outcome.state not in {State.COMPLETED, State.CANCELLED}:
         raise TurnCrashed
     message = msgspec.structs.asdict(outcome.message)
+    if is_json and outcome.has_answer:
+        with suppress(msgspec.DecodeError):  # a request sent again, whose answer was edited since
+            message["parsed"] = msgspec.json.decode(outcome.message.content)
     if outcome.message.cancelled:
         message["content"] = unmark_cancelled(outcome.message.content)
     return ChatOut.model_validate(

@@ -25,6 +25,7 @@ class ChatApp(MochiApp):
         "TURN_LIMIT_REACHED": 502,
         "TOOL_LOOP": 502,
         "EMPTY_ANSWER": 502,
+        "ANSWER_INVALID": 502,
         "TURN_INTERRUPTED": 503,
         "MISSING_TOOL_RESULT": 400,
         "TOO_MANY_TURNS": 503,

@@ -12,6 +12,7 @@ The tree::
         * TurnLimitReached      TURN_LIMIT_REACHED
         * ToolLoop              TOOL_LOOP
         * EmptyAnswer           EMPTY_ANSWER (retryable)
+        * AnswerInvalid         ANSWER_INVALID
         * NothingToContinue     VALIDATION_ERROR
         * HistoryChanged        MESSAGE_CHANGED (retryable)
         * MissingToolResult     MISSING_TOOL_RESULT
@@ -34,7 +35,7 @@ The tree::
         * SummaryTimedOut       SERVICE_UNAVAILABLE (retryable)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessions_app.errors import MochiError
@@ -148,6 +149,20 @@ class EmptyAnswer(TurnError):
             "The model gave an empty answer, also on a second try. "
             + (why if offered else "Rephrase the message, or choose another model."),
             offered_tools=list(offered),
+        )
+
+
+class AnswerInvalid(TurnError):
+    """The model's answer does not fit the schema of the request, also after two corrections."""
+
+    code = "ANSWER_INVALID"
+
+    def __init__(self, errors: Sequence[Mapping[str, str]], content: str) -> None:
+        super().__init__(
+            "The model's answer does not fit the schema, also after corrections. Make the schema "
+            "simpler, or ask another model.",
+            errors=list(errors),
+            content=content,
         )
 
 

@@ -19,11 +19,11 @@ A user message may script the answer with a block, outside of which nothing coun
       "words_per_second": 0,                 // this block's pace; 0 is unpaced
       "status": 503, "retry_after": 2,       // faults: refuse before the first byte
       "stall_seconds": 5, "stall_after": 2,  // be silent, before the first chunk or after N
-      "drop_after": 3,                       // cut the connection after N chunks
-      "end_after": 3,                        // end in good order, without the final event
+      "drop_after": 3, "end_after": 3,       // cut the connection, or end without the final event
       "malformed": true,                     // a broken line half-way, or after N chunks
       "error_line": "runner died",           // an error line, then the end; true, text or N
       "refuse_after": 2,                     // end as content that the provider refuses
+      "ignores_format": true,                // the messages, also where a format is asked for
       "raw": ["data: {}\n\n"]                // instead of all messages: exactly these bytes
     }
     <|instruction_end|>
@@ -200,6 +200,7 @@ class Instruction(msgspec.Struct, frozen=True):
     malformed: bool | Count = False
     error_line: bool | Count | str = False
     refuse_after: Count | None = None
+    ignores_format: bool = False
     raw: list[str] = []
 
 
@@ -224,8 +225,7 @@ def plan_reply(
     Args:
         messages: The conversation, oldest first.
         think: Whether thinking was asked for.
-        format: ``"json"`` or a JSON schema; the answer is then always a valid object, whatever
-            the messages hold.
+        format: ``"json"`` or a JSON schema, which the answer fits unless its script ignores it.
         script: The script to use instead of one in the messages.
         calls_first: Whether the calls of a script are made although the answer has a format.
 
@@ -236,7 +236,7 @@ def plan_reply(
     reasons = think or REASON_TAIL in latest
     due = _due(messages) if script is None else (script, script.messages)
     calls = calls_first and due is not None and any(entry.tool_call for entry in due[1])
-    if format and not calls:
+    if format and not calls and not (due is not None and due[0].ignores_format):
         return ReplyPlan(mode="format", steps=_formatted(latest, format, reasons=reasons))
     if due is None:
         return ReplyPlan(mode="fallback", steps=_fallback(latest, reasons=reasons))

@@ -274,7 +274,8 @@ class ScriptedModelServer:
     ) -> web.StreamResponse:
         if chat.format and self.refuses_schemas:
             raise Refused(400, "This response_format type is unavailable now")
-        plan = chat.plan(self.scripts.popleft() if self.scripts and not chat.format else None)
+        has_script = bool(self.scripts) and (not chat.format or self.scripts[0].ignores_format)
+        plan = chat.plan(self.scripts.popleft() if has_script else None)
         logger.info(
             "scripted %s of %s: %s reply, %d steps",
             request.path,

@@ -28,7 +28,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
 from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
-from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
+from chat.stream.attached_file import AttachedFile  # noqa: E402 - after setup
+from chat.stream.events import EVENTS, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import retry_after, statuses  # noqa: E402
 from scripts import cluster, code_map, metric_names, reference, trace_names  # noqa: E402
@@ -228,8 +229,7 @@ def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 
 
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
+_WORDS[msgspec.Raw] = "any JSON"
 _STRUCTS = {
     FinishedCall: "Record<string, unknown>",
     TurnUsage: "Record<string, number | string>",
@@ -267,7 +267,7 @@ def _in_typescript(annotation: Any) -> str:
         return f"Record<string, {value}>"
     if annotation in _STRUCTS:
         return _STRUCTS[annotation]
-    return _WORDS[annotation].replace("integer", "number")
+    return _WORDS[annotation].replace("integer", "number").replace("any JSON", "unknown")
 
 
 # Routes

@@ -10,8 +10,9 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessions_app.short_process import answer_of, limit_resources
@@ -30,7 +31,7 @@ class Fault(NamedTuple):
 
     Attributes:
         path: The place within the value, with dots: ``rows.3.name``; empty for the value itself.
-        words: What the schema wants there. They never contain the value.
+        words: What the schema wants there. They contain no part of the value, unless asked to.
     """
 
     path: str
@@ -40,18 +41,47 @@ class Fault(NamedTuple):
 def find_fault(
     value: Any, schema: Mapping[str, Any], *, unchecked: Collection[str] = ()
 ) -> Fault | None:
+    """Return what does not fit the schema first, as ``find_faults`` does."""
+    faults = find_faults(value, schema, unchecked=unchecked)
+    return faults[0] if faults else None
+
+
+def find_faults(
+    value: Any,
+    schema: Mapping[str, Any],
+    *,
+    unchecked: Collection[str] = (),
+    most: int = 1,
+    shows_values: bool = False,
+) -> Sequence[Fault]:
     """Return what does not fit the schema. Blocks, at most for ``SECONDS``; not if asked again.
 
-    Returns None if the value fits, and also if the schema is invalid, refers to other documents
+    Returns nothing if the value fits, and also if the schema is invalid, refers to other documents
     or takes too long: nothing is known of the value then.
 
     Args:
         value: The value.
         schema: The schema.
         unchecked: The names of properties of the value whose faults don't count.
+        most: How many faults are returned.
+        shows_values: Whether the words may contain parts of the value.
     """
+    asked = {"value": value, "unchecked": sorted(unchecked), "most": most, "shows": shows_values}
+    return _answer(schema, asked) or []
+
+
+def find_schema_fault(schema: Mapping[str, Any]) -> Fault | None:
+    """Return why nothing can be checked against a schema; blocks as ``find_faults`` does."""
+    faults = _answer(schema, None)
+    if faults is None:
+        return Fault("", "it takes too long to check")
+    return faults[0] if faults else None
+
+
+def _answer(schema: Mapping[str, Any], asked: Mapping[str, Any] | None) -> Sequence[Fault] | None:
+    """Return the faults; None if they are not known."""
     try:
-        question = json.dumps([schema, value, sorted(unchecked)]).encode()
+        question = json.dumps([schema, asked]).encode()
         known = _answers(hashlib.sha256(question).digest())
         if not known:
             known.append(_checked(question))
@@ -62,30 +92,40 @@ def find_fault(
 
 
 @lru_cache(maxsize=4_000)  # a request decides about a thousand calls at most
-def _answers(digest: bytes) -> list[Fault | None]:  # noqa: ARG001 - the cache's key
+def _answers(digest: bytes) -> list[Sequence[Fault] | None]:  # noqa: ARG001 - the cache's key
     return []
 
 
-def _checked(question: bytes) -> Fault | None:
+def _checked(question: bytes) -> Sequence[Fault] | None:
     try:
-        fault = json.loads(answer_of(__name__, question))
+        faults = json.loads(answer_of(__name__, question))
     except subprocess.SubprocessError as error:
         logger.warning("A value could not be checked against its schema: %s", type(error).__name__)
         return None
-    return fault and Fault(*fault)
+    return [Fault(*fault) for fault in faults]
 
 
 def main() -> None:
-    """Check ``[schema, value, unchecked]`` of standard input, and print the fault as JSON."""
-    from jsonschema_rs import validator_for  # noqa: PLC0415 - in this process alone
+    """Check the schema, or the value, of standard input, and print the faults as JSON."""
+    from jsonschema_rs import ValidationError, validator_for  # noqa: PLC0415 - in this process
 
     limit_resources()
-    schema, value, unchecked = json.load(sys.stdin.buffer)
-    validator = validator_for(schema, offline=True, mask="it", validate_formats=False)
-    errors = validator.iter_errors(value)
-    counting = (error for error in errors if not {*error.instance_path[:1]} & {*unchecked})
-    error = next(counting, None)
-    json.dump(error and _fault_of(error), sys.stdout)
+    schema, asked = json.load(sys.stdin.buffer)
+    mask = None if asked is None or asked["shows"] else "it"
+    try:
+        validator = validator_for(schema, offline=True, mask=mask, validate_formats=False)
+    except ValidationError as error:
+        if asked is not None:
+            raise
+        json.dump([_fault_of(error)], sys.stdout)
+        return
+    if asked is None:
+        json.dump([], sys.stdout)
+        return
+    unchecked = {*asked["unchecked"]}
+    errors = validator.iter_errors(asked["value"])
+    counting = (error for error in errors if not {*error.instance_path[:1]} & unchecked)
+    json.dump([_fault_of(error) for error in islice(counting, asked["most"])], sys.stdout)
 
 
 def _fault_of(error: "ValidationError") -> Fault:

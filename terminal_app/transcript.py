@@ -13,6 +13,7 @@ from chat.stream.events import (
     AgentToolResult,
     Cancelled,
     ContentDelta,
+    ContentReset,
     Failed,
     MessageComplete,
     StatusChanged,
@@ -73,6 +74,8 @@ class Transcript:
                     self._print(text, thinking=True)
             case ContentDelta(content=text):
                 self._print(text)
+            case ContentReset():
+                self._note("the answer comes anew")
             case ToolCallStarted() | AgentToolCall() as call:
                 self._note(shown_call(call))
             case ToolResultReceived() | AgentToolResult() as result:

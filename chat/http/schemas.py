@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from chat.approvals.schemas import CONFIRMATION, ConfirmationOut
+from chat.http.response_format import ResponseFormat
 from models_app.language_model import ThinkLevel
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.errors import ValidationFailed
@@ -96,6 +97,12 @@ class ChatIn(BaseModel):
         description="Whether the turn continues when its client disconnects; false unless given.",
     )
 
+    response_format: ResponseFormat | None = Field(
+        None,
+        description="The form of the answer. One that does not fit is corrected by the model, "
+        "twice at most; what never fits is 502 `ANSWER_INVALID`.",
+    )
+
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         is_blank = not (self.message or "").strip()
@@ -151,6 +158,9 @@ class ChatMessageOut(Schema):
     answered_by: str | None = Field(None, description="The model that a profile named.")
     turn_id: str | None = Field(None, description="The turn that it belongs to.")
     usage: UsageOut | None = Field(None, description="What the last model call cost.")
+    parsed: Any = Field(
+        None, description="The JSON of `content`, where `response_format` wants some."
+    )
 
 
 class ExecutedToolCallOut(Schema):

@@ -13,6 +13,7 @@ from chat.stream.events import (
     Cancelled,
     ClientToolCall,
     ContentDelta,
+    ContentReset,
     Done,
     Event,
     Failed,
@@ -33,6 +34,7 @@ _READ: tuple[type[Event | Note], ...] = (
     TurnStarted,
     RoundBegan,
     ContentDelta,
+    ContentReset,
     ThinkingContentDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
@@ -128,6 +130,8 @@ class Replay:
                 self._text.append(text)
             case ThinkingContentDelta(content=text):
                 self._thinking.append(text)
+            case ContentReset():
+                self._text.clear()
             case TurnStarted() as started:
                 self._started = started
             case RoundBegan() as begun:

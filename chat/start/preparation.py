@@ -249,6 +249,7 @@ class ChatPreparation:
             dialect=request.dialect,
             options={**(session.metadata.options or {}), **request.options},
             answer_schema=request.answer_schema,
+            requires_fit=request.requires_fit,
             first_call=first_call(request.tool_choice, facts.info),
             think=_thinking(request.think, facts.info, model),
             window=preparer.windows.choose(session, facts.info, plan.estimate.tokens),

@@ -38,6 +38,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
             prompt asks for it.
         options: Sampling options by Ollama's names, over the session's.
         answer_schema: A JSON schema that the answer must fit, once it calls no tools.
+        requires_fit: Whether an answer that does not fit after corrections ends the turn with an
+            error; without it, answers are checked only beside tools (docs/decisions/0127).
         settings: Settings that the session has from this turn on, by the names of
             ``sessions_app.session_settings.SettingsChanges``; they are saved with the turn.
         rewind: The user message to answer again; later messages are removed when the turn begins,
@@ -62,6 +64,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice = "auto"
     options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
+    requires_fit: bool = False
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     rewind: Rewind | None = None
     decisions: Sequence[Decision] = ()

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sessions_app.messages import Attachment, Usage
+from chat.stream.attached_file import AttachedFile
+from sessions_app.messages import Usage
 
 SUMMARY_LENGTH = 200
 """Characters of a result that an event shows on one line."""
@@ -24,15 +25,6 @@ TurnPhase = Literal[
     "compressing_context",
     "warning",
 ]
-
-
-class AttachedFile(Attachment, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=False):
-    """An image or a file, by reference: ``GET /attachments/{id}`` has its bytes."""
-
-    @staticmethod
-    def of(attachments: Sequence[Attachment]) -> "tuple[AttachedFile, ...]":
-        """Return a message's attachments in the form of events."""
-        return tuple(AttachedFile(**msgspec.structs.asdict(each)) for each in attachments)
 
 
 class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +58,16 @@ class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event: ClassVar[str] = "content_delta"
     content: str
     role: str = "assistant"
+
+
+class ContentReset(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The text of the answer so far is void: it does not fit ``response_format`` and comes anew.
+
+    Its reasoning stays.
+    """
+
+    event: ClassVar[str] = "content_reset"
+    message_id: str
 
 
 class ThinkingContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -181,14 +183,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         was_announced: bool = True,
         confirmation_id: str | None = None,
     ) -> ToolResultReceived:
-        """Return the event of this call.
-
-        Args:
-            error_code: The error code, if the call failed.
-            server: The MCP server that ran the call, if any.
-            was_announced: Whether an earlier event had the arguments.
-            confirmation_id: The id of its approval, if any.
-        """
+        """Return the event of this call, without arguments that an earlier event announced."""
         text = (self.error_message or "") if self.result is None else self.result
         return ToolResultReceived(
             tool_name=self.tool_name,
@@ -320,7 +315,8 @@ class TurnUsage(Usage, frozen=True, kw_only=True, gc=False, forbid_unknown_field
 class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     """The final answer is on disk; ``answered_by`` is the model that a profile named.
 
-    ``usage`` is that of the last model call, ``turn_usage`` that of the turn.
+    ``usage`` is that of the last model call, ``turn_usage`` that of the turn. ``parsed`` is the
+    JSON of ``content``, where the request has a ``response_format`` that wants some.
     """
 
     event: ClassVar[str] = "message_complete"
@@ -337,6 +333,7 @@ class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     usage: Mapping[str, int | None]
     answered_by: str | UnsetType = UNSET
     turn_usage: TurnUsage | UnsetType = UNSET
+    parsed: msgspec.Raw | UnsetType = UNSET
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
@@ -376,6 +373,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 Event = (
     TurnStarted
     | ContentDelta
+    | ContentReset
     | ThinkingContentDelta
     | ToolCallStarted
     | ClientToolCall

@@ -290,6 +290,7 @@ class TurnActions:
                 context_window=self.outcome.context_window,
                 tool_calls=self.outcome.tool_calls,
                 usage=self.count(),
+                parsed=UNSET if self._answer is None else self._answer.parsed,
             ),
         )
 

@@ -12,7 +12,8 @@ from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
 from chat.context.window import WindowChoice, follow_loaded
-from chat.stream.events import AttachedFile, TurnStarted
+from chat.stream.attached_file import AttachedFile
+from chat.stream.events import TurnStarted
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.observer import Dialect
 from chat.turn.phases import PhasePrompts
@@ -67,6 +68,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
         answer_schema: A JSON schema that the answers must match.
+        requires_fit: Whether an answer that does not, after corrections, is an error.
         first_call: Whether the first answer must call a tool, and how the model is told.
         window: The context window to ask for, as far as it does not depend on the loaded one.
         loaded: The look-up of that.
@@ -95,6 +97,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = NO_EXTRA
     think: Think | None
     answer_schema: Mapping[str, Any] | None = None
+    requires_fit: bool = False
     first_call: FirstCall = "optional"
     window: WindowChoice
     loaded: LoadedLookUp | None = None

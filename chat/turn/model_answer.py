@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from io import StringIO
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from chat.stream.events import (
     ContentDelta,
@@ -86,6 +86,7 @@ class ModelAnswer:
         holds_text: Whether the text is kept back, because it may not fit the answer schema. Beside
             a call it becomes reasoning: clients parse all text as the answer.
         ended_at: The end of the last request.
+        parsed: The JSON of the text, once it is known to fit the answer schema.
     """
 
     __slots__ = (
@@ -110,6 +111,7 @@ class ModelAnswer:
         "has_output",
         "holds_text",
         "message_id",
+        "parsed",
     )
 
     def __init__(
@@ -125,6 +127,7 @@ class ModelAnswer:
         self.asked_at: float | None = None
         self.first_output_at: float | None = None
         self.ended_at: float | None = None
+        self.parsed: msgspec.Raw | UnsetType = UNSET
         self._ends: list[Finished] = []
         self._text = StringIO()
         self._thinking = StringIO()
@@ -232,8 +235,9 @@ class ModelAnswer:
         return [ContentDelta(content=shown)] if shown else []
 
     def drop_text(self) -> str:
-        """Remove the text, which nobody has seen, and keep back no more; return it."""
+        """Remove the text, and keep back no more; return it. What was shown must be reset."""
         dropped, self._text, self.holds_text = self.text, StringIO(), False
+        self._shown_text = _Trimmed()
         self._before = None
         return dropped
 

@@ -5,17 +5,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from chat.context.window import WindowChoice, grow
-from chat.errors import TurnLimitReached
+from chat.errors import AnswerInvalid, TurnLimitReached
 from chat.stream.commit_point import CommitPoint
-from chat.stream.events import StatusChanged
+from chat.stream.events import ContentReset, Event, StatusChanged
 from chat.stream.notes import RoundBegan
 from chat.stream.turn_stream import TurnStream
+from chat.turn.answer_check import check_answer, correction, described
 from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
 from chat.turn.loop_guard import LoopGuard
@@ -36,8 +35,8 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.window_sizes import fills_window
-from sessions_app.json_schema import find_fault
 from sessions_app.messages import NO_EXTRA, ToolSpec
+from tools_app.output_limit import cut
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +46,8 @@ LONGEST_STEP = 1 << 16
 EMPTY = "The model gave an empty answer; it is called again."
 ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
 UNFIT = "The model's answer does not fit the schema; it is called again, without tools."
+CORRECTIONS = 2
+"""The corrections of an answer that must fit a schema."""
 
 
 class AnswerSink:
@@ -143,7 +144,7 @@ class ModelCaller:
         try:
             await self._stream_answer(answer, request)
             await self._go_on_in_larger_windows(answer, request)
-            if answer.holds_text:
+            if answer.holds_text or (self._job.requires_fit and not answer.calls):
                 await self._fit_to_schema(answer, request)
             elif answer.is_empty and (request.tools or not answer.thinking):
                 self._commit_point.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
@@ -158,16 +159,30 @@ class ModelCaller:
         self._loop_guard.require_progress(answer.calls)
 
     async def _fit_to_schema(self, answer: ModelAnswer, request: ModelRequest) -> None:
-        """Show an answer that fits the schema, or ask without tools (docs/decisions/0127)."""
-        fault = await asyncio.to_thread(_fault_of, answer.text, request.answer_schema)
-        if fault is None:
-            self._commit_point.send_or_hold(answer.show_text())
-            return
-        self._commit_point.send_or_hold([StatusChanged(state="retrying", message=UNFIT)])
-        again = asked_to_fit(request, answer.drop_text(), fault)
-        again = msgspec.structs.replace(again, context_window=self.window.window)
-        await self._stream_answer(answer, again)
-        self._note_growth(answer)
+        """Show an answer that fits the schema, or ask again without tools.
+
+        Raises:
+            AnswerInvalid: The turn requires an answer that fits, and none did.
+        """
+        schema, is_required = request.answer_schema or {}, self._job.requires_fit
+        for repeats in range(CORRECTIONS + 1):
+            answer.parsed, faults = await asyncio.to_thread(check_answer, answer.text, schema)
+            if not faults:
+                self._commit_point.send_or_hold(answer.show_text())
+                return
+            if repeats == CORRECTIONS:
+                raise AnswerInvalid([*map(described, faults)], cut(answer.text))
+            events: list[Event] = [StatusChanged(state="retrying", message=UNFIT)]
+            if answer.text and not answer.holds_text:
+                events.append(ContentReset(message_id=answer.message_id))
+            self._commit_point.send_or_hold(events)
+            again = asked_to_fit(
+                request, answer.drop_text(), correction(faults[0]), self.window.window
+            )
+            await self._stream_answer(answer, again)
+            self._note_growth(answer)
+            if answer.calls or not is_required:
+                return
 
     async def _go_on_in_larger_windows(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Continue an answer that reached the end of the window, in a larger one if possible.
@@ -322,13 +337,3 @@ def from_first_text(batch: Sequence[Delta]) -> Sequence[Sequence[Delta]]:
         if isinstance(delta, TextDelta | ThinkingDelta) and end < len(batch):
             return batch[:end], batch[end:]
     return (batch,)
-
-
-def _fault_of(answer: str, schema: Mapping[str, Any] | None) -> str | None:
-    """Return what of an answer does not fit a schema; blocks."""
-    try:
-        value = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, RecursionError):
-        return "it is not JSON"
-    fault = find_fault(value, schema or {})
-    return fault and f"{fault.path or 'the answer'}: {fault.words}"

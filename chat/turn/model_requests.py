@@ -56,14 +56,16 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
     return msgspec.structs.replace(request, messages=messages, context_window=window)
 
 
-def asked_to_fit(request: ModelRequest, answer: str, fault: str) -> ModelRequest:
-    """Return the request without tools, with the answer that does not fit and a note about it."""
+def asked_to_fit(
+    request: ModelRequest, answer: str, correction: str, window: int | None
+) -> ModelRequest:
+    """Return the request without tools, with the answer that does not fit and its correction."""
     messages = request.messages
     if answer:
         unfit = AssistantMessage(content=answer, message_id="", timestamp="")
         messages = [*messages, unfit]
-    note = f"(Your answer does not fit the schema: {fault}. Answer with the corrected JSON alone.)"
-    return msgspec.structs.replace(request, messages=with_note(messages, note), tools=())
+    messages = with_note(messages, correction)
+    return msgspec.structs.replace(request, messages=messages, tools=(), context_window=window)
 
 
 def asked_for_call(request: ModelRequest) -> ModelRequest:

@@ -105,6 +105,7 @@ def completed(
     context_window: Mapping[str, Any],
     tool_calls: Sequence[FinishedCall],
     usage: TurnUsage | None = None,
+    parsed: msgspec.Raw | UnsetType = UNSET,
 ) -> MessageComplete:
     """Return the event for a saved answer.
 
@@ -114,6 +115,7 @@ def completed(
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
         tool_calls: The calls that were executed, in order.
         usage: The tokens, times and cost of the turn.
+        parsed: The JSON of an answer that had to fit a schema.
     """
     return MessageComplete(
         message_id=message.message_id,
@@ -133,4 +135,5 @@ def completed(
         },
         answered_by=UNSET if message.answered_by is None else message.answered_by,
         turn_usage=known_usage(usage),
+        parsed=parsed,
     )

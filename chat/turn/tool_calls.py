@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from chat.approvals.approver import DecidedCall, Emit, NobodyToApprove, NumberedCall
 from chat.approvals.confirmation import Confirmation
+from chat.stream.attached_file import AttachedFile
 from chat.stream.events import (
     SUMMARY_LENGTH,
-    AttachedFile,
     ClientToolCall,
     FinishedCall,
     StatusChanged,

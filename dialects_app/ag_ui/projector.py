@@ -15,6 +15,7 @@ from chat.stream.events import (
     AgentToolResult,
     Cancelled,
     ClientToolCall,
+    ContentReset,
     Done,
     Failed,
     MessageComplete,
@@ -118,6 +119,9 @@ class RunProjector(TurnFold):
         super()._on_tool_continuation_start(going_on)
         self._calls.begin_round()
         self._texts.begin_answer(self.message_id)
+
+    def _on_content_reset(self, _: ContentReset) -> None:
+        self._texts.end()  # a text can't be taken back here; the next one stands apart
 
     def _on_done(self, done: Done) -> None:
         ending = self.ending

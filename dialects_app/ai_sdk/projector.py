@@ -17,6 +17,7 @@ from chat.stream.events import (
     AgentToolResult,
     Cancelled,
     ClientToolCall,
+    ContentReset,
     Done,
     Failed,
     MessageComplete,
@@ -122,6 +123,9 @@ class UIMessageProjector(TurnFold):
         self._part += 1
         self._chunks.append(chunk(f"{kind}-start", id=str(self._part)))
         self._delta = f'data: {{"type":"{kind}-delta","id":"{self._part}","delta":'
+
+    def _on_content_reset(self, _: ContentReset) -> None:
+        self._close_part()  # the protocol can't take a text back; the next one stands apart
 
     def _close_part(self) -> None:
         if self._open:

@@ -42,7 +42,6 @@ _PARAMETERS = {
     "think": "reasoning_effort",
     "selected_tools": "X-Mochi-Tools",
     "client_tools": "tools",
-    "answer_schema": "response_format",
     "session_id": "X-Mochi-Session-Id",
 }
 """The names that fields of a turn's request have in this protocol."""

@@ -44,7 +44,7 @@ _PARAMETERS = {
     "think": "reasoning.effort",
     "selected_tools": "tools",
     "client_tools": "tools",
-    "answer_schema": "text.format",
+    "response_format": "text.format",
     "session_id": "previous_response_id",
 }
 """The names of a turn's fields in this protocol."""

@@ -64,6 +64,11 @@ export class LiveTurn {
     this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
+  on_content_reset() {
+    this.text = "";
+    this.frame ??= requestAnimationFrame(() => this.draw());
+  }
+
   on_thinking_delta({ content }) {
     if (!this.thinking) {
       this.thinking = thinkingPart("", true);

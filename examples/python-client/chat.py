@@ -111,6 +111,8 @@ def show(mochi: Mochi, events: Iterator[Event]) -> None:
     for name, data in events:
         if name == "content_delta":
             print(data["content"], end="", flush=True)
+        elif name == "content_reset":
+            print("\n[the answer comes anew]")
         elif name == "tool_call_confirmation_required" and mochi.waits(data["confirmation_id"]):
             mochi.confirm(data["confirmation_id"], approved=_approves(data))
         elif name == "tool_result":

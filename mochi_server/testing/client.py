@@ -55,9 +55,15 @@ class TurnStream:
     @property
     def text(self) -> str:
         """The text of the answer so far, of all its messages."""
-        return "".join(
-            event.data["content"] for event in self.events if event.name == "content_delta"
-        )
+        messages: list[list[str]] = [[]]
+        for event in self.events:
+            if event.name == "content_delta":
+                messages[-1].append(event.data["content"])
+            elif event.name == "content_reset":
+                messages[-1].clear()
+            elif event.name == "tool_continuation_start":
+                messages.append([])
+        return "".join(map("".join, messages))
 
 
 class MochiClient:

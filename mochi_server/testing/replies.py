@@ -32,6 +32,7 @@ class _Faults:
     error_line: bool | int | str = False
     refuse_after: int | None = None
     words_per_second: float | None = None
+    ignores_format: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Reply(_Faults):
             is the error's.
         refuse_after: End as content that the provider's filter refuses (not with Ollama).
         words_per_second: The pace of this answer; 0 is unpaced.
+        ignores_format: Give this text although the request asks for JSON, which other replies wait
+            for until a request without: it may be no JSON, or not fit the schema.
     """
 
     text: str | Sequence[str] = ""

@@ -130,7 +130,7 @@ def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
     if _ABOUT_IMAGES.search(text):
         return FilesNotSupported(text, field="attachments", **facts)
     if _ABOUT_FORM.search(text):
-        return SchemaNotSupported(text, field="answer_schema", **facts)
+        return SchemaNotSupported(text, field="response_format", **facts)
     if _ABOUT_TOOLS.search(text):
         return SchemaNotSupported(text, field="tools", **facts)
     return None

@@ -108,7 +108,7 @@ def error_from_refusal(
         facts["field"] = "attachments"
         text = f"'{name}' does not take an image or a file: {text}"
     elif fault in ("tools", "form"):
-        facts["field"] = "tools" if fault == "tools" else "answer_schema"
+        facts["field"] = "tools" if fault == "tools" else "response_format"
         text = f"'{name}' can't take a schema: {text}"
     elif fault == "content":
         text = f"'{name}' refused the content: {text}"

@@ -185,3 +185,25 @@ async def test_conversations_are_found_by_what_was_said_in_them(page: Page) -> N
         return answers()[0];
     """
     assert await page.do(found) == "The Kingfisher dives."
+
+
+async def test_a_text_that_is_void_is_replaced_on_the_page(page: Page) -> None:
+    words = [f"word{number} " for number in range(40)]
+    asked = block({"text_message": {"text": words}}, words_per_second=10, ignores_format=True)
+    await page.do("await say(text)", text=block("Hello."))
+    await page.do("await idle()")
+    address = await page.do("return location.hash")
+    body = {"message": asked, "detached": True, "response_format": {"type": "json_object"}}
+    await page.do(
+        "const id = hash.match(/[0-9a-f]{10}/)[0];"
+        " await fetch(`/api/v1/chat/${id}/stream`, {method: 'POST', body: JSON.stringify(body),"
+        " headers: {'content-type': 'application/json'}})",
+        hash=address,
+        body=body,
+    )
+    await page.open(f"/{address}")
+
+    assert await page.do(
+        "await until(() => answers().at(-1).startsWith('{')); await idle(); return answers()"
+    ) == ["Hello.", "{}"]
+    assert page.crashes == []

@@ -86,6 +86,7 @@ REFUSALS = [
         r"can't be used together|There is nothing to answer|parameter: '(input|model|tools|text)",
         "fields that need each other, or exclude each other",
     ),
+    ("VALIDATION_ERROR", r"response_format\.schema", "what makes a schema, and where it belongs"),
     ("PREVIOUS_RESPONSE_NOT_FOUND", r"", "which responses there are"),
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
     (

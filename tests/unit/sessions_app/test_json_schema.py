@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sessions_app.json_schema import find_fault
+from sessions_app.json_schema import Fault, find_fault, find_faults, find_schema_fault
 from sessions_app.short_process import SECONDS
 
 OPTIONAL = {"anyOf": [{"type": "null"}, {"properties": {"n": {"type": "integer"}}}]}
@@ -29,6 +29,32 @@ def test_a_fault_names_its_place_and_what_is_wanted(schema, value, path, words):
     assert fault is not None
     assert fault.path == path
     assert fault.words.startswith(words)
+
+
+def test_several_faults_are_found_and_may_show_the_values():
+    schema = {"items": {"type": "integer"}}
+    value = ["seven", 2, "nine", "ten"]
+    assert find_faults(value, schema, most=2, shows_values=True) == [
+        Fault("0", '"seven" is not of type "integer"'),
+        Fault("2", '"nine" is not of type "integer"'),
+    ]
+    assert find_faults([1], schema, most=2) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "number of years"}, '"number of years" is not'),
+        ({"properties": {"a": {"$ref": "https://example.com/a.json"}}}, "https://example.com/a.j"),
+        ({"$ref": "#/$defs/none"}, "does not exist"),
+        ({"pattern": "("}, "regex"),
+    ],
+)
+def test_a_schema_that_can_not_be_used_says_why(schema, words):
+    fault = find_schema_fault(schema)
+    assert fault is not None
+    assert words in fault.words
+    assert find_schema_fault({"type": "object", "$defs": {"a": {}}, "$ref": "#/$defs/a"}) is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from chat.stream.events import (
     AgentPlanning,
     AgentStarted,
     ContentDelta,
+    ContentReset,
     StatusChanged,
     ThinkingContentDelta,
     ToolResultReceived,
@@ -117,3 +118,10 @@ def test_nothing_in_an_error_or_a_question_steers_the_terminal() -> None:
     console.error(f"no such model{HOSTILE}")
     console.info(f"> what was said{HOSTILE}")
     assert err.getvalue() == "no such model]52;c;eA==2J\n> what was said]52;c;eA==2J\n"
+
+
+def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own() -> None:
+    out = io.StringIO()
+    events = ContentDelta(content="seven"), ContentReset(message_id="m"), ContentDelta(content="7")
+    assert show(out, *events) == "[the answer comes anew]\n"
+    assert out.getvalue() == "seven\n7\n"

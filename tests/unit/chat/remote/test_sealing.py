@@ -12,9 +12,9 @@ from chat.http.schemas import ExecutedToolCallOut
 from chat.remote.replay import replay
 from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.journal import Entry, line
+from chat.stream.attached_file import AttachedFile
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import (
-    AttachedFile,
     ContentDelta,
     Done,
     Event,

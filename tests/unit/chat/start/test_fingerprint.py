@@ -59,6 +59,7 @@ OTHER_VALUES = {
     "tool_choice": "required",
     "options": {"temperature": 0},
     "answer_schema": {"type": "object"},
+    "requires_fit": True,
     "settings": {"model": "other"},
     "rewind": Rewind(message_id="a", content="Hello?"),
     "decisions": [Decision(confirmation_id="conf_a", approved=False)],

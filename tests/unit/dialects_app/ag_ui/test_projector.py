@@ -13,6 +13,7 @@ from chat.stream.events import (
     AgentPlanning,
     AgentStarted,
     ContentDelta,
+    ContentReset,
     Done,
     Failed,
     StatusChanged,
@@ -341,3 +342,11 @@ def test_who_joins_gets_the_messages_first():
     events = projected([started(), *said("Hello"), *complete("Hello")], messages=messages)
     assert kinds(events)[:3] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START"]
     assert events[1]["messages"] == messages
+
+
+def test_a_text_that_is_void_ends_and_the_next_one_begins_anew():
+    reset = ContentReset(message_id="m0")
+    run = projected([started(), *said("seven"), reset, *said("7"), *complete("7")])
+    texts = [kind for kind in kinds(run) if kind.startswith("TEXT_MESSAGE")]
+    assert texts == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"] * 2
+    verify(run)

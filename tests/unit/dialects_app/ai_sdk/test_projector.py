@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.stream.events import AttachedFile, Event, ToolCallDelta, ToolCallStarted
+from chat.stream.attached_file import AttachedFile
+from chat.stream.events import (
+    ContentReset,
+    Event,
+    ToolCallDelta,
+    ToolCallStarted,
+)
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from tests.unit.dialects_app.ai_sdk.streams import (
     SESSION,
@@ -345,3 +351,10 @@ def test_any_turn_keeps_the_clients_rules_however_it_is_cut(events: list[Event],
     assert (open_parts, in_step) == (set(), False)
     spoken = "".join(each.content for each in events if each.event == "content_delta")
     assert text_of(chunks_of(whole)) == spoken
+
+
+def test_a_text_that_is_void_ends_and_the_next_one_stands_apart() -> None:
+    chunks = show(said("seven"), ContentReset(message_id="m"), said("7"), complete())
+    texts = [(each["type"], each["id"]) for each in chunks if each["type"].startswith("text-")]
+    assert texts[:3] == [("text-start", "1"), ("text-delta", "1"), ("text-end", "1")]
+    assert texts[3:5] == [("text-start", "2"), ("text-delta", "2")]

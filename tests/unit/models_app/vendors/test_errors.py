@@ -21,10 +21,10 @@ VENDOR = KNOWN_VENDORS[0]
             "tools",
             "* tools[0].function_declarations[0].parameters.properties: should be non-empty",
         ),
-        ("answer_schema", "Invalid schema for response_format 'answer': 'x' is not valid."),
-        ("answer_schema", "output_config.format.schema: Schema type 'no type' is not supported"),
+        ("response_format", "Invalid schema for response_format 'answer': 'x' is not valid."),
+        ("response_format", "output_config.format.schema: Schema type 'no type' is not supported"),
         (
-            "answer_schema",
+            "response_format",
             "Unknown name 'foo' at 'generation_config.response_json_schema': Cannot find field.",
         ),
     ],
