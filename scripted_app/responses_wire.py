@@ -61,13 +61,11 @@ class ResponsesReply:
 
     def cut(self, completion_tokens: int) -> bytes:
         """Return the end of a reply that has as many tokens as it may, its reasoning counted."""
-        reason = {"reason": "max_output_tokens"}
-        return self._end("incomplete", completion_tokens, incomplete_details=reason)
+        return self._end("incomplete", completion_tokens, "max_output_tokens")
 
     def refused(self, completion_tokens: int) -> bytes:
         """Return the end of a reply that the content filter stopped."""
-        reason = {"reason": "content_filter"}
-        return self._end("incomplete", completion_tokens, incomplete_details=reason)
+        return self._end("incomplete", completion_tokens, "content_filter")
 
     def broken(self) -> bytes:
         """Return half an event."""
@@ -181,9 +179,10 @@ class ResponsesReply:
             "response.in_progress", response=response
         )
 
-    def _end(self, status: str, completion_tokens: int, **rest: Any) -> bytes:
+    def _end(self, status: str, completion_tokens: int, reason: str | None = None) -> bytes:
         events = self._start() + self._close()
-        response = self._response(status, usage=self._usage(completion_tokens), **rest)
+        usage, details = self._usage(completion_tokens), reason and {"reason": reason}
+        response = self._response(status, usage=usage, incomplete_details=details)
         return events + self._event(f"response.{status}", response=response)
 
     def _item_event(self, what: str) -> bytes:
@@ -205,15 +204,12 @@ class ResponsesReply:
             "object": "response",
             "created_at": self._created,
             "status": status,
-            "error": None,
-            "incomplete_details": None,
             "model": self._request.name,
             "output": self._output,
             "parallel_tool_calls": True,
             "store": False,
             "tool_choice": "auto",
             "tools": [],
-            "usage": None,
             **rest,
         }
 

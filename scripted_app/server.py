@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -31,7 +31,8 @@ STATUS_TEXTS = {
     503: "server busy, please try again.  maximum pending requests exceeded",
 }
 
-_Request = TypeVar("_Request", bound=ChatRequest)
+ReplyMaker = Callable[[Any], ReplyWire]
+"""From a request as its wire reads it to the reply in that wire."""
 
 logger = logging.getLogger(__name__)
 
@@ -223,8 +224,8 @@ class ScriptedModelServer:
     async def _chat(
         self,
         request: web.Request,
-        read_chat: Callable[[Mapping[str, Any]], _Request],
-        reply: Callable[[_Request], ReplyWire],
+        read_chat: Callable[[Mapping[str, Any]], ChatRequest],
+        reply: ReplyMaker,
         error_body: ErrorBody,
     ) -> web.StreamResponse:
         try:
@@ -256,21 +257,13 @@ class ScriptedModelServer:
         self._loaded[chat.card.name] = window
 
     async def _answer(
-        self,
-        request: web.Request,
-        chat: _Request,
-        reply: Callable[[_Request], ReplyWire],
-        error_body: ErrorBody,
+        self, request: web.Request, chat: ChatRequest, reply: ReplyMaker, error_body: ErrorBody
     ) -> web.StreamResponse:
         with self._counted():
             return await self._send(request, chat, reply, error_body)
 
     async def _send(
-        self,
-        request: web.Request,
-        chat: _Request,
-        reply: Callable[[_Request], ReplyWire],
-        error_body: ErrorBody,
+        self, request: web.Request, chat: ChatRequest, reply: ReplyMaker, error_body: ErrorBody
     ) -> web.StreamResponse:
         if chat.format and self.refuses_schemas:
             raise Refused(400, "This response_format type is unavailable now")
