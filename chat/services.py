@@ -35,6 +35,7 @@ from chat.storage.idempotency_keys import KEY_LIMIT, KEY_RECORDS, IdempotencyKey
 from chat.storage.signals import Signals
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
+from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
 from chat.turn.job import ToolLimits
@@ -273,10 +274,13 @@ def _summaries(services: Services) -> SummaryService:
             wanted,
             window_of=services.get(ContextWindows).of_summary,
         ),
-        models=models,
+        models=SummaryModels(
+            catalogue=models,
+            unsupported=frozenset(settings.summary_unsupported_models),
+            configured=settings.summary_model,
+        ),
         queue=services.get(TaskQueue),
         failures=SummaryFailures(failures, clock=services.get(SharedClock)),
-        unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,
     )

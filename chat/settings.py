@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
 from mochi_project.configuration.setting_types import List, Seconds
-from sessions_app.session import ContextStrategy
+from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy
 
 
 def _checked_loop_limit(value: int) -> int:
@@ -29,6 +29,13 @@ class ChatSettings(AppSettings):
     summary_unsupported_models: List = Field(
         default=list(SUMMARY_UNSUPPORTED_MODELS),
         description="Models that can't write structured summaries",
+    )
+    summary_model: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MODEL_NAME_LENGTH,
+        description="Model that writes summaries and titles, unless the session names one; unset: "
+        "the session's own",
     )
     dynamic_context_window_enabled: bool = Field(
         True, description="Let the context window grow with the conversation"

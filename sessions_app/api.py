@@ -345,7 +345,7 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]
         agents=body.agent_settings.to_value() if body.agent_settings else None,
     )
     if body.summary_model is not None:
-        await service(SummaryService).check_model(body.summary_model, field="summary_model")
+        await service(SummaryService).models.check(body.summary_model, field="summary_model")
     if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):
         raise ValidationFailed(
             f"There is no context_strategy '{body.context_strategy}'.",

@@ -25,7 +25,12 @@ from sessions_app.session import (
     make_session,
     set_system_prompt,
 )
-from sessions_app.session_settings import SettingsChanges, change_settings, given_settings
+from sessions_app.session_settings import (
+    SettingsChanges,
+    change_settings,
+    given_settings,
+    named_summary_model,
+)
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Recover, SessionRepository
 from sessions_app.text_rules import require_prompt
@@ -99,7 +104,7 @@ class SessionManager(MessageEditor):
             tool_settings: Tools offered to the model; none unless given.
             agent_settings: Agents offered to the model; none unless given.
             options: Sampling options (temperature, seed, ...).
-            summary_model: The model that writes summaries if ``model`` can't.
+            summary_model: The model that writes summaries; None leaves it to the server.
             context_strategy: How a history that is too long is shortened; None for the default.
             title: The title in lists; generated if None.
             metadata: Arbitrary data of the client: up to 16 keys and 4 KiB.
@@ -115,7 +120,7 @@ class SessionManager(MessageEditor):
             session_id or new_session_id(),
             model,
             now=now,
-            summary_model=summary_model,
+            **named_summary_model(summary_model),
             context_strategy=context_strategy,
             tool_settings=tool_settings or ToolSettings(),
             agent_settings=agent_settings or AgentSettings(),

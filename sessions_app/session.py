@@ -112,7 +112,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         updated_at: When the session was last changed.
         message_count: The number of messages, system prompt included.
         summary: ``{"summary": str, "topics": [str]}``, once there is one.
-        summary_model: The model that wrote the summary, or is to do so if ``model`` can't.
+        summary_model: The model that writes summaries, or that wrote the first one.
+        summary_model_by: ``person`` if a client named it, else None.
         summary_due: The time of the last answer not covered by a summary yet.
         format_version: The version of the file format; newer ones are preserved.
         tool_settings: Tools offered to the model; None counts as none.
@@ -146,6 +147,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int = 0
     summary: Mapping[str, Any] | None = None
     summary_model: str | None = None
+    summary_model_by: str | None = None
     summary_due: str | None = None
     format_version: str = FORMAT_VERSION
     tool_settings: ToolSettings | None = None

@@ -29,7 +29,7 @@ class SettingsChanges(TypedDict, total=False):
         tool_settings: Replaces all tool settings; None for no tools.
         agent_settings: Replaces all agent settings; None for no agents.
         options: Replaces all sampling options; None removes them.
-        summary_model: The model that writes summaries if ``model`` can't.
+        summary_model: The model that writes summaries; None leaves it to the server.
         context_strategy: How a history that is too long is shortened; None for the default.
         context_window: A fixed size in tokens; None returns to an automatic size.
         title: The new title; None lets the server generate one again.
@@ -69,11 +69,18 @@ def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
     return {**given, **changed_labels(given)}
 
 
+def named_summary_model(name: str | None) -> dict[str, str | None]:
+    """Return the fields of the model that a client names for summaries, or takes back."""
+    return {"summary_model": name, "summary_model_by": "person" if name else None}
+
+
 def change_settings(session: Session, changes: Mapping[str, Any], *, now: str) -> Session:
     """Return the session with these settings, as validated by ``given_settings``."""
     fields = {**changes}
     tools = fields.pop("tool_settings", None) or ToolSettings()
     window = fields.pop("context_window", None)
+    if "summary_model" in fields:
+        fields |= named_summary_model(fields["summary_model"])
     if "agent_settings" in fields:
         fields["agent_settings"] = fields["agent_settings"] or AgentSettings()
     labels = {key: fields.pop(key) for key in LABELS if key in fields}

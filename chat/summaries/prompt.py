@@ -4,7 +4,7 @@ There are two: the summary of a session, which people read, and that of messages
 drops, which only models read (``chat/context/compaction.py``).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
@@ -22,7 +22,7 @@ from sessions_app.messages import (
     shown,
     unmark_cancelled,
 )
-from sessions_app.session import Session, SessionMetadata, with_metadata
+from sessions_app.session import Session, with_metadata
 
 LEAST_MESSAGES = 2
 TOPICS = 10
@@ -105,18 +105,6 @@ def with_summary_due(session: Session, *, now: str) -> Session:
     if not wants_summary(session.messages):
         return session
     return with_metadata(session, now=session.metadata.updated_at, summary_due=now)
-
-
-def choose_model(metadata: SessionMetadata, unsupported: Collection[str]) -> str | None:
-    """Return the model that writes the summary; None if none can.
-
-    The session's own, unless it can't; then the one that wrote the last summary, or that a client
-    named for it (docs/decisions/0016).
-    """
-    for name in (metadata.model, metadata.summary_model):
-        if name and bare_name(name) not in unsupported:
-            return name
-    return None
 
 
 def bare_name(model: str) -> str:

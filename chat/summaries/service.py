@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -15,18 +15,16 @@ from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.due import DueSummaries
 from chat.summaries.failures import SummaryFailure, SummaryFailures
+from chat.summaries.models import SummaryModels
 from chat.summaries.prompt import (
     ConversationSummary,
     TitledSummary,
-    bare_name,
-    choose_model,
     still_begins_with,
     wants_summary,
 )
 from chat.summaries.task_lock import held
 from chat.summaries.writer import SummaryPreempted, SummaryWriter
-from models_app.catalogue import ModelCatalogue
-from models_app.errors import CallRefused, ModelError, ModelNotFound
+from models_app.errors import CallRefused
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import wants_title
@@ -70,10 +68,9 @@ class SummaryService:
     Args:
         repository: The sessions.
         writer: Asks models for them.
-        models: The models.
+        models: Chooses the models that write them.
         queue: Where summaries wait for the worker.
         failures: Records what could not be made.
-        unsupported: Models that can't write them (``SUMMARY_UNSUPPORTED_MODELS``).
         enabled: Whether they are made without being asked for.
         interval_seconds: How long a session must have been quiet.
         now: The clock.
@@ -84,10 +81,9 @@ class SummaryService:
         *,
         repository: SessionRepository,
         writer: SummaryWriter,
-        models: ModelCatalogue,
+        models: SummaryModels,
         queue: TaskQueue,
         failures: SummaryFailures,
-        unsupported: Collection[str],
         enabled: bool,
         interval_seconds: float,
         now: Callable[[], str] = utc_now,
@@ -95,10 +91,9 @@ class SummaryService:
         self.enabled = enabled
         self._repository = repository
         self._writer = writer
-        self._models = models
+        self.models = models
         self._queue = queue
         self._failures = failures
-        self._unsupported = unsupported
         self._interval_seconds = interval_seconds
         self._due = DueSummaries(repository, now=now)
         self._answered: dict[str, None] = {}
@@ -202,7 +197,7 @@ class SummaryService:
             return f"skipped: {error.code}"
         if reason := self._why_not_now(session):
             return f"skipped: {reason}"
-        model = choose_model(session.metadata, self._unsupported)
+        model = self.models.choose(session.metadata)
         if not self.enabled or not wants_summary(session.messages) or model is None:
             self._save(session, None, None)
             return "skipped: none is wanted" if model else "skipped: no suitable model"
@@ -225,7 +220,13 @@ class SummaryService:
 
     async def _write(self, session: Session, model: str) -> str:
         try:
-            summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
+            other, patient = (
+                self.models.instead_of(model, session.metadata),
+                self._is_patient(session),
+            )
+            summary, model = await self._writer.write(
+                session, model, otherwise=other, gives_way=patient
+            )
             if await asyncio.to_thread(self._finish, session, summary, model):
                 return "done"
         except (SummaryPreempted, MochiError) as why:
@@ -285,47 +286,22 @@ class SummaryService:
                 session_id=session_id,
             )
         if model is not None:
-            await self.check_model(model)
-        chosen = model or choose_model(session.metadata, self._unsupported)
+            await self.models.check(model)
+        chosen = model or self.models.choose(session.metadata)
         if chosen is None:
             raise SummaryNotPossible(
                 f"Model '{session.metadata.model}' can't write summaries. Name one that can.",
                 field="model",
-                unsupported=sorted(self._unsupported),
+                unsupported=sorted(self.models.unsupported),
             )
         if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
-        summary = await self._writer.write(session, chosen)
+        otherwise = None if model else self.models.instead_of(chosen, session.metadata)
+        summary, chosen = await self._writer.write(session, chosen, otherwise=otherwise)
         named = model is not None
         if not await asyncio.to_thread(self._finish, session, summary, chosen, named=named):
             return await self.summarize(session_id, model)
         return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
-
-    async def check_model(self, name: str, *, field: str = "model") -> None:
-        """Refuse a model that can't write summaries, or that is not there.
-
-        The error names the models that can, where they can be asked for.
-
-        Raises:
-            SummaryNotPossible: The model can't write summaries.
-            ModelNotFound: No provider has it.
-        """
-        if bare_name(name) in self._unsupported:
-            raise SummaryNotPossible(
-                f"Model '{name}' can't write summaries.", field=field, **await self._allowed()
-            )
-        try:
-            await self._models.look_up(name)
-        except ModelNotFound as error:
-            error.details |= {"field": field, **await self._allowed()}
-            raise
-
-    async def _allowed(self) -> Mapping[str, Any]:
-        try:
-            names = [info.name for info in await self._models.list()]
-        except ModelError:  # who can't be asked allows nothing, and has refused nothing
-            return {}
-        return {"allowed": [name for name in names if bare_name(name) not in self._unsupported]}
 
     async def get(self, session_id: str) -> MadeSummary:
         """Return the summary that is there.
@@ -384,6 +360,8 @@ class SummaryService:
                 changes["summary"] = {"summary": summary.summary, "topics": summary.topics}
                 if named or metadata.summary_model is None:
                     changes["summary_model"] = model
+                if named:
+                    changes["summary_model_by"] = "person"
             if isinstance(summary, TitledSummary) and summary.title and wants_title(metadata):
                 changes |= {"title": summary.title, "titled_by": "model"}
             # Not `now`: a summary is no reason for a session to come first in the list.

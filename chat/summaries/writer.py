@@ -14,7 +14,7 @@ from chat.summaries.prompt import (
     question_for,
     smaller_share,
 )
-from models_app.errors import ContextOverflow
+from models_app.errors import ContextOverflow, ModelNotFound
 from models_app.model_calls import call_models_for
 from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy
@@ -109,15 +109,17 @@ class SummaryWriter:
         self._repository = repository
         self._answers = answers
         self._models = models
+        self._warned_of: set[str] = set()
 
     async def write(
-        self, session: Session, model: str, *, gives_way: bool = False
-    ) -> ConversationSummary:
-        """Return a summary that the model wrote.
+        self, session: Session, model: str, *, otherwise: str | None, gives_way: bool = False
+    ) -> tuple[ConversationSummary, str]:
+        """Return a summary, and the model that wrote it.
 
         Args:
             session: The session.
             model: The model that writes it.
+            otherwise: The model that does if that one does not exist, of which the log warns once.
             gives_way: Whether turns of other sessions that begin meanwhile come first; those of its
                 own always do.
 
@@ -126,6 +128,17 @@ class SummaryWriter:
             SummaryPreempted: A turn of another session wants the model.
             ModelError: The model can't be asked, or gave no usable answer.
         """
+        try:
+            return await self._write(session, model, gives_way=gives_way), model
+        except ModelNotFound:
+            if otherwise is None:
+                raise
+            if model not in self._warned_of:
+                self._warned_of.add(model)
+                logger.warning("MOCHI_SUMMARY_MODEL %r does not exist; others are asked", model)
+        return await self._write(session, otherwise, gives_way=gives_way), otherwise
+
+    async def _write(self, session: Session, model: str, *, gives_way: bool) -> ConversationSummary:
         task = asyncio.create_task(self._ask(session, model))
         try:
             async with asyncio.timeout(LONGEST_SECONDS):

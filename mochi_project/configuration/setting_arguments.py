@@ -46,6 +46,7 @@ class SettingArguments(TypedDict, total=False):
     summarization_enabled: bool
     summarization_interval_seconds: float
     summary_unsupported_models: Sequence[str]
+    summary_model: str
     dynamic_context_window_enabled: bool
     first_window: int | Literal["ollama"]
     context_strategy: ContextStrategy

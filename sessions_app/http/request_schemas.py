@@ -232,7 +232,7 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
         )
 
 
-_SUMMARY_MODEL = "The model that writes summaries where `model` can't"
+_SUMMARY_MODEL = "The model that writes summaries and titles"
 _CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
 _CONTEXT_STRATEGY = "How a history that is too long is shortened; null: the server's default"
 

@@ -66,6 +66,7 @@ def test_a_new_session_has_everything_that_format_1_3_has(
         "message_count": 1,
         "summary": None,
         "summary_model": "small",
+        "summary_model_by": "person",
         "format_version": "1.3",
         "tool_settings": {
             "tools": ["add"],

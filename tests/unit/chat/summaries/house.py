@@ -5,6 +5,7 @@ import asyncio
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.start.windows import ContextWindows
 from chat.summaries.failures import SummaryFailures
+from chat.summaries.models import SummaryModels
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
@@ -121,7 +122,7 @@ class House:
     async def loaded_window(self, model):
         return self.loaded.get(model)
 
-    def build(self, **changes):
+    def build(self, configured=None, **changes):
         return SummaryService(
             **{
                 "repository": self.repository,
@@ -131,10 +132,11 @@ class House:
                     self.wanted,
                     window_of=ContextWindows(models=self).of_summary,
                 ),
-                "models": Models(),
+                "models": SummaryModels(
+                    catalogue=Models(), unsupported=UNSUPPORTED, configured=configured
+                ),
                 "queue": self.queue,
                 "failures": self.failures,
-                "unsupported": UNSUPPORTED,
                 "enabled": True,
                 "interval_seconds": 3,
                 "now": lambda: self.now,

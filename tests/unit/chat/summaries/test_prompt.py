@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from chat.summaries.prompt import (
     LARGEST_TRANSCRIPT,
     ConversationSummary,
-    choose_model,
     question_for,
     transcript,
     wants_summary,
@@ -55,22 +54,6 @@ def test_what_is_due_is_noted_without_touching_when_the_session_was_used():
     assert (due.metadata.summary_due, due.metadata.updated_at) == ("now", "t")
     waiting = session(said())
     assert with_summary_due(waiting, now="now") is waiting
-
-
-@pytest.mark.parametrize(
-    ("model", "stored", "chosen"),
-    [
-        ("qwen3:14b", None, "qwen3:14b"),
-        ("qwen3:14b", "llama3", "qwen3:14b"),
-        ("gpt-oss:20b", "llama3", "llama3"),
-        ("ollama:gpt-oss:20b", "llama3", "llama3"),
-        ("gpt-oss:20b", "gpt-oss:20b", None),
-        ("gpt-oss:20b", None, None),
-    ],
-)
-def test_the_sessions_model_writes_unless_it_cannot(model, stored, chosen):
-    metadata = session(model=model, summary_model=stored).metadata
-    assert choose_model(metadata, UNSUPPORTED) == chosen
 
 
 def test_the_question_has_the_summary_so_far_and_the_conversation():

@@ -21,6 +21,7 @@ from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
 from chat.service import ChatService
 from chat.storage.idempotency_keys import IdempotencyKeys
+from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
 from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
@@ -151,10 +152,9 @@ def client(
     summaries = SummaryService(
         repository=manager.repository,
         writer=cast("Any", None),
-        models=models,
+        models=SummaryModels(catalogue=models, unsupported=["gpt-oss:20b"]),
         queue=cast("Any", None),
         failures=cast("Any", None),
-        unsupported=["gpt-oss:20b"],
         enabled=True,
         interval_seconds=3,
     )
