@@ -260,6 +260,7 @@ def _summaries(services: Services) -> SummaryService:
         observer=services.get(ModelCallObserver),
         call_headers=services.get(ModelCallHeaders).make,
         note_window=models.note_window,
+        keep_alive=providers.ollama_keep_alive,
     )
     wanted = WantedModels(
         storage.repository, models.is_of_ollama, storage.confirmation_store.pending

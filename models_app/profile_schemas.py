@@ -51,6 +51,9 @@ class ParametersOut(Schema):
     context_limit: int | None = Field(
         None, description="Most tokens of a request before its history is compacted"
     )
+    keep_alive: int | float | str | None = Field(
+        None, description="Seconds, or a duration like `30m`, for which Ollama keeps it loaded"
+    )
     cache: PromptCache | None = Field(
         None, description="How long the provider keeps a conversation in its cache"
     )

@@ -19,6 +19,7 @@ from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from models_app.vendors.vendor import Api, Vendor
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
+from sessions_app.keep_alive import require_keep_alive
 from sessions_app.store.atomic import StrPath, UnreadableFileError
 from sessions_app.store.file_records import records_in
 from sessions_app.store.records import DOCUMENT_LIMIT, Records
@@ -56,6 +57,7 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         verbosity: How long OpenAI's models answer.
         service_tier: How OpenAI serves the request.
         context_limit: The most tokens that a request may have before its history is compacted.
+        keep_alive: Seconds or a duration for which Ollama keeps the model loaded.
         cache: How long the provider keeps a conversation in its cache, if not as configured.
     """
 
@@ -73,7 +75,12 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     verbosity: Literal["low", "medium", "high"] | None = None
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
     context_limit: Annotated[int, msgspec.Meta(ge=256)] | None = None
+    keep_alive: Any = None
     cache: PromptCache | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the types can't."""
+        require_keep_alive(self.keep_alive)
 
     def options(self) -> dict[str, Any]:
         """Return the parameters as a request's ``options``."""

@@ -53,7 +53,10 @@ def build_models(
     )
     models = ModelCatalogue(
         OllamaLanguageModel(
-            host=settings.ollama_host, silence_timeout=silence, call_headers=call_headers
+            host=settings.ollama_host,
+            silence_timeout=silence,
+            call_headers=call_headers,
+            keep_alive=settings.ollama_keep_alive,
         ),
         [open_vendor(vendor) for vendor in vendors.values()],
         profiles=ProfileService(profile_records(services), list(vendors.values())),

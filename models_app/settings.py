@@ -1,5 +1,6 @@
 """Declares the settings of models and their providers."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -10,6 +11,7 @@ from models_app.language_model import PromptCache
 from models_app.ollama.host import full_url
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
 from models_app.vendors.vendor import Api
+from sessions_app.keep_alive import require_keep_alive
 from sessions_app.session import MODEL_NAME_LENGTH
 
 
@@ -73,6 +75,17 @@ def _checked_window(value: Any) -> Any:
 
 
 FirstWindow = Annotated[Literal["ollama"] | int, BeforeValidator(_checked_window)]
+
+
+def _checked_keep_alive(value: Any) -> Any:
+    try:
+        return require_keep_alive(float(value) if _NUMBER.fullmatch(str(value)) else value)
+    except ValueError:
+        raise ValueError("must be seconds, or a duration like 30m") from None
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+KeepAlive = Annotated[float | str, BeforeValidator(_checked_keep_alive)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 
 
@@ -92,6 +105,9 @@ class ModelsSettings(AppSettings):
     )
     default_model: str | None = Field(
         None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"
+    )
+    ollama_keep_alive: KeepAlive | None = Field(
+        None, description="How long Ollama keeps a model loaded, as `30m`; its default is 5 minutes"
     )
     first_window: FirstWindow = Field(
         8192, description="Context window of new sessions, in tokens; `ollama`: Ollama's default"

@@ -19,7 +19,8 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.model_calls import CallHeaders, ModelCallLog, ModelCallObserver
-from sessions_app.messages import Message, SystemMessage, UserMessage
+from sessions_app.keep_alive import KeepAlive
+from sessions_app.messages import NO_EXTRA, Message, SystemMessage, UserMessage
 
 if TYPE_CHECKING:
     from models_app.ollama.structured import AsyncInstructorOllamaClient
@@ -44,6 +45,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         context_window: The context window in tokens, if the provider supports it.
         answer_tokens: The longest answer of Ollama's models, in tokens; one caught in a loop would
             keep others waiting. Other providers count reasoning into such a limit.
+        keep_alive: How long Ollama keeps the model loaded; None for the default.
         purpose: The purpose of the call, for observers.
     """
 
@@ -51,6 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     context_window: int | None = None
     answer_tokens: int | None = None
+    keep_alive: KeepAlive | None = None
     purpose: Purpose = "structured"
 
 
@@ -82,6 +85,7 @@ class StructuredModels:
         observer: Sees the calls of Ollama's models; the others are observed already.
         call_headers: Returns further headers of such a call; None for none.
         note_window: Told of the window that Ollama accepted for a model.
+        keep_alive: How long Ollama's models stay loaded where a question does not say.
     """
 
     def __init__(
@@ -94,7 +98,9 @@ class StructuredModels:
         observer: ModelCallObserver | None = None,
         call_headers: CallHeaders | None = None,
         note_window: NoteWindow | None = None,
+        keep_alive: KeepAlive | None = None,
     ) -> None:
+        self._keep_alive = keep_alive
         self._call_headers = call_headers
         self._note_window = note_window
         self._resolve = resolve
@@ -131,7 +137,12 @@ class StructuredModels:
             {"role": "system", "content": question.instructions},
             {"role": "user", "content": question.text},
         ]
-        options = {"num_ctx": question.context_window, "num_predict": question.answer_tokens}
+        keep_alive = self._keep_alive if question.keep_alive is None else question.keep_alive
+        options = {
+            "num_ctx": question.context_window,
+            "num_predict": question.answer_tokens,
+            "keep_alive": keep_alive,
+        }
         response = await client.structured_response(
             name,
             messages,
@@ -184,6 +195,7 @@ async def ask_for_json(
         model=name,
         messages=messages,
         context_window=question.context_window,
+        options=NO_EXTRA if question.keep_alive is None else {"keep_alive": question.keep_alive},
         purpose=question.purpose,
     )
     constrained = msgspec.structs.replace(plain, answer_schema=schema)

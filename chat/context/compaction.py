@@ -28,6 +28,7 @@ from models_app.language_model import Finished, LanguageModel, ModelRequest
 from models_app.structured import whole_answer
 from sessions_app.context_state import ContextState
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.keep_alive import KeepAlive
 from sessions_app.messages import Message, SystemMessage, ToolSpec, UserMessage
 from sessions_app.session import Session
 
@@ -130,6 +131,7 @@ class RequestCompactor:
         model: The model's name as the provider knows it.
         tools: What is offered with every request.
         first: The plan of the first request, where it was made when the turn began.
+        keep_alive: How long Ollama keeps the model loaded; None for the default.
         now: The clock.
 
     Attributes:
@@ -144,8 +146,10 @@ class RequestCompactor:
         model: str,
         tools: Sequence[ToolSpec],
         first: ContextPlan | None = None,
+        keep_alive: KeepAlive | None = None,
         now: Callable[[], str] = utc_now,
     ) -> None:
+        self._options = {} if keep_alive is None else {"keep_alive": keep_alive}
         self._rules = rules
         self._language_model = language_model
         self._model = model
@@ -276,7 +280,9 @@ class RequestCompactor:
             context_window=window.window,
             keeps_window=True,
             purpose="compaction",
-            options={} if window.window is None else {"num_predict": ANSWER_TOKENS},
+            options=self._options
+            if window.window is None
+            else {**self._options, "num_predict": ANSWER_TOKENS},
         )
         text = await whole_answer(
             self._language_model, request, enough=COMPACTION_LENGTH + 1000, ends=self.ends

@@ -134,6 +134,7 @@ def question_for(session: Session, window: int | None, *, share: float = 1.0) ->
         text="\n".join(parts),
         context_window=window,
         answer_tokens=ANSWER_TOKENS,
+        keep_alive=(metadata.options or {}).get("keep_alive"),
         purpose="summary",
     )
 

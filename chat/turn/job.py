@@ -164,6 +164,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             language_model=self.language_model,
             model=self.model,
             tools=self.available_tools.specs,
+            keep_alive=self.options.get("keep_alive"),
             # Open calls run first, and the first request has their results.
             first=None if self.continuation.open_calls else self.plan,
         )

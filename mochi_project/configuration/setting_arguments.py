@@ -48,6 +48,7 @@ class SettingArguments(TypedDict, total=False):
     summary_unsupported_models: Sequence[str]
     summary_model: str
     dynamic_context_window_enabled: bool
+    ollama_keep_alive: float | str
     first_window: int | Literal["ollama"]
     context_strategy: ContextStrategy
     background_worker: bool

@@ -35,6 +35,7 @@ from models_app.ollama.loaded_models import LoadedModels
 from models_app.ollama.replies import ReplyParser
 from models_app.retries import BACKOFFS, Retries
 from models_app.window_sizes import fit, safe_limit
+from sessions_app.keep_alive import KeepAlive
 
 if TYPE_CHECKING:
     from models_app.ollama.clients import AsyncOllamaClient
@@ -63,6 +64,7 @@ class OllamaLanguageModel:
         silence_timeout: Seconds without a byte after which an answer counts as lost.
         connect_timeout: The timeout of connecting, in seconds.
         call_headers: Returns further headers of a model call; None for none.
+        keep_alive: How long models stay loaded after a request that does not say.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class OllamaLanguageModel:
         silence_timeout: float = SILENCE_SECONDS,
         connect_timeout: float = CONNECT_SECONDS,
         call_headers: CallHeaders | None = None,
+        keep_alive: KeepAlive | None = None,
     ) -> None:
         self._call_headers = call_headers
+        self._keep_alive = keep_alive
         self._given_host = host
         self._host = parse_host(host)
         self._silence_timeout = silence_timeout
@@ -182,7 +186,7 @@ class OllamaLanguageModel:
         await clients.transport.aclose()
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
-        body = _encoded(request, window)
+        body = _encoded(request, window, self._keep_alive)
         clients = self._clients
         if clients is None or clients.loop is not asyncio.get_running_loop():
             clients = await self._open()
@@ -327,12 +331,14 @@ class _Recovery:
         return window
 
 
-def _encoded(request: ModelRequest, window: int | None) -> bytes | LargeBody:
+def _encoded(
+    request: ModelRequest, window: int | None, keep_alive: KeepAlive | None
+) -> bytes | LargeBody:
     if not request.files:
-        return wire.encode_request(request, window)
+        return wire.encode_request(request, window, keep_alive)
     files = InsertedFiles(request.files)
     request = msgspec.structs.replace(request, files=files.stand_ins)
-    return files.body(wire.encode_request(request, window))
+    return files.body(wire.encode_request(request, window, keep_alive))
 
 
 def window_for(prompt_tokens: int, context_length: int | None) -> int | None:

@@ -10,6 +10,7 @@ import msgspec
 from models_app.language_model import ModelRequest, Think
 from models_app.ollama.inventory import is_cloud
 from models_app.tool_schemas import inline_all
+from sessions_app.keep_alive import KeepAlive
 from sessions_app.messages import (
     NO_EXTRA,
     AssistantMessage,
@@ -29,8 +30,13 @@ _OLLAMA_LEVELS: Mapping[Think, Think] = {"minimal": "low", "xhigh": "max"}
 """The levels in the place of those that Ollama does not have."""
 
 
-def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
-    """Return the body of ``POST /api/chat`` for a request, with this context window."""
+def encode_request(
+    request: ModelRequest, context_window: int | None, keep_alive: KeepAlive | None = None
+) -> bytes:
+    """Return the body of ``POST /api/chat`` for a request, with this context window.
+
+    ``keep_alive`` is for requests without such an option.
+    """
     return encode_body(
         chat_body(
             model=request.model,
@@ -40,6 +46,7 @@ def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
             context_window=context_window,
             options=request.options,
             answer_schema=request.answer_schema,
+            keep_alive=keep_alive,
         )
     )
 
@@ -53,6 +60,7 @@ def chat_body(
     context_window: int | None = None,
     options: Mapping[str, Any] | None = None,
     answer_schema: Mapping[str, Any] | None = None,
+    keep_alive: KeepAlive | None = None,
 ) -> dict[str, Any]:
     """Return the body of a streaming chat request, as a JSON-compatible dict.
 
@@ -75,6 +83,9 @@ def chat_body(
     if answer_schema is not None:
         body["format"] = answer_schema
     settings = _ollama_options(options) if options else {}
+    own = settings.pop("keep_alive", None)
+    if (lasting := keep_alive if own is None else own) is not None:
+        body["keep_alive"] = lasting
     if context_window is not None:
         settings["num_ctx"] = context_window
     if is_cloud(model):  # its window is the largest that it has

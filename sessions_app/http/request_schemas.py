@@ -19,6 +19,7 @@ from pydantic.config import JsonDict
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
+from sessions_app.keep_alive import KEEP_ALIVE_PATTERN, require_keep_alive
 from sessions_app.labels import METADATA_BYTES, METADATA_KEYS, TITLE_LENGTH
 from sessions_app.policy_scope import LONGEST_GLOB, MOST_SCOPES, PolicyScope
 from sessions_app.session import (
@@ -44,7 +45,7 @@ _NUMBERS = _INTEGERS.union(
 _OTHERS = frozenset(
     [
         *("stop", "reasoning_effort", "numa", "low_vram", "f16_kv", "use_mmap", "use_mlock"),
-        "penalize_newline",
+        *("penalize_newline", "keep_alive"),
     ]
 )
 _CHOICES = {
@@ -66,6 +67,8 @@ def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
             )
         if name in _CHOICES and value not in (None, *_CHOICES[name]):
             raise ValueError(f"`{name}` is one of {', '.join(_CHOICES[name])}")
+        if name == "keep_alive":
+            require_keep_alive(value)
         if name not in _NUMBERS or value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -83,6 +86,7 @@ _PROPERTIES: JsonDict = {
     },
     **{name: {} for name in sorted(_OTHERS)},
     **{name: {"enum": [*choices, None]} for name, choices in sorted(_CHOICES.items())},
+    "keep_alive": {"type": ["number", "string", "null"], "pattern": KEEP_ALIVE_PATTERN},
 }
 Options = Annotated[
     Annotated[dict[str, Any], Field(max_length=MOST_ITEMS)] | None,

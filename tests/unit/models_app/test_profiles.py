@@ -266,6 +266,7 @@ def test_every_parameter_is_one_of_the_options():
         "cache": "1h",
         "verbosity": "low",
         "service_tier": "flex",
+        "keep_alive": "30m",
     }
     assert fields == values.keys()
     assert ProfileParameters(**values).options() == values
@@ -275,6 +276,14 @@ def test_every_parameter_is_one_of_the_options():
 def test_a_profiles_cache_is_one_of_three(cache):
     with pytest.raises(ValidationFailed):
         profile_from("a", {"provider": "x", "model": "m", "parameters": {"cache": cache}})
+
+
+def test_a_profile_may_say_how_long_its_model_stays_loaded():
+    made = profile(parameters={"keep_alive": "30m"})
+    assert made.parameters.options() == {"keep_alive": "30m"}
+    for value in ("30", True, []):
+        with pytest.raises(ValidationFailed, match="keep_alive must be seconds, or a duration"):
+            profile(parameters={"keep_alive": value})
 
 
 def test_a_profile_value_can_not_be_changed():

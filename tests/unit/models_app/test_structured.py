@@ -1,5 +1,6 @@
 """Structured answers: Ollama's way, and in words for everybody else."""
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
@@ -68,6 +69,28 @@ async def test_ollama_gives_an_answer_of_the_form(scripted):
     assert isinstance(await models.ask("qwen3:14b", QUESTION, Animal), Animal)
     with pytest.raises(ModelNotFound):
         await models.ask("missing:1b", QUESTION, Animal)
+
+
+@pytest.mark.allow_blocking
+async def test_ollama_keeps_the_model_as_long_as_the_question_or_else_the_server_says(scripted):
+    noted = []
+
+    async def note(name, window):
+        noted.append((name, window))
+
+    models = StructuredModels(
+        lambda name: (None, name),
+        is_of_ollama=lambda _: True,
+        ollama_host=scripted.url,
+        silence_timeout=5,
+        note_window=note,
+        keep_alive="1h",
+    )
+    await models.ask("qwen3:14b", QUESTION, Animal)
+    await models.ask("qwen3:14b", msgspec.structs.replace(QUESTION, keep_alive=0), Animal)
+    await models.aclose()
+    assert [request["keep_alive"] for request in scripted.requests] == ["1h", 0]
+    assert noted == [("qwen3:14b", 4096)] * 2
 
 
 @pytest.mark.allow_blocking

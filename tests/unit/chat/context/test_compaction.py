@@ -186,6 +186,19 @@ async def test_a_summary_is_bounded_and_reloads_no_model():
     assert request.options == {"num_predict": ANSWER_TOKENS}
 
 
+async def test_a_summary_keeps_the_model_loaded_as_long_as_the_turn_does():
+    house = House("They counted.")
+    house.compactor = RequestCompactor(
+        ContextRules(strategy=STRATEGIES["summarize_history"], max_context=MAX_CONTEXT),
+        language_model=house.model,
+        model="bare",
+        tools=(),
+        keep_alive="1h",
+    )
+    await house.compact()
+    assert house.model.requests[0].options["keep_alive"] == "1h"
+
+
 async def test_what_has_more_tokens_than_estimated_is_read_in_smaller_pieces():
     overflow = ContextOverflow("request (9000 tokens) exceeds the available context size")
     house = House(overflow, overflow, *["They counted."] * 30, turns=12)

@@ -91,6 +91,12 @@ def test_what_is_asked_fits_the_window(texts, window):
     assert len(text) <= 4 * min((window or 4096) * 0.6, LARGEST_TRANSCRIPT) + 40
 
 
+def test_the_model_stays_loaded_as_long_as_the_session_says():
+    talk = session(said(), answer(), options={"keep_alive": "1h", "seed": 1})
+    assert question_for(talk, 8192).keep_alive == "1h"
+    assert question_for(session(said(), answer()), 8192).keep_alive is None
+
+
 def test_a_transcript_keeps_the_end():
     lines = transcript([said("first " * 20), said("second"), answer("third")], 40).splitlines()
     assert lines == ["(Not shown: 1 earlier message.)", "User: second", "Assistant: third"]

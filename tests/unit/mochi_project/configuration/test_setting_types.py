@@ -77,6 +77,22 @@ def test_any_other_first_window_stops_the_start(
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "kept"), [("300", 300), ("-1", -1), ("1.5", 1.5), ("30m", "30m")]
+)
+def test_how_long_models_stay_loaded_is_seconds_or_a_duration(
+    monkeypatch: pytest.MonkeyPatch, value: str, kept: float | str
+) -> None:
+    monkeypatch.setenv("MOCHI_OLLAMA_KEEP_ALIVE", value)
+    assert load_settings().ollama_keep_alive == kept
+
+
+@pytest.mark.parametrize("value", ["half an hour", "5 m", "true", "nan"])
+def test_any_other_time_stops_the_start(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    sentence = refusal(monkeypatch, OLLAMA_KEEP_ALIVE=value)
+    assert sentence.startswith("MOCHI_OLLAMA_KEEP_ALIVE must be seconds, or a duration like 30m")
+
+
 @pytest.mark.parametrize("library", ["redis", "hiredis", "obstore"])
 def test_a_library_that_is_missing_is_named_with_the_extra_that_has_it(
     monkeypatch: pytest.MonkeyPatch, library: str

@@ -75,6 +75,26 @@ def test_options_of_other_providers_are_not_sent():
     assert "options" not in body_of(user(), options={"thinking_budget": 10_000})
 
 
+def test_how_long_the_model_stays_loaded_is_no_option_of_ollamas():
+    body = body_of(user(), options={"keep_alive": "30m", "seed": 1})
+    assert (body["keep_alive"], body["options"]) == ("30m", {"seed": 1})
+    assert "keep_alive" not in body_of(user())
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"), [({}, "1h"), ({"keep_alive": 0}, 0), ({"keep_alive": None}, "1h")]
+)
+def test_the_servers_keep_alive_is_sent_where_a_request_has_none(options, sent):
+    request = ModelRequest(model="m", messages=[user()], options=options)
+    assert json.loads(encode_request(request, None, "1h"))["keep_alive"] == sent
+
+
+def test_models_of_the_cloud_get_no_window():
+    for name, window in (("gpt-oss:120b-cloud", None), ("kimi:cloud", None), ("cloud:8b", 4096)):
+        request = ModelRequest(model=name, messages=[user()])
+        assert json.loads(encode_request(request, 4096)).get("options", {}).get("num_ctx") == window
+
+
 def test_a_cancelled_answer_is_sent_without_its_marker():
     cancelled = AssistantMessage(content="Once upon\n\n[cancelled]", cancelled=True, **ID)
     quoting = AssistantMessage(content="It says\n\n[cancelled]", **ID)

@@ -20,6 +20,11 @@ def test_nothing_said_is_nothing_sent(name: str) -> None:
     assert settings(name) == {}
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_how_long_a_model_stays_loaded_is_for_ollama_alone(name: str) -> None:
+    assert settings(name, keep_alive="30m") == {}
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

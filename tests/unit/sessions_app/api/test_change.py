@@ -55,6 +55,7 @@ async def test_an_empty_patch_changes_nothing(client: AsyncClient, talk: str) ->
         ({"context_window": 0}, 422, "VALIDATION_ERROR"),
         ({"context_window": True}, 422, "VALIDATION_ERROR"),
         ({"context_window": "8192"}, 422, "VALIDATION_ERROR"),
+        ({"options": {"keep_alive": "half an hour"}}, 422, "VALIDATION_ERROR"),
         ({"options": []}, 422, "VALIDATION_ERROR"),
     ],
 )
