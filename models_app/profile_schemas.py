@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from models_app.language_model import PromptCache, ThinkLevel
-from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
+from models_app.profile_parameters import ProfileParameters
+from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN
 from models_app.vendors.vendor import Api
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN

@@ -11,7 +11,8 @@ from dialects_app.models_list import CREATED, Kind, Listed, list_models, model_o
 from models_app.catalogue import ModelCatalogue, ModelListing, UnavailableProvider
 from models_app.errors import ModelNotFound, OllamaUnreachable, RateLimited
 from models_app.language_model import ModelInfo
-from models_app.profiles import Profile, ProfileListing, ProfileParameters
+from models_app.profile_parameters import ProfileParameters
+from models_app.profiles import Profile, ProfileListing
 
 QWEN = ModelInfo(
     name="qwen3:14b",

@@ -10,7 +10,8 @@ from mochi_project import urls  # noqa: F401 - so that no request imports it on 
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import ModelRequest
 from models_app.profile_language_model import apply_profile
-from models_app.profiles import Profile, ProfileParameters, ProfileService, profile_from
+from models_app.profile_parameters import ProfileParameters
+from models_app.profiles import Profile, ProfileService, profile_from
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import SystemMessage, UserMessage
