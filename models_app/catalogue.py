@@ -12,7 +12,6 @@ from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.ollama.loaded_models import LoadedModels
 from models_app.prices import NO_PRICES, Prices
 from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
 from models_app.profiles import Profile, ProfileService
@@ -278,15 +277,17 @@ class ModelCatalogue:
                 target = bare_name if model is self._observed_ollama else None
         except ModelError:
             return None  # the look-up of the model says why
-        return None if target is None else await (await self._loaded()).window_of(target)
+        if target is None:
+            return None
+        return await (await self._ollama.loaded_models()).window_of(target)
 
     async def loaded_windows(self) -> Mapping[str, int]:
         """Return the windows of the models that Ollama has loaded, as far as it says."""
-        return await (await self._loaded()).all() or {}
+        return await (await self._ollama.loaded_models()).all() or {}
 
     async def note_window(self, name: str, window: int | None) -> None:
         """Remember the window that Ollama accepted for one of its models, past ``resolve``."""
-        (await self._loaded()).note(name, window)
+        (await self._ollama.loaded_models()).note(name, window)
 
     def is_of_ollama(self, name: str) -> bool:
         """Return whether a name means a model of Ollama, and no profile of one."""
@@ -313,9 +314,6 @@ class ModelCatalogue:
         """Drop a profile from the cache: it was changed or removed."""
         if self._profiles is not None:
             self._profiles.forget(name)
-
-    async def _loaded(self) -> LoadedModels:
-        return await self._ollama.loaded_models()
 
     def _has(self, prefix: str) -> bool:
         if prefix == _AGENT:

@@ -31,7 +31,6 @@ from models_app.ollama.host import (
     parse_host,
 )
 from models_app.ollama.inventory import ModelInventory
-from models_app.ollama.loaded_models import LoadedModels
 from models_app.ollama.replies import ReplyParser
 from models_app.retries import BACKOFFS, Retries
 from models_app.window_sizes import fit, safe_limit
@@ -39,6 +38,7 @@ from sessions_app.keep_alive import KeepAlive
 
 if TYPE_CHECKING:
     from models_app.ollama.clients import AsyncOllamaClient
+    from models_app.ollama.loaded_models import LoadedModels
     from models_app.ollama.transport import OllamaTransport, Reply
 
 _ROOM_FOR_AN_ANSWER = 1.1
@@ -51,7 +51,7 @@ class _Clients:
 
     loop: asyncio.AbstractEventLoop
     transport: "OllamaTransport"
-    loaded: LoadedModels
+    loaded: "LoadedModels"
     library: "AsyncOllamaClient | None" = None
     inventory: ModelInventory | None = None
 
@@ -160,7 +160,7 @@ class OllamaLanguageModel:
         """
         return await (await self._inventory()).list()
 
-    async def loaded_models(self) -> LoadedModels:
+    async def loaded_models(self) -> "LoadedModels":
         """Return what is known of the models that the server has loaded."""
         return (await self._open()).loaded
 
@@ -206,6 +206,7 @@ class OllamaLanguageModel:
             return self._clients
         # Imports read files, which must not block the loop.
         module = await asyncio.to_thread(importlib.import_module, "models_app.ollama.transport")
+        loaded = await asyncio.to_thread(importlib.import_module, "models_app.ollama.loaded_models")
         if self._clients is None or self._clients.loop is not loop:
             transport = module.OllamaTransport(
                 self._host,
@@ -213,7 +214,7 @@ class OllamaLanguageModel:
                 connect_timeout=self._connect_timeout,
                 call_headers=self._call_headers,
             )
-            self._clients = _Clients(loop, transport, LoadedModels(transport.running))
+            self._clients = _Clients(loop, transport, loaded.LoadedModels(transport.running))
         return self._clients
 
     async def _inventory(self) -> ModelInventory:
