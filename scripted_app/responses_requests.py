@@ -114,7 +114,8 @@ def _messages(body: Mapping[str, Any], model: str) -> list[RequestMessage]:
     instructions = body.get("instructions")
     messages = [RequestMessage("system", instructions)] if instructions else []
     answering = False
-    for role, text in _said(items):
+    for role, said in _said(items):
+        text = said.replace("<\u200d|", "<|")  # broken up, as in Chat Completions
         continues = answering and role == "assistant"
         answering = role == "assistant"
         if continues:

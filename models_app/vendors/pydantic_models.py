@@ -21,6 +21,7 @@ from models_app.vendors.refusals import CACHE, ENDPOINT, REASONING, SCHEMA, SUMM
 from models_app.vendors.settings import prompt_cache
 from models_app.vendors.signatures import has_state, without_state
 from models_app.vendors.vendor import ModelFactory, Vendor
+from sessions_app.messages import ToolMessage
 
 NO_KEY = "no-key"
 """Sent to servers that need none: the SDKs insist on a key."""
@@ -160,7 +161,8 @@ def _warnings(
 ) -> list[Delta]:
     """Return what to say about the answer to a request that loses some of its parts."""
     texts = attempt.warnings(vendor.name, request.model)
-    if by_responses and "stop_sequences" in settings:
+    goes_on = bool(request.messages) and isinstance(request.messages[-1], ToolMessage)
+    if by_responses and "stop_sequences" in settings and not goes_on:  # once in a turn
         texts.append(_NO_STOP.format(vendor.name))
     return [Warned(text) for text in texts]
 

@@ -8,6 +8,7 @@ from models_app.odd_values import compact_json, text_of
 from models_app.vendors.event_streams import Translator, event
 
 _ENDS = frozenset(["response.completed", "response.incomplete", "response.failed"])
+_ARGUMENTS = "response.function_call_arguments.delta"
 _ORDINARY = re.compile(
     r'event: (response\.output_text\.delta)\ndata: ?\{"type": ?"\1",.*\}', re.DOTALL
 )
@@ -19,6 +20,10 @@ class ResponseEvents(Translator):
 
     answer_fields = frozenset(["response", "item", "part"])
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._half = ""
+
     def is_ordinary(self, written: str) -> bool:
         """Return whether an event is text as OpenAI writes it."""
         return len(written) <= _LONGEST_ORDINARY and _ORDINARY.fullmatch(written) is not None
@@ -28,7 +33,12 @@ class ResponseEvents(Translator):
         kind = text_of(value.get("type"))
         self.has_ended = self.has_ended or kind in _ENDS
         if kind.endswith(".delta"):
-            value = {**value, "delta": text_of(value.get("delta"))}
+            text = text_of(value.get("delta"))
+            if kind == _ARGUMENTS:  # which are compared with the whole, so halves are joined here
+                text = self._half + text
+                end = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
+                text, self._half = text[:end], text[end:]
+            value = {**value, "delta": text}
         if kind:
             yield event(compact_json(value), kind)
 

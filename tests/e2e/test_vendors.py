@@ -9,16 +9,26 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
+import msgspec
 import pytest
 
 from models_app.errors import ModelNotFound, Unauthorized
-from models_app.language_model import CallDelta, Delta, Finished, ModelRequest, TextDelta
+from models_app.language_model import (
+    CallDelta,
+    Delta,
+    Finished,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    Warned,
+)
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import (
     AssistantMessage,
     Message,
     SystemMessage,
+    ToolCall,
     ToolMessage,
     ToolSpec,
     UserMessage,
@@ -128,3 +138,42 @@ async def test_a_wrong_key_is_unauthorized(vendor: VendorLanguageModel) -> None:
     await wrong.aclose()
 
     assert "canary" not in raised.value.message
+
+
+@pytest.mark.skipif("openai" not in VENDORS, reason=f"{VARIABLES['openai']} is not set")
+async def test_reasoning_of_openai_is_shown_and_goes_on_after_a_restart() -> None:
+    name = os.environ.get("MOCHI_E2E_OPENAI_REASONING_MODEL", "gpt-6-luna")
+    vendor = make_vendor("openai", base_url=None, key_variable=VARIABLES["openai"])
+    question = "What time is it in Bern and in Oslo? Think about it, then use the tool for each."
+    history: list[Message] = [user(question)]
+    thoughts: list[str] = []
+    for _ in range(3):
+        # Each round has a server of its own, which reads what the last one saved.
+        models = VendorLanguageModel(vendor)
+        request = ModelRequest(model=name, messages=history, tools=[TIME], think="high")
+        async with aclosing(models.stream(request)) as batches:
+            deltas = [delta async for batch in batches for delta in batch]
+        await models.aclose()
+        assert not any(isinstance(delta, Warned) for delta in deltas)
+        thoughts += [delta.text for delta in deltas if isinstance(delta, ThinkingDelta)]
+        made = [delta.call for delta in deltas if isinstance(delta, CallDelta)]
+        calls = msgspec.json.decode(msgspec.json.encode(made), type=tuple[ToolCall, ...])
+        if not calls:
+            break
+        history.append(
+            AssistantMessage(
+                content=text_of(deltas), message_id="a", timestamp="t", tool_calls=calls
+            )
+        )
+        history += [
+            ToolMessage(
+                content="13:37",
+                message_id="r",
+                timestamp="t",
+                tool_name=call.name,
+                tool_call_id=call.id,
+            )
+            for call in calls
+        ]
+    assert len(history) > 1
+    assert "".join(thoughts).strip()

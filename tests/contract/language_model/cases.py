@@ -68,6 +68,10 @@ class Provider:
     api: Api = "auto"
 
     @property
+    def wire(self) -> str:
+        return "responses" if self.api == "responses" else self.name
+
+    @property
     def is_ollama(self) -> bool:
         return self.name == "ollama"
 
@@ -82,21 +86,22 @@ class Provider:
 OLLAMA = Provider("ollama", "qwen3:14b", "scripted-plain")
 ANTHROPIC = Provider("anthropic", "claude-haiku-4-5", "claude-3-haiku")
 OPENAI = Provider("openai", "gpt-5.1", "gpt-4o-mini", "/v1", "chat")
+RESPONSES = Provider("openai", "gpt-5.1", "gpt-4o-mini", "/v1", "responses")
 GOOGLE = Provider("google", "gemini-2.5-flash", "gemini-2.0-flash")
 OPENROUTER = Provider("openrouter", "qwen/qwen3-14b", "meta-llama/llama-3.2-1b-instruct", "/api/v1")
 MINE = Provider("mine", "deepseek-reasoner", "scripted-plain", "/v1")
-VENDORS = [ANTHROPIC, OPENAI, GOOGLE, OPENROUTER, MINE]
+VENDORS = [ANTHROPIC, OPENAI, RESPONSES, GOOGLE, OPENROUTER, MINE]
 EVERY = [OLLAMA, *VENDORS]
 # It thinks as much as it finds right, and its thinking need not be sent back.
 ADAPTIVE = Provider("anthropic", "claude-sonnet-4-6", "claude-3-haiku")
 # Google gives whole calls, and so does Ollama.
-FRAGMENTING = [ANTHROPIC, OPENAI, OPENROUTER, MINE]
+FRAGMENTING = [ANTHROPIC, OPENAI, RESPONSES, OPENROUTER, MINE]
 
-every_provider = pytest.mark.parametrize("provider", EVERY, ids=lambda each: each.name)
+every_provider = pytest.mark.parametrize("provider", EVERY, ids=lambda each: each.wire)
 every_thinker = pytest.mark.parametrize(
-    "provider", [*EVERY, ADAPTIVE], ids=lambda each: f"{each.name}-{each.model}"
+    "provider", [*EVERY, ADAPTIVE], ids=lambda each: f"{each.wire}-{each.model}"
 )
-every_vendor = pytest.mark.parametrize("provider", VENDORS, ids=lambda each: each.name)
+every_vendor = pytest.mark.parametrize("provider", VENDORS, ids=lambda each: each.wire)
 Opener = Callable[..., OllamaLanguageModel | VendorLanguageModel]
 Serve = Callable[[Callable[[asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]]
 

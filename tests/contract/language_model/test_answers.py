@@ -11,6 +11,7 @@ from models_app.language_model import Delta, ModelRequest, TextDelta
 from scripted_app.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     ANTHROPIC,
+    RESPONSES,
     Opener,
     Provider,
     ask,
@@ -152,11 +153,12 @@ async def test_options_reach_the_vendor_under_its_own_names(
     sent = sent.get("generationConfig", sent)
     assert sent["temperature"] == 0.25
     assert sent.get("top_p", sent.get("topP")) == 0.5
-    limits = {"max_tokens", "max_completion_tokens", "maxOutputTokens"} & sent.keys()
+    names = {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"}
+    limits = names & sent.keys()
     assert [sent[name] for name in limits] == [321]
     stops = [sent[name] for name in ("stop", "stop_sequences", "stopSequences") if name in sent]
-    assert stops == [["END"]]
-    if provider is not ANTHROPIC:  # which has no seed
+    assert stops == ([] if provider is RESPONSES else [["END"]])
+    if provider not in (ANTHROPIC, RESPONSES):  # which have no seed
         assert sent["seed"] == 77
     assert "4096" not in json.dumps(sent)
 

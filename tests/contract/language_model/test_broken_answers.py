@@ -115,7 +115,7 @@ async def test_trailers_without_an_end_are_not_kept_for_ever(
     sent: list[int] = []
 
     async def flood(writer: asyncio.StreamWriter) -> None:
-        begun = BEGINNINGS.get(provider.name, b'{"message":{"content":"Hel"}}\n')
+        begun = BEGINNINGS.get(provider.wire, b'{"message":{"content":"Hel"}}\n')
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         writer.write(head + b"Transfer-Encoding: chunked\r\n\r\n")
         writer.write(b"%x\r\n%s\r\n0\r\n" % (len(begun), begun))
@@ -137,7 +137,7 @@ async def test_an_answer_that_ends_without_its_end_has_broken_off(
 ) -> None:
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-        writer.write(BEGINNINGS[provider.name])
+        writer.write(BEGINNINGS[provider.wire])
 
     model = open_model(provider, await serve(answer))
     deltas: list[Delta] = []
@@ -190,6 +190,9 @@ BEGINNINGS = {
     "anthropic": sse(*ANTHROPICS),
     "google": f"data: {json.dumps(GOOGLES)}\r\n\r\n".encode(),
     "openai": OPENAIS,
+    "responses": sse(
+        {"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": "Hel"}
+    ),
     "openrouter": OPENAIS,
     "mine": OPENAIS,
 }

@@ -303,3 +303,42 @@ def test_a_whole_number_is_one_however_it_is_written():
 
 def test_null_is_the_same_as_parameters_that_were_left_out():
     assert profile("x", parameters=None) == profile("x")
+
+
+def test_a_profile_may_choose_the_api_of_openai(profiles, directory):
+    profiles.create(profile(api="chat"))
+    profiles.create(profile("mine", provider="mine", model="qwen3", api="responses"))
+
+    assert json.loads((directory / "work.json").read_text())["api"] == "chat"
+    assert not profiles.vendor_of(profiles.get("work")).uses_responses("gpt-5.6-terra")
+    assert profiles.vendor_of(profiles.get("mine")).uses_responses("qwen3")
+    # It is no address or key of its own.
+    assert profiles.is_configured(profiles.get("mine"))
+
+
+def test_a_profile_without_an_api_has_the_configured_one(directory):
+    configured = make_vendor("openai", base_url=None, key_variable=None, api="chat")
+    service = ProfileService(directory, [configured])
+
+    assert not service.vendor_of(profile()).uses_responses("gpt-5.6-terra")
+    assert service.vendor_of(profile(api="auto")).uses_responses("gpt-5.6-terra")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"api": "completions"},
+        {"provider": "ollama", "model": "qwen3", "api": "chat"},
+        {"provider": "anthropic", "model": "claude-haiku-4-5", "api": "responses"},
+    ],
+)
+def test_an_api_that_its_provider_lacks_is_refused(profiles, more):
+    with pytest.raises(ValidationFailed) as raised:
+        profiles.create(profile(**more))
+
+    assert raised.value.details["field"] == "api"
+
+
+@pytest.mark.parametrize("level", ["minimal", "low", "medium", "high", "xhigh", "max"])
+def test_a_profile_may_think_with_any_effort(level):
+    assert profile(parameters={"thinking": level}).parameters.thinking == level

@@ -55,6 +55,7 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_TOOL_ENVIRONMENT", "MOCHI_SECRET_KEY"),
         ("MOCHI_PROVIDERS", "no json"),
         ("MOCHI_PROVIDERS__MINE__BASE_URL", "file:///etc/passwd"),
+        ("MOCHI_PROVIDERS__OPENAI__API", "completions"),
     ],
 )
 def test_an_unusable_value_is_refused_in_one_line_that_names_the_variable(
@@ -89,6 +90,27 @@ def test_a_known_provider_needs_no_address(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert (providers["openai"].base_url, providers["openai"].api_key_env) == (None, "WORK_KEY")
     assert providers["mine"].base_url == "http://localhost:8080/v1"
+
+
+def test_an_api_is_one_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOCHI_PROVIDERS__OPENAI__API", "Responses")
+    with pytest.raises(ConfigurationError, match="'auto', 'responses' or 'chat'"):
+        load_settings()
+
+    monkeypatch.setenv("MOCHI_PROVIDERS__OPENAI__API", "responses")
+    monkeypatch.setenv("MOCHI_PROVIDERS__MINE__BASE_URL", "http://localhost:8080/v1")
+    providers = load_settings().providers
+    assert (providers["openai"].api, providers["mine"].api) == ("responses", "auto")
+
+
+@pytest.mark.parametrize("name", ["ANTHROPIC", "GOOGLE", "OPENROUTER"])
+def test_a_provider_with_an_api_of_its_own_has_no_choice(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"MOCHI_PROVIDERS__{name}__API", "responses")
+
+    with pytest.raises(ConfigurationError, match=f"MOCHI_PROVIDERS .*API of {name.lower()}"):
+        load_settings()
 
 
 @pytest.mark.parametrize("name", ["OLLAMA", "PROFILE"])

@@ -56,6 +56,16 @@ def test_a_plain_request_says_no_more_than_it_must():
     }
 
 
+@pytest.mark.parametrize(("think", "sent"), [("minimal", "low"), ("xhigh", "max"), ("max", "max")])
+def test_an_effort_that_ollama_lacks_is_the_nearest(think, sent):
+    assert body_of(user(), think=think)["think"] == sent
+
+
+def test_options_of_others_are_not_sent():
+    options = {"verbosity": "low", "service_tier": "flex", "reasoning_effort": "low", "seed": 1}
+    assert body_of(user(), options=options)["options"] == {"seed": 1}
+
+
 @pytest.mark.parametrize("think", [False, True, "low", "high"])
 def test_thinking_is_said_when_it_was_decided(think):
     assert body_of(user(), think=think)["think"] == think

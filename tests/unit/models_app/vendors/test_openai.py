@@ -8,16 +8,19 @@ from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Warned
 from models_app.vendors.openai import OpenAI
 from models_app.vendors.registry import make_vendor
+from sessions_app.messages import ToolCall
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
     Answer,
     FakeVendor,
     ask,
+    asking,
     message,
     reasoning,
     refused,
     response,
+    result,
     text_of,
     thinking_of,
     user,
@@ -254,6 +257,11 @@ async def test_a_stop_that_is_left_out_is_told_once(
     assert warning == deltas[0]
     assert "`stop`" in warning.message
     assert "stop" not in fake.bodies[0]
+    # Once in a turn: not again after its tools.
+    made = ToolCall(id="c1", name="now", arguments={})
+    history = [user("Count."), asking(made), result(made)]
+    deltas = await ask(open_vendor(), "gpt-6-luna", *history, options={"stop": ["two"]})
+    assert not any(isinstance(delta, Warned) for delta in deltas)
 
 
 async def test_a_schema_and_a_forced_call_are_asked_for(

@@ -236,6 +236,8 @@ async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
         ({"model": "qwen3:14b", "options": {"top_p": True}}, "options"),
         ({"model": "qwen3:14b", "options": {"seed": 1.5}}, "options"),
         ({"model": "qwen3:14b", "options": {"num_ctx": 4096}}, "options"),
+        ({"model": "qwen3:14b", "options": {"verbosity": "chatty"}}, "options"),
+        ({"model": "qwen3:14b", "options": {"service_tier": 1}}, "options"),
         ({"model": "qwen3:14b", "options": {"thinking_budget": 100}}, "options"),
         ({"model": "qwen3:14b", "options": {"reasoning_effort": "low"}}, "options"),
         ({"model": "qwen3:14b", "system_prompt": "x" * 10_000}, "system_prompt"),
