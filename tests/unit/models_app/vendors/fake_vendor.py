@@ -125,6 +125,14 @@ def claude(text: str = "Hello") -> Answer:
     ])  # fmt: skip
 
 
+def chat_answer(text: str = "Hello") -> Answer:
+    """Return an answer of Chat Completions."""
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    delta = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    return Answer(200, [{**head, "type": "x", "choices": [choice]} for choice in (delta, end)])
+
+
 def user(text: str) -> UserMessage:
     return UserMessage(content=text, message_id="u", timestamp="t")
 

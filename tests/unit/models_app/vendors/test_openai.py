@@ -1,24 +1,24 @@
 """What OpenAI is asked by which API, and what a request by Responses says."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Warned
+from models_app.model_calls import call_models_for
 from models_app.vendors.openai import OpenAI
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import ToolCall
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
-    Answer,
     FakeVendor,
     ask,
     asking,
+    chat_answer,
     message,
     reasoning,
-    refused,
     response,
     result,
     text_of,
@@ -28,14 +28,6 @@ from tests.unit.models_app.vendors.fake_vendor import (
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 HELLO = response(message("Hello"))
-
-
-def chat_answer(text: str = "Hello") -> Answer:
-    """Return an answer of Chat Completions."""
-    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    delta = {"index": 0, "delta": {"content": text}, "finish_reason": None}
-    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    return Answer(200, [{**head, "type": "x", "choices": [choice]} for choice in (delta, end)])
 
 
 async def sent(fake: FakeVendor, model: Any, name: str, **more: Any) -> dict[str, Any]:
@@ -277,115 +269,6 @@ async def test_a_schema_and_a_forced_call_are_asked_for(
     assert body["tool_choice"] == "required"
 
 
-# A server without Responses
-
-
-@pytest.mark.parametrize("status", [404, 405, 501])
-async def test_a_server_without_responses_is_asked_by_chat_completions_for_ten_minutes(
-    fake: FakeVendor, open_vendor: OpenVendor, status: int
-) -> None:
-    fake.answer(RESPONSES, Answer(status, {"detail": "Not Found"}))
-    fake.answer(CHAT, chat_answer())
-    model = open_vendor()
-
-    deltas = await ask(model, "gpt-5.1")
-    again = await ask(model, "gpt-5.1")
-
-    assert isinstance(deltas[0], Warned)
-    assert "MOCHI_PROVIDERS__OPENAI__API=chat" in deltas[0].message
-    assert text_of(deltas) == text_of(again) == "Hello"
-    assert not any(isinstance(delta, Warned) for delta in again)
-    assert fake.paths == [RESPONSES, CHAT, CHAT]
-    # Each model for itself.
-    await ask(model, "gpt-5.4")
-    assert fake.paths[3:] == [RESPONSES, CHAT]
-
-
-async def test_a_model_that_does_not_exist_is_not_looked_for_elsewhere(
-    fake: FakeVendor, open_vendor: OpenVendor
-) -> None:
-    fake.answer(RESPONSES, refused(404, "No such model.", code="model_not_found"))
-
-    with pytest.raises(ModelNotFound):
-        await ask(open_vendor(), "gpt-6-luna")
-
-    assert fake.paths == [RESPONSES]
-
-
-async def test_a_configured_api_is_not_left(fake: FakeVendor, open_vendor: OpenVendor) -> None:
-    fake.answer(RESPONSES, Answer(404, {"detail": "Not Found"}))
-    fake.answer(CHAT, chat_answer())
-
-    with pytest.raises(ModelError):
-        await ask(open_vendor(api="responses"), "gpt-6-luna")
-    assert fake.paths == [RESPONSES]
-    await ask(open_vendor(api="chat"), "gpt-6-luna")
-    assert fake.paths[1:] == [CHAT]
-
-
-# A summary that is not given
-
-
-VERIFY = "Your organization must be verified to generate reasoning summaries."
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refused(400, "Unsupported value.", param="reasoning.summary", code="unsupported_value"),
-        refused(400, VERIFY),
-        refused(403, VERIFY),
-    ],
-    ids=["param", "words", "forbidden"],
-)
-async def test_a_refused_summary_is_not_asked_for_again(
-    fake: FakeVendor, open_vendor: OpenVendor, answer: Answer
-) -> None:
-    fake.answer(RESPONSES, answer, HELLO)
-    model = open_vendor()
-
-    deltas = await ask(model, "gpt-5.6-terra", think=True)
-    again = await ask(model, "gpt-5.6-terra", think=True)
-
-    assert text_of(deltas) == text_of(again) == "Hello"
-    assert [isinstance(delta, Warned) for delta in deltas].count(True) == 1
-    assert not any(isinstance(delta, Warned) for delta in again)
-    assert [body["reasoning"].get("summary") for body in fake.bodies] == ["auto", None, None]
-    assert fake.bodies[1]["reasoning"]["effort"] == "medium"
-
-
-async def test_an_unverified_organization_has_no_bad_key(
-    fake: FakeVendor, open_vendor: OpenVendor
-) -> None:
-    fake.answer(RESPONSES, refused(403, "Your organization must be verified to use this model."))
-
-    with pytest.raises(ModelError) as raised:
-        await ask(open_vendor(), "gpt-5.6-terra")
-
-    assert raised.value.code == "SERVICE_UNAVAILABLE"
-    assert not raised.value.retryable
-    assert "API key" not in raised.value.message
-
-
-async def test_each_refusal_takes_one_thing_away(fake: FakeVendor, open_vendor: OpenVendor) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    fake.answer(
-        RESPONSES,
-        refused(400, VERIFY),
-        refused(400, "Something is wrong."),
-        Answer(405, {"detail": "Method Not Allowed"}),
-    )
-    fake.answer(CHAT, chat_answer())
-
-    deltas = await ask(open_vendor(), "gpt-5.6-terra", think=True, answer_schema=schema)
-
-    assert text_of(deltas) == "Hello"
-    assert fake.paths == [RESPONSES, RESPONSES, RESPONSES, CHAT]
-    assert ["summary" in body.get("reasoning", {}) for body in fake.bodies] == [True, *[False] * 3]
-    assert ["text" in body for body in fake.bodies] == [True, True, False, False]
-    assert len([delta for delta in deltas if isinstance(delta, Warned)]) == 3
-
-
 async def test_the_key_and_the_account_are_sent_as_before(
     fake: FakeVendor, open_vendor: OpenVendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,3 +281,17 @@ async def test_the_key_and_the_account_are_sent_as_before(
     assert thinking_of(deltas) == "Hm."
     assert [it.headers["authorization"] for it in fake.requests] == ["Bearer sk-0123456789abc"] * 2
     assert [it.headers.get("openai-organization") for it in fake.requests] == ["org-1", None]
+
+
+@pytest.mark.parametrize("provider", ["openai", "mine"])
+async def test_requests_of_a_session_name_it_as_the_key_of_their_cache(
+    fake: FakeVendor, open_vendor: OpenVendor, provider: str
+) -> None:
+    model = open_vendor(provider, api="responses")
+
+    async def in_session() -> dict[str, Any]:
+        call_models_for("a1b2c3")
+        return await sent(fake, model, "gpt-6-luna")
+
+    assert (await asyncio.create_task(in_session()))["prompt_cache_key"] == "a1b2c3"
+    assert "prompt_cache_key" not in await sent(fake, model, "gpt-6-luna")
