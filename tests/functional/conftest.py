@@ -107,8 +107,8 @@ def read_events(answer: httpx.Response) -> Iterator[Event]:
             yield Event(event.id, event.event, json.loads(event.data))
 
 
-def text_of(events: list[Event]) -> str:
-    return "".join(event.data["content"] for event in events if event.name == "content_delta")
+def text_of(events: list[Event], name: str = "content_delta") -> str:
+    return "".join(event.data["content"] for event in events if event.name == name)
 
 
 def names_of(events: list[Event]) -> list[str]:

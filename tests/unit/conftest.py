@@ -1,11 +1,12 @@
 """Fixtures of unit tests in several folders: a directory of sessions, and what fills it."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, with_messages
@@ -60,3 +61,12 @@ def uncollected() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedModelServer]:
+    """Return a model server that answers at once with what it is told to."""
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()

@@ -10,6 +10,29 @@ import pytest
 
 from scripted_app.server import ScriptedModelServer
 
+VENDOR_MODELS = [
+    "anthropic:claude-haiku-4-5",
+    "openai:gpt-5.1",
+    "google:gemini-2.5-flash",
+    "openrouter:qwen/qwen3-14b",
+    "mine:qwen3:14b",
+]
+MODELS = ["qwen3:14b", *VENDOR_MODELS]
+TOOL = '''
+"""A tool that nobody has to run."""
+
+__all__ = ["note"]
+
+
+def note(text: str) -> str:
+    """Write a line down.
+
+    Args:
+        text: The line.
+    """
+    return text
+'''
+
 
 class AskedModels:
     """A scripted model server on a loop and in a thread of its own.
@@ -69,3 +92,13 @@ def asked() -> Iterator[AskedModels]:
 def calls() -> Callable[..., dict[str, Any]]:
     """Return how to script calls of tools: pairs of a name and arguments."""
     return lambda *named: {"tool_call": [{"name": name, "args": args} for name, args in named]}
+
+
+@pytest.fixture(scope="module")
+def two_workers(start_once):
+    """Return a server of two web processes, with a tool that needs approval."""
+    server = start_once("--workers", "2")
+    tools = server.data_dir / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "notes.py").write_text(TOOL)
+    return server

@@ -7,30 +7,10 @@ import pytest
 
 from tests.functional.tabs import Tab
 
-TOOL = '''
-"""A tool that nobody has to run."""
-
-__all__ = ["note"]
-
-
-def note(text: str) -> str:
-    """Write a line down.
-
-    Args:
-        text: The line.
-    """
-    return text
-'''
-
 
 @pytest.fixture(scope="module")
-def server(start_once):
-    """Return a server of two web processes, with a tool that needs approval."""
-    server = start_once("--workers", "2")
-    tools = server.data_dir / "tools"
-    tools.mkdir(exist_ok=True)
-    (tools / "notes.py").write_text(TOOL)
-    return server
+def server(two_workers):
+    return two_workers
 
 
 @pytest.fixture

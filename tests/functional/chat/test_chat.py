@@ -6,13 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-
-def text_of(events):
-    return "".join(event.data["content"] for event in events if event.name == "content_delta")
-
-
-def names_of(events):
-    return [event.name for event in events]
+from tests.functional.conftest import names_of, text_of
 
 
 def test_conversations_without_attachments_have_nothing_made_for_them(chat, server, script):

@@ -4,14 +4,8 @@ import json
 
 import pytest
 
-MODELS = [
-    "qwen3:14b",
-    "anthropic:claude-haiku-4-5",
-    "openai:gpt-5.1",
-    "google:gemini-2.5-flash",
-    "openrouter:qwen/qwen3-14b",
-    "mine:qwen3:14b",
-]
+from tests.functional.chat.conftest import MODELS
+
 # An inline block in pieces, end markers and control characters within and between the pieces.
 DIRTY_TEXT = ["<th", "ink>w", "hy\x1b␄</thi", "nk>", "Gr␄", "\x00üße\r", "\n", "a <b> \x85", "c ␄"]
 DIRTY_THINKING = ["Let␄ me", " \x07see", "<thin", "king>", " it ", "␄"]

@@ -13,30 +13,11 @@ from tests.functional.processes import run_process
 
 ROOT = Path(__file__).parents[3]
 CONFIRM = "tool_call_confirmation_required"
-TOOL = '''
-"""A tool that is never run."""
-
-__all__ = ["note"]
-
-
-def note(text: str) -> str:
-    """Write a line down.
-
-    Args:
-        text: The line.
-    """
-    return text
-'''
 
 
 @pytest.fixture(scope="module")
-def server(start_once):
-    """Return a server of two web processes, with a tool that needs approval."""
-    server = start_once("--workers", "2")
-    tools = server.data_dir / "tools"
-    tools.mkdir(exist_ok=True)
-    (tools / "notes.py").write_text(TOOL)
-    return server
+def server(two_workers):
+    return two_workers
 
 
 @pytest.fixture

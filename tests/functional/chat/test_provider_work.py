@@ -4,13 +4,8 @@ import json
 
 import pytest
 
-MODELS = [
-    "anthropic:claude-haiku-4-5",
-    "openai:gpt-5.1",
-    "google:gemini-2.5-flash",
-    "openrouter:qwen/qwen3-14b",
-    "mine:qwen3:14b",
-]
+from tests.functional.chat.conftest import VENDOR_MODELS
+
 SKILL = """\
 ---
 description: Takes notes.
@@ -50,7 +45,7 @@ def model_of_chat(server, session_id):
     return json.loads(kept.read_text())["metadata"]["model"]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VENDOR_MODELS)
 def test_a_session_is_summarized_by_its_own_model(chat, asked, model):
     session_id = chat.new_session(model=model)
     chat.say(session_id, "Good morning!")
@@ -91,7 +86,7 @@ def test_a_session_with_a_profile_is_summarized_by_what_the_profile_names(chat):
     assert answer.json()["model_used"] == "profile:local"
 
 
-@pytest.mark.parametrize("model", MODELS[:3])
+@pytest.mark.parametrize("model", VENDOR_MODELS[:3])
 def test_an_agent_plans_and_acts_with_the_model_of_the_session(chat, server, script, calls, model):
     session_id = chat.new_session(
         model=model,
@@ -115,7 +110,7 @@ def test_an_agent_plans_and_acts_with_the_model_of_the_session(chat, server, scr
 
 def test_an_agent_has_a_model_of_its_own_with_another_provider(chat, server, script, calls):
     skill = server.data_dir / "agents" / "clerk" / "SKILL.md"
-    skill.write_text(SKILL.replace("notes.\n---", f"notes.\nmodel: {MODELS[0]}\n---", 1))
+    skill.write_text(SKILL.replace("notes.\n---", f"notes.\nmodel: {VENDOR_MODELS[0]}\n---", 1))
     session_id = chat.new_session(
         agent_settings={"enabled_agents": ["clerk"]},
         tool_settings={"tools": [], "execution_policy": "never_confirm"},
@@ -127,4 +122,4 @@ def test_an_agent_has_a_model_of_its_own_with_another_provider(chat, server, scr
 
     complete = next(event.data for event in events if event.name == "agent_complete")
     assert "noted eggs" in complete["output"]
-    assert model_of_chat(server, complete["session_id"]) == MODELS[0]
+    assert model_of_chat(server, complete["session_id"]) == VENDOR_MODELS[0]

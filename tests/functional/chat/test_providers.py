@@ -2,13 +2,9 @@
 
 import pytest
 
-MODELS = [
-    "anthropic:claude-haiku-4-5",
-    "openai:gpt-5.1",
-    "google:gemini-2.5-flash",
-    "openrouter:qwen/qwen3-14b",
-    "mine:qwen3:14b",
-]
+from tests.functional.chat.conftest import VENDOR_MODELS
+from tests.functional.conftest import text_of
+
 PROVIDERS = ["ollama", "openai", "anthropic", "google", "openrouter", "mine"]
 LOCAL = "http://127.0.0.1:9/v1"  # test mode takes its place too
 
@@ -16,10 +12,6 @@ LOCAL = "http://127.0.0.1:9/v1"  # test mode takes its place too
 @pytest.fixture(scope="module")
 def server(start_once):
     return start_once(MOCHI_PROVIDERS__MINE__BASE_URL=LOCAL)
-
-
-def text_of(events, name="content_delta"):
-    return "".join(event.data["content"] for event in events if event.name == name)
 
 
 def asks(*tools):
@@ -32,13 +24,13 @@ def test_every_provider_has_its_models_in_the_list_and_its_name_in_health(chat):
     assert listed["unavailable"] == []
     assert list(dict.fromkeys(model["provider"] for model in listed["models"])) == PROVIDERS
     assert chat.http.get("/health").json()["providers"] == PROVIDERS
-    for model in MODELS:
+    for model in VENDOR_MODELS:
         shown = chat.http.get(f"/models/{model}").json()
         assert shown["name"] == model
         assert shown["provider"] == model.partition(":")[0]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VENDOR_MODELS)
 def test_an_answer_has_its_final_text_and_thinking(chat, script, model):
     session_id = chat.new_session(model=model)
     says = {"text_message": {"text": ["Gr", "üße␄ "], "reasoning": ["I ", "see"]}}
@@ -70,7 +62,7 @@ def test_the_window_of_other_providers_is_their_models_own(chat, script):
 def test_one_conversation_goes_through_every_provider_with_its_calls(chat, script):
     session_id = chat.new_session(model="qwen3:14b", system_prompt="Be brief.")
 
-    for turn, model in enumerate([*MODELS, "qwen3:14b"]):
+    for turn, model in enumerate([*VENDOR_MODELS, "qwen3:14b"]):
         answer = chat.http.patch(f"/sessions/{session_id}", json={"model": model})
         assert answer.status_code == 200, answer.text
         message = script(asks(("nope", {"turn": turn})), f"Answer {turn}.", per_request=True)
@@ -83,7 +75,7 @@ def test_one_conversation_goes_through_every_provider_with_its_calls(chat, scrip
     assert [call["function"]["arguments"]["turn"] for call in calls] == list(range(6))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VENDOR_MODELS)
 def test_a_refusal_before_the_first_byte_is_an_http_error(chat, script, model):
     session_id = chat.new_session(model=model)
 
@@ -98,7 +90,7 @@ def test_a_refusal_before_the_first_byte_is_an_http_error(chat, script, model):
     assert [message["role"] for message in chat.messages(session_id)] == ["user"]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VENDOR_MODELS)
 def test_an_error_in_mid_answer_says_whether_to_try_again(chat, script, model):
     session_id = chat.new_session(model=model)
 
@@ -110,7 +102,7 @@ def test_an_error_in_mid_answer_says_whether_to_try_again(chat, script, model):
     assert chat.messages(session_id)[-1]["content"] == "one two"
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VENDOR_MODELS)
 def test_cancelling_gives_what_there_was_and_stops_the_provider(chat, script, model):
     session_id = chat.new_session(model=model)
     message = script(["one ", "two ", "three"], stall_seconds=60, stall_after=2)

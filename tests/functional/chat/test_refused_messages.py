@@ -2,13 +2,7 @@
 
 import pytest
 
-
-def text_of(events):
-    return "".join(event.data["content"] for event in events if event.name == "content_delta")
-
-
-def names_of(events):
-    return [event.name for event in events]
+from tests.functional.conftest import names_of
 
 
 def test_thinking_is_refused_by_a_model_that_can_not(chat):

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-MODELS = [
-    "qwen3:14b",
-    "anthropic:claude-haiku-4-5",
-    "openai:gpt-5.1",
-    "google:gemini-2.5-flash",
-    "openrouter:qwen/qwen3-14b",
-    "mine:qwen3:14b",
-]
+from tests.functional.chat.conftest import MODELS
+from tests.functional.conftest import names_of, text_of
+
 MCP_SERVER = Path(__file__).parents[2] / "unit" / "tools_app" / "mcp" / "programs" / "sdk_server.py"
 TOOLS = '''
 """Tools that can be counted, and one that fails the first time."""
@@ -82,14 +77,6 @@ def until(events, name, count=1):
         if not count:
             return event
     raise AssertionError(f"there was no {name}")
-
-
-def names_of(events):
-    return [event.name for event in events]
-
-
-def text_of(events, name="content_delta"):
-    return "".join(event.data["content"] for event in events if event.name == name)
 
 
 def test_sending_a_message_gives_a_handle_on_its_stream(chat, stalled):

@@ -1,7 +1,6 @@
 """Calls that clients run, seen from both sides: OpenAI's protocol asks, our own API shows."""
 
 import base64
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -27,33 +26,17 @@ IMAGE = base64.b64encode(png(3, 2)).decode()
 PICTURE: Any = [{"type": "image", "source": {"type": "data", "value": IMAGE}}]
 
 
-@pytest.fixture(scope="module")
-def shared(scripted_once: MochiServer) -> MochiServer:
-    return scripted_once
-
-
 @pytest.fixture
-def server(shared: MochiServer) -> MochiServer:
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def client(shared: MochiServer, connect: Callable[..., openai.OpenAI]) -> openai.OpenAI:
-    return connect(shared)
-
-
-@pytest.fixture
-def own(shared: MochiServer) -> Any:
-    chat = Chat(shared.url)
+def own(scripted_once: MochiServer) -> Any:
+    chat = Chat(scripted_once.url)
     yield chat
     chat.http.close()
 
 
 @pytest.fixture
-def asked(server: MochiServer, client: openai.OpenAI) -> tuple[str, Any]:
+def asked(scripted: MochiServer, client: openai.OpenAI) -> tuple[str, Any]:
     """Return a saved session whose last turn left a call to its client, and that call."""
-    server.script(Reply("Let me look.", tool_calls=[ToolCall("weather", {"city": "Oslo"})]))
+    scripted.script(Reply("Let me look.", tool_calls=[ToolCall("weather", {"city": "Oslo"})]))
     raw = client.chat.completions.with_raw_response.create(
         model=MODEL, messages=[HELLO], tools=[WEATHER], store=True
     )
@@ -80,7 +63,7 @@ def bring(client: openai.OpenAI, session_id: str, call: Any, result: str) -> Any
 
 
 def test_a_call_that_waits_for_its_client_is_shown_as_such_and_goes_on_with_its_result(
-    server, client, own, asked
+    scripted, client, own, asked
 ):
     session_id, call = asked
     question, answer = own.messages(session_id)
@@ -97,27 +80,27 @@ def test_a_call_that_waits_for_its_client_is_shown_as_such_and_goes_on_with_its_
     }
     assert own.http.get(f"/sessions/{session_id}/status").json()["active_turn"] is None
 
-    server.script(Reply("It rains."))
+    scripted.script(Reply("It rains."))
     completion = bring(client, session_id, call, "rain")
     assert completion.choices[0].message.content == "It rains."
     kept = [(it["role"], it["content"]) for it in own.messages(session_id)]
     assert kept[2:] == [("tool", "rain"), ("assistant", "It rains.")]
 
 
-def test_a_message_of_our_own_api_gives_the_call_up(server, client, own, asked):
+def test_a_message_of_our_own_api_gives_the_call_up(scripted, client, own, asked):
     session_id, call = asked
-    server.script(Reply("Never mind then."))
+    scripted.script(Reply("Never mind then."))
     answer = own.http.post(f"/chat/{session_id}", json={"message": "Forget it."})
     assert answer.json()["message"]["content"] == "Never mind then."
-    sent = server.model_requests[-1]["messages"]
+    sent = scripted.model_requests[-1]["messages"]
     assert [(it["role"], it["content"]) for it in sent[-2:]] == [
         ("tool", "interrupted, not run again"),
         ("user", "Forget it."),
     ]
 
-    server.script(Reply("Rain."))
+    scripted.script(Reply("Rain."))
     assert bring(client, session_id, call, "rain").choices[0].message.content == "Rain."
-    sent = server.model_requests[-1]["messages"]
+    sent = scripted.model_requests[-1]["messages"]
     assert [(it["role"], it["content"]) for it in sent[-2:]] == [
         ("assistant", "Let me look."),
         ("tool", "rain"),

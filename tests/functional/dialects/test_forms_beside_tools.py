@@ -39,24 +39,13 @@ FITS = '{"city": "Oslo", "degrees": 3}'
 
 
 @pytest.fixture(scope="module")
-def shared(serve_once: Callable[..., MochiServer]) -> MochiServer:
+def scripted_once(serve_once: Callable[..., MochiServer]) -> MochiServer:
     return furnish(serve_once(MOCHI_DEFAULT_MODEL=MODEL))
 
 
-@pytest.fixture
-def server(shared: MochiServer) -> MochiServer:
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def client(shared: MochiServer, connect: Callable[..., openai.OpenAI]) -> openai.OpenAI:
-    return connect(shared)
-
-
-def sent(server: MochiServer) -> list[tuple[bool, bool]]:
+def sent(scripted: MochiServer) -> list[tuple[bool, bool]]:
     """Return which requests to the model had tools, and which a form."""
-    return [("tools" in each, "format" in each) for each in server.model_requests]
+    return [("tools" in each, "format" in each) for each in scripted.model_requests]
 
 
 def parse(client: openai.OpenAI, messages: Any = None, **fields: Any) -> Any:
@@ -67,8 +56,8 @@ def parse(client: openai.OpenAI, messages: Any = None, **fields: Any) -> Any:
     return completion.choices[0].message
 
 
-def test_a_call_comes_before_an_answer_in_its_form(server, client):
-    server.script(CALL, "Three degrees, and it rains.")
+def test_a_call_comes_before_an_answer_in_its_form(scripted, client):
+    scripted.script(CALL, "Three degrees, and it rains.")
     asked = parse(client)
     assert (asked.parsed, asked.content) == (None, None)
     assert asked.reasoning_content == "I look it up."
@@ -77,20 +66,20 @@ def test_a_call_comes_before_an_answer_in_its_form(server, client):
     result = {"role": "tool", "tool_call_id": call.id, "content": "3, rain"}
     answer = parse(client, [*SAID, asked.model_dump(include={"role", "tool_calls"}), result])
     assert isinstance(answer.parsed, Weather)
-    assert sent(server) == [(True, False), (True, False), (False, True)]
+    assert sent(scripted) == [(True, False), (True, False), (False, True)]
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
-def test_an_answer_that_fits_is_not_asked_for_again(server, client, choice):
-    server.script(FITS)
+def test_an_answer_that_fits_is_not_asked_for_again(scripted, client, choice):
+    scripted.script(FITS)
     answer = parse(client, tool_choice=choice)
     assert isinstance(answer.parsed, Weather)
-    assert sent(server) == [(False, True) if choice == "none" else (True, False)]
+    assert sent(scripted) == [(False, True) if choice == "none" else (True, False)]
 
 
 @pytest.mark.parametrize("words", [FITS, "Three degrees, and it rains."])
-def test_a_stream_never_shows_an_answer_that_does_not_fit(server, client, words):
-    server.script(words)
+def test_a_stream_never_shows_an_answer_that_does_not_fit(scripted, client, words):
+    scripted.script(words)
     with client.chat.completions.stream(
         model=MODEL, messages=SAID, tools=LOOK_UP, response_format=Weather
     ) as stream:
@@ -98,7 +87,7 @@ def test_a_stream_never_shows_an_answer_that_does_not_fit(server, client, words)
         final = stream.get_final_completion().choices[0].message
     assert "".join(texts) == final.content
     assert isinstance(final.parsed, Weather)
-    server.script(words)
+    scripted.script(words)
     with client.responses.stream(
         model=MODEL, input="Weather in Oslo?", tools=FUNCTION, text_format=Weather
     ) as stream:
@@ -108,27 +97,27 @@ def test_a_stream_never_shows_an_answer_that_does_not_fit(server, client, words)
     assert isinstance(response.output_parsed, Weather)
 
 
-def test_tools_of_this_server_run_before_an_answer_in_its_form(server, client):
-    server.script(Reply("I add.", tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is three.")
+def test_tools_of_this_server_run_before_an_answer_in_its_form(scripted, client):
+    scripted.script(Reply("I add.", tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is three.")
     response = client.responses.parse(
         model=MODEL, input="Weather in Oslo?", tools=[OURS], text_format=Weather
     )
     assert isinstance(response.output_parsed, Weather)
     assert [item.type for item in response.output] == ["reasoning", "mcp_call", "message"]
-    server.script(Reply("I add.", tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is three.")
+    scripted.script(Reply("I add.", tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is three.")
     answer = parse(client, tools=openai.omit, extra_headers={"X-Mochi-Tools": "add"})
     assert isinstance(answer.parsed, Weather)
 
 
-def test_any_object_can_be_wanted_beside_tools(server, client):
-    server.script("Three degrees.")
+def test_any_object_can_be_wanted_beside_tools(scripted, client):
+    scripted.script("Three degrees.")
     completion = client.chat.completions.create(
         model=MODEL, messages=SAID, tools=LOOK_UP, response_format={"type": "json_object"}
     )
     assert isinstance(json.loads(completion.choices[0].message.content), dict)
 
 
-def test_an_agent_answers_in_the_form(server, client):
-    server.script("1. Note it.", "I begin.", "I noted it.")
+def test_an_agent_answers_in_the_form(scripted, client):
+    scripted.script("1. Note it.", "I begin.", "I noted it.")
     answer = parse(client, tools=openai.omit, model="agent:clerk")
     assert isinstance(answer.parsed, Weather)

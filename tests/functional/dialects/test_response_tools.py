@@ -7,7 +7,7 @@ import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from sessions_app.messages import INTERRUPTED_RESULT
-from tests.functional.dialects.conftest import Connect, ServeOnce
+from tests.functional.dialects.conftest import ServeOnce
 from tests.functional.dialects.responding import (
     ASKING,
     CALL_WEATHER,
@@ -23,45 +23,34 @@ from tests.functional.dialects.responding import (
 
 
 @pytest.fixture(scope="module")
-def shared(serve_once: ServeOnce) -> MochiServer:
+def scripted_once(serve_once: ServeOnce) -> MochiServer:
     return furnish(serve_once())
 
 
-@pytest.fixture
-def server(shared: MochiServer) -> MochiServer:
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def client(shared: MochiServer, connect: Connect) -> openai.OpenAI:
-    return connect(shared)
-
-
-def test_tools_of_the_server_run_in_it_and_show_as_calls_of_mochi(server, client):
-    server.script(Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is 3.")
+def test_tools_of_the_server_run_in_it_and_show_as_calls_of_mochi(scripted, client):
+    scripted.script(Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "It is 3.")
     response = respond(client, "1 + 2?", tools=[{**OURS, "allowed_tools": ["add"]}])
     call, answer = response.output
     assert (call.type, call.server_label, call.name) == ("mcp_call", "mochi", "add")
     assert (call.arguments, call.output, call.error) == ('{"a":1,"b":2}', "3", None)
     assert answer.content[0].text == "It is 3."
-    offered = [tool["function"]["name"] for tool in server.model_requests[0]["tools"]]
+    offered = [tool["function"]["name"] for tool in scripted.model_requests[0]["tools"]]
     assert offered == ["add"]
 
 
-def test_without_names_all_tools_of_the_server_are_offered_and_else_none(server, client):
+def test_without_names_all_tools_of_the_server_are_offered_and_else_none(scripted, client):
     respond(client, tools=[OURS])
-    offered = [tool["function"]["name"] for tool in server.model_requests[-1]["tools"]]
+    offered = [tool["function"]["name"] for tool in scripted.model_requests[-1]["tools"]]
     assert {"add", "wipe"} <= set(offered)
     respond(client)
-    assert not server.model_requests[-1].get("tools")
+    assert not scripted.model_requests[-1].get("tools")
 
 
 @pytest.mark.parametrize(("approve", "status"), [(True, "completed"), (False, "failed")])
 def test_a_call_that_needs_an_approval_asks_and_goes_on_with_the_answer(
-    server, client, approve, status
+    scripted, client, approve, status
 ):
-    server.script(CALL_WIPE, "Finished.")
+    scripted.script(CALL_WIPE, "Finished.")
     with client.responses.stream(model=MODEL, input="Wipe x.", tools=[ASKING]) as stream:
         first = stream.get_final_response()
     text, question = first.output
@@ -84,9 +73,9 @@ def test_a_call_that_needs_an_approval_asks_and_goes_on_with_the_answer(
         respond(client, [answer], previous_response_id=second.id, tools=[ASKING])
 
 
-def test_an_approval_names_its_conversation_by_itself(server, client):
+def test_an_approval_names_its_conversation_by_itself(scripted, client):
     """The AI SDK sends its whole history with an approval, and no previous response."""
-    server.script(CALL_WIPE, "Finished.")
+    scripted.script(CALL_WIPE, "Finished.")
     first = respond(client, "Wipe x.", tools=[ASKING])
     items = [item.model_dump(exclude_none=True) for item in first.output]
     answer = {
@@ -99,8 +88,8 @@ def test_an_approval_names_its_conversation_by_itself(server, client):
     assert second.output[0].output == "wiped x"
 
 
-def test_a_function_of_the_client_goes_there_and_back(server, client):
-    server.script(CALL_WEATHER, "It rains.")
+def test_a_function_of_the_client_goes_there_and_back(scripted, client):
+    scripted.script(CALL_WEATHER, "It rains.")
     first = respond(client, "Weather?", tools=[WEATHER])
     [call] = first.output
     assert (call.type, call.name, call.arguments) == (
@@ -113,11 +102,11 @@ def test_a_function_of_the_client_goes_there_and_back(server, client):
     output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
     second = respond(client, [output], previous_response_id=first.id, tools=[WEATHER])
     assert second.output_text == "It rains."
-    assert asked_of_model(server)[-1] == ("tool", "rain")
+    assert asked_of_model(scripted)[-1] == ("tool", "rain")
 
 
-def test_a_history_of_items_comes_back_whole(server, client):
-    server.script(CALL_WEATHER, "It rains.")
+def test_a_history_of_items_comes_back_whole(scripted, client):
+    scripted.script(CALL_WEATHER, "It rains.")
     said: Any = [{"role": "user", "content": "Weather?"}]
     first = respond(client, said, tools=[WEATHER], store=False)
     said += [item.model_dump(exclude_none=True) for item in first.output]
@@ -125,18 +114,20 @@ def test_a_history_of_items_comes_back_whole(server, client):
     said.append({"type": "function_call_output", "call_id": call_id, "output": "rain"})
     second = respond(client, said, tools=[WEATHER], store=False)
     assert second.output_text == "It rains."
-    assert [role for role, _ in asked_of_model(server)] == ["user", "assistant", "tool"]
+    assert [role for role, _ in asked_of_model(scripted)] == ["user", "assistant", "tool"]
 
 
-def test_a_name_that_client_and_server_offer_is_refused(server, client):
+def test_a_name_that_client_and_server_offer_is_refused(scripted, client):
     with pytest.raises(openai.BadRequestError) as refused:
         respond(client, tools=[OURS, {**WEATHER, "name": "add"}])
     assert refused.value.param == "tools[1].name"
 
 
-def test_an_agent_is_one_call_with_its_name(server, client):
+def test_an_agent_is_one_call_with_its_name(scripted, client):
     use = ToolCall("agent", {"agent": "clerk", "instruction": "Note it."})
-    server.script(Reply(tool_calls=[use]), "1. Note it.", "I begin.", "Noted.", "The clerk did it.")
+    scripted.script(
+        Reply(tool_calls=[use]), "1. Note it.", "I begin.", "Noted.", "The clerk did it."
+    )
     tools = [{**OURS, "allowed_tools": ["agent:clerk"]}]
     with client.responses.stream(
         model=MODEL, input="Note it.", tools=tools, include=["mochi.agent_events"]
@@ -153,7 +144,7 @@ def test_an_agent_is_one_call_with_its_name(server, client):
         respond(client, tools=[{**OURS, "allowed_tools": ["agent:nobody"]}])
 
 
-def test_a_choice_that_can_not_be_forced_is_told_and_noted(server, client):
+def test_a_choice_that_can_not_be_forced_is_told_and_noted(scripted, client):
     raw = client.responses.with_raw_response.create(
         model=MODEL, input="Weather?", tools=[WEATHER], tool_choice="required"
     )
@@ -161,9 +152,9 @@ def test_a_choice_that_can_not_be_forced_is_told_and_noted(server, client):
     assert raw.parse().tool_choice == "required"
 
 
-def test_a_client_that_is_not_stored_can_answer_questions(server, client):
-    server.script(CALL_WIPE, "Finished.")
-    before = sessions(server)
+def test_a_client_that_is_not_stored_can_answer_questions(scripted, client):
+    scripted.script(CALL_WIPE, "Finished.")
+    before = sessions(scripted)
     first = respond(client, "Wipe x.", tools=[ASKING], store=False)
     question = first.output[-1]
     answer: Any = {
@@ -173,11 +164,11 @@ def test_a_client_that_is_not_stored_can_answer_questions(server, client):
     }
     second = respond(client, [answer], store=False)
     assert second.output[0].output == "wiped x"
-    assert sessions(server) == before
+    assert sessions(scripted) == before
 
 
-def test_who_says_something_instead_of_an_answer_takes_the_question_back(server, client):
-    server.script(CALL_WIPE, "Then not.")
+def test_who_says_something_instead_of_an_answer_takes_the_question_back(scripted, client):
+    scripted.script(CALL_WIPE, "Then not.")
     first = respond(client, "Wipe x.", tools=[ASKING])
     answer: Any = {
         "type": "mcp_approval_response",
@@ -190,13 +181,13 @@ def test_who_says_something_instead_of_an_answer_takes_the_question_back(server,
     assert refused.value.param == "input"
     second = respond(client, "Stop.", previous_response_id=first.id, tools=[ASKING])
     assert second.output_text == "Then not."
-    assert asked_of_model(server)[-2:] == [("tool", INTERRUPTED_RESULT), ("user", "Stop.")]
+    assert asked_of_model(scripted)[-2:] == [("tool", INTERRUPTED_RESULT), ("user", "Stop.")]
     with pytest.raises(openai.BadRequestError):
         respond(client, [answer], previous_response_id=second.id)
 
 
-def test_a_policy_of_a_request_is_the_sessions_from_then_on(server, client):
-    server.script(CALL_WIPE, "Finished.", CALL_WIPE, "Again.")
+def test_a_policy_of_a_request_is_the_sessions_from_then_on(scripted, client):
+    scripted.script(CALL_WIPE, "Finished.", CALL_WIPE, "Again.")
     free: Any = {**OURS, "require_approval": {"never": {"tool_names": ["wipe"]}}}
     first = respond(client, "Wipe x.", tools=[free])
     assert [item.type for item in first.output] == ["message", "mcp_call", "message"]
@@ -205,8 +196,8 @@ def test_a_policy_of_a_request_is_the_sessions_from_then_on(server, client):
     assert [item.type for item in second.output] == ["message", "mcp_call", "message"]
 
 
-def test_a_key_stands_for_the_response_that_ran_an_approved_call(server, client):
-    server.script(CALL_WIPE, "Finished.")
+def test_a_key_stands_for_the_response_that_ran_an_approved_call(scripted, client):
+    scripted.script(CALL_WIPE, "Finished.")
     question = respond(client, "Wipe x.", tools=[ASKING]).output[-1]
     answer: Any = {
         "type": "mcp_approval_response",
@@ -220,8 +211,8 @@ def test_a_key_stands_for_the_response_that_ran_an_approved_call(server, client)
     assert again.output == first.output
 
 
-def test_a_key_stands_for_the_response_to_a_function_s_output(server, client):
-    server.script(CALL_WEATHER, "It is sunny.")
+def test_a_key_stands_for_the_response_to_a_function_s_output(scripted, client):
+    scripted.script(CALL_WEATHER, "It is sunny.")
     conversation = client.conversations.create().id
     call = respond(client, tools=[WEATHER], conversation=conversation).output[-1]
     output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "sun"}

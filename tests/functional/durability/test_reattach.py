@@ -5,12 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.functional.conftest import names_of
+
 SEED = 20261121
 WORDS = [f"word{number} é😀\n\n" for number in range(100)]
-
-
-def names_of(events):
-    return [event.name for event in events]
 
 
 def listen(chat, session_id, message, **body):

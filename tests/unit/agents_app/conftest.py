@@ -7,6 +7,7 @@ import pytest
 from blockbuster import BlockBuster
 
 from agents_app.catalogue import AgentCatalogue
+from sessions_app.service import SessionManager
 from sessions_app.store.file_records import FileRecords
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
@@ -119,3 +120,14 @@ async def make_catalogue(
 @pytest.fixture
 def catalogue(make_catalogue: Callable[..., AgentCatalogue]) -> AgentCatalogue:
     return make_catalogue()
+
+
+@pytest.fixture
+def sessions(sessions_dir: Path) -> SessionManager:
+    return SessionManager(sessions_dir)
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> SessionManager:
+    """Return the sessions of agents."""
+    return SessionManager(tmp_path / "agent_chats")

@@ -8,11 +8,15 @@ import msgspec
 import pytest
 
 from agents_app.deletion import DeletionWithAgents
-from agents_app.sessions import sessions_by_caller
+from agents_app.sessions import forget_agents_of, sessions_by_caller
 from chat.errors import NoActiveTurn
 from sessions_app.errors import SessionBusy, SessionNotFound
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.service import SessionManager
+from sessions_app.session import append_messages
 from tests.claims import claim_session
+from tools_app.toolset import AGENT_TOOL
 
 UNKNOWN_ID = "ffffffffff"
 
@@ -38,16 +42,6 @@ class Turns:
             goes_on, self.goes_on = self.goes_on, None
             await asyncio.to_thread(goes_on, session_id)
         return claim.turn_id
-
-
-@pytest.fixture
-def sessions(tmp_path: Path) -> SessionManager:
-    return SessionManager(tmp_path / "chat_sessions")
-
-
-@pytest.fixture
-def chats(tmp_path: Path) -> SessionManager:
-    return SessionManager(tmp_path / "agent_chats")
 
 
 def make_chat(chats: SessionManager, called_by: object) -> str:
@@ -198,3 +192,21 @@ def test_many_sessions_are_deleted_with_their_turns_when_asked(
     assert {each.outcome for each in removed} == {"deleted"}
     assert sorted(turns.cancelled) == sorted(busy)
     assert left(sessions) == set()
+
+
+def test_agents_are_forgotten_with_a_session_that_called_them(
+    sessions: SessionManager, chats: SessionManager
+) -> None:
+    mine = sessions.create("qwen3:14b")
+    make_chat(chats, {"session_id": mine.session_id, "tool_call_id": "c1"})
+    kept = make_chat(chats, {"session_id": "a1b2c3d4e5", "tool_call_id": "c1"})
+    answer = AssistantMessage(
+        content="",
+        message_id="1",
+        timestamp=utc_now(),
+        tool_calls=(ToolCall(id="c1", name=AGENT_TOOL, arguments={}),),
+    )
+
+    forget_agents_of(append_messages(mine, answer, now=utc_now()), chats)
+
+    assert left(chats) == {kept}

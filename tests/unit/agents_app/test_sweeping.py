@@ -57,11 +57,6 @@ def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> SessionManager:
     return SessionManager(tmp_path / "unused", repository=kept)
 
 
-@pytest.fixture
-def chats(tmp_path: Path) -> SessionManager:
-    return SessionManager(tmp_path / "agent_chats")
-
-
 MakeSweep = Callable[..., SessionSweep]
 
 

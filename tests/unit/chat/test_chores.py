@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,10 @@ import pytest
 from chat.conversation_storage import SessionKind, Storages
 from chat.storage.idempotency_keys import KeyRecord
 from chat.storage.journal import line
-from mochi_project.app import Services, build_services
+from mochi_project.app import build_services
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.loading import load_settings
+from tests.services import do_chores
 from tests.unit.chat.keys import keys_in
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
@@ -70,22 +69,9 @@ async def test_a_key_stays_while_a_turn_of_any_kind_of_session_has_a_journal(
     held.release()
     for path in (tmp_path / ".mochi" / "keys").iterdir():
         os.utime(path, (0, 0))
-    await _chores(services, lambda: keys.find("no journal") is None)
+    await do_chores(services, lambda: keys.find("no journal") is None)
     assert {kind: found.turn_id for kind in SessionKind if (found := keys.find(kind))} == turns
     await services.aclose()
-
-
-async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
-    """Have every chore done, until what is expected of them is."""
-    done = threading.Event()
-    services.get(Housekeeper).add("the last one", done.set)
-    chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
-    try:
-        async with asyncio.timeout(30):
-            while not (done.is_set() and is_done()):
-                await asyncio.sleep(0.01)
-    finally:
-        chores.cancel()
 
 
 def _make_old_files(paths: list[Path]) -> None:

@@ -1,5 +1,6 @@
 """Events of turns, for the tests of all projectors."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,3 +57,11 @@ def finished(call_id: str, result: str | None = "3", **fields: Any) -> FinishedC
 
 def returned(call_id: str, result: str | None = "3", *, name: str = "add") -> Event:
     return finished(call_id, result, tool_name=name).event()
+
+
+def chunks_of(stream: bytes) -> list[Any]:
+    """Return the JSON of all chunks but the last, which is the end."""
+    *frames, last, nothing = stream.decode("ascii").split("\n\n")
+    assert (last, nothing) == ("data: [DONE]", "")
+    assert all(frame.startswith("data: ") and "\n" not in frame for frame in frames)
+    return [json.loads(frame.removeprefix("data: ")) for frame in frames]

@@ -14,8 +14,7 @@ from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.services import build_threads
 from chat.start.turn_request import TurnRequest
 from chat.summaries.service import SummaryService
-from mochi_project.app import Services, build_services
-from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.app import build_services
 from mochi_project.configuration.loading import load_settings
 from models_app.catalogue import ModelCatalogue
 from scripted_app.server import ScriptedModelServer
@@ -23,6 +22,7 @@ from search_app.service import SessionSearch
 from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
 from sessions_app.store.records import record_name
+from tests.services import do_chores
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from transfer_app.backup import entries_of
@@ -35,26 +35,13 @@ async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_fo
     services = build_services(load_settings(data_dir=tmp_path))
     session_id = services.get(SessionManager).create(model="m", title="Geheim").session_id
     index = tmp_path / ".mochi" / "search.sqlite3"
-    await _chores(services, lambda: True)
+    await do_chores(services, lambda: True)
     assert not index.exists()
     services.get(SessionSearch).fill()
     assert b"Geheim" in index.read_bytes()
     services.get(SessionManager).delete(session_id)
-    await _chores(services, lambda: b"Geheim" not in index.read_bytes())
+    await do_chores(services, lambda: b"Geheim" not in index.read_bytes())
     await services.aclose()
-
-
-async def _chores(services: Services, is_done: Callable[[], bool]) -> None:
-    """Have every chore done, until what is expected of them is."""
-    done = threading.Event()
-    services.get(Housekeeper).add("the last one", done.set)
-    chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
-    try:
-        async with asyncio.timeout(30):
-            while not (done.is_set() and is_done()):
-                await asyncio.sleep(0.01)
-    finally:
-        chores.cancel()
 
 
 @pytest.mark.allow_blocking

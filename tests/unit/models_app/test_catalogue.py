@@ -105,14 +105,6 @@ async def test_models_are_listed_and_got_through_their_provider(fake, wire):
 
 
 @pytest.fixture
-async def scripted():
-    server = ScriptedModelServer(words_per_second=0)
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
 async def of_all(scripted):
     """Return a maker of catalogues of Ollama and these vendors."""
     made = []

@@ -13,20 +13,11 @@ from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
-from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 from tests.services import services_of
 
 URL = "/api/v1/profiles"
 HELLO = UserMessage(content="Hello", message_id="u", timestamp="t")
-
-
-@pytest.fixture
-async def scripted():
-    server = ScriptedModelServer(words_per_second=0)
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from models_app.structured import (
     StructuredModels,
     whole_answer,
 )
-from scripted_app.server import ScriptedModelServer
 
 QUESTION = Question(instructions="Describe it.", text="A cat.", context_window=4096)
 
@@ -52,14 +51,6 @@ def asking(language_model, host="http://localhost:1"):
         ollama_host=host,
         silence_timeout=5,
     )
-
-
-@pytest.fixture
-async def scripted():
-    server = ScriptedModelServer(words_per_second=0)
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.mark.allow_blocking  # the ollama library reads its version while it is imported

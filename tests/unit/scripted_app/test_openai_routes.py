@@ -1,9 +1,8 @@
 """OpenAI's routes of the scripted server, asked by the vendor's SDK."""
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -11,21 +10,10 @@ import openai
 import pytest
 
 from scripted_app.replies import lorem, stable_hash
-from scripted_app.server import ScriptedModelServer
 
 Scripted = Callable[..., dict[str, Any]]
 HELLO: Any = {"role": "user", "content": "Hello!"}
 ANSWER = f"{lorem(5 + stable_hash('Hello!') % 496)}\n\nHello!"
-
-
-@pytest.fixture
-async def client(server: ScriptedModelServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    def connect() -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-
-    # The first client of a process imports its HTTP stack, which reads files.
-    async with await asyncio.to_thread(connect) as client:
-        yield client
 
 
 async def test_the_models_are_listed_and_shown(client: openai.AsyncOpenAI) -> None:

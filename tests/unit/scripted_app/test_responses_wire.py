@@ -1,9 +1,8 @@
 """OpenAI's Responses route of the scripted server, asked by the vendor's SDK and pydantic-ai."""
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -26,7 +25,6 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from scripted_app.replies import lorem, stable_hash
-from scripted_app.server import ScriptedModelServer
 
 Scripted = Callable[..., dict[str, Any]]
 HELLO: Any = {"role": "user", "content": "Hello!"}
@@ -36,16 +34,6 @@ ENCRYPTED: Any = ["reasoning.encrypted_content"]
 SHOWN: Any = {"effort": "low", "summary": "auto"}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "now", "arguments": "{}"}
 RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "noon"}
-
-
-@pytest.fixture
-async def client(server: ScriptedModelServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    def connect() -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-
-    # The first client of a process imports its HTTP stack, which reads files.
-    async with await asyncio.to_thread(connect) as client:
-        yield client
 
 
 async def events_of(client: openai.AsyncOpenAI, **asked: Any) -> list[Any]:

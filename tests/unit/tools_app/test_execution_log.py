@@ -6,9 +6,9 @@ import threading
 import msgspec
 import pytest
 
+from tests.unit.tools_app.executions import execution
 from tools_app import execution_log as module
 from tools_app.execution_log import ExecutionLog, statistics
-from tools_app.storage.call_log import ToolExecution
 from tools_app.storage.files.call_log import FileCallLog
 
 
@@ -29,8 +29,8 @@ def record(path, *executions):
 
     async def write():
         log = ExecutionLog(FileCallLog(path))
-        for execution in executions:
-            log.record(execution)
+        for each in executions:
+            log.record(each)
         await log.aclose()
 
     asyncio.run(write())
@@ -38,20 +38,6 @@ def record(path, *executions):
 
 def recent(path, **options):
     return asyncio.run(ExecutionLog(FileCallLog(path)).recent(**options))
-
-
-def execution(tool="add_numbers", number=0, **values):
-    return ToolExecution(
-        **{
-            "tool_name": tool,
-            "session_id": "a1b2c3d4e5",
-            "tool_call_id": f"call_{number}",
-            "started_at": f"2026-01-15T10:30:{number % 60:02}.000000+00:00",
-            "duration_ms": 1.5,
-            "success": True,
-            **values,
-        }
-    )
 
 
 def test_before_the_first_call_there_is_nothing_and_no_file(path):

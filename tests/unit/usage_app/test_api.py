@@ -9,27 +9,13 @@ from django.test import AsyncClient
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from mochi_project.api import api
 from tests.services import services_of
+from tests.unit.usage_app.records import record
 from usage_app.ledger import Ledger
-from usage_app.record import UsageRecord
 from usage_app.reports import UsageReports
 from usage_app.schemas import UsageReportOut
 from usage_app.usage import Usage
 
 URL = "/api/v1/usage"
-
-
-def record(day="2026-11-22", **more):
-    values = {
-        "provider": "openai",
-        "model": "gpt-5.1",
-        "purpose": "chat",
-        "status": "ok",
-        "ms": 5,
-        "input": 10,
-        "output": 2,
-        **more,
-    }
-    return UsageRecord(v=1, t=f"{day}T10:00:00.000Z", **values)
 
 
 @pytest.fixture

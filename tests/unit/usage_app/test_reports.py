@@ -5,25 +5,11 @@ from decimal import Decimal
 import pytest
 
 from sessions_app.errors import ValidationFailed
+from tests.unit.usage_app.records import record
 from usage_app import report as module
 from usage_app.ledger import Ledger
-from usage_app.record import UsageRecord
 from usage_app.report import ReportQuery
 from usage_app.reports import UsageReports
-
-
-def record(day="2026-11-22", **more):
-    values = {
-        "provider": "openai",
-        "model": "gpt-5.1",
-        "purpose": "chat",
-        "status": "ok",
-        "ms": 5,
-        "input": 10,
-        "output": 2,
-        **more,
-    }
-    return UsageRecord(v=1, t=f"{day}T10:00:00.000Z", **values)
 
 
 class CountingLedger(Ledger):

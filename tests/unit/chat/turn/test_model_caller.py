@@ -18,19 +18,9 @@ from models_app.language_model import (
 )
 from models_app.ollama.language_model import OllamaLanguageModel
 from scripted_app.replies import BLOCK_END, BLOCK_START
-from scripted_app.server import ScriptedModelServer
 from sessions_app.messages import Attachment
 from sessions_app.session_settings import override_window
 from tests.unit.chat.turns import Calculator, call, names, run
-
-
-@pytest.fixture
-async def scripted():
-    server = ScriptedModelServer(words_per_second=0)
-    await server.start()
-    yield server
-    await server.stop()
-
 
 CAT = Attachment(id=f"sha256:{'c' * 64}", name="cat.png", media_type="image/png", size=9)
 NOTES = Attachment(id=f"sha256:{'d' * 64}", name="notes.md", media_type="text/plain", size=10)

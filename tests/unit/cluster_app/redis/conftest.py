@@ -13,6 +13,7 @@ from cluster_app.redis.hub import Hub
 from cluster_app.redis.journals import RedisTurnJournal
 from tests.cluster.relay import Relay
 from tests.contract.elsewhere import PidOwners
+from tests.unit.cluster_app.redis.losing import LosingConnection
 from tests.unit.cluster_app.redis.processes import Process
 from tests.unit.cluster_app.redis.servers import Server
 
@@ -80,3 +81,9 @@ def processes(
     one, other = (Process(redis_connection, object_store) for _ in range(2))
     one.index.compare()
     return one, other
+
+
+@pytest.fixture
+def connection(redis_connection: RedisConnection) -> LosingConnection:
+    """Return a connection that can be lost in the middle of a command."""
+    return LosingConnection(redis_connection)

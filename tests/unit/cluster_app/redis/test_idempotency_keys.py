@@ -8,7 +8,6 @@ from chat.storage.idempotency_keys import KEY_RECORDS, HeldKey, IdempotencyKeys
 from cluster_app.redis.records import RedisRecords
 from sessions_app.errors import StorageUnavailable
 from tests.contract.memory_repository import MemoryOwners
-from tests.unit.cluster_app.redis.losing import LosingConnection
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 SECONDS = 60
@@ -25,11 +24,6 @@ def make_keys():
         return IdempotencyKeys(records, owners=owners)
 
     return make
-
-
-@pytest.fixture
-def connection(redis_connection):
-    return LosingConnection(redis_connection)
 
 
 @pytest.fixture

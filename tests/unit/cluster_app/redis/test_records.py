@@ -10,15 +10,9 @@ from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.records import RedisRecords
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION
-from tests.unit.cluster_app.redis.losing import LosingConnection
 
 ASKED, DECIDED, USED = (f"{SESSION}/conf_{'0' * 32}.{kind}" for kind in KINDS)
 SECONDS = 60
-
-
-@pytest.fixture
-def connection(redis_connection):
-    return LosingConnection(redis_connection)
 
 
 @pytest.fixture

@@ -9,14 +9,8 @@ from cluster_app.redis.hub import Hub
 from cluster_app.redis.signals import LIFETIME_SECONDS, RedisSignals
 from sessions_app.errors import StorageUnavailable
 from tests.contract.memory_repository import MemoryOwners
-from tests.unit.cluster_app.redis.losing import LosingConnection
 
 TURN, OTHER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
-
-
-@pytest.fixture
-def connection(redis_connection):
-    return LosingConnection(redis_connection)
 
 
 @pytest.fixture

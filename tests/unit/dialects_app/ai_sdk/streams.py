@@ -1,6 +1,5 @@
 """Events of turns, and chunks as the AI SDK reads them."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -75,14 +74,6 @@ def agent_run(pieces: Sequence[str] = ("1. Look.",)) -> list[Event]:
 
 def projected(events: Iterable[Event], **how: Any) -> bytes:
     return UIMessageProjector(SESSION, TURN, **how).feed(numbered(events))
-
-
-def chunks_of(stream: bytes) -> list[Any]:
-    """Return the JSON of all chunks but the last, which is the end."""
-    *frames, last, nothing = stream.decode("ascii").split("\n\n")
-    assert (last, nothing) == ("data: [DONE]", "")
-    assert all(frame.startswith("data: ") and "\n" not in frame for frame in frames)
-    return [json.loads(frame.removeprefix("data: ")) for frame in frames]
 
 
 def kinds(chunks: Iterable[Any]) -> list[str]:

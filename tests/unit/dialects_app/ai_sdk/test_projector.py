@@ -18,7 +18,6 @@ from tests.unit.dialects_app.ai_sdk.streams import (
     SESSION,
     WAITING,
     agent_run,
-    chunks_of,
     kinds,
     projected,
     question,
@@ -40,7 +39,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
-from tests.unit.dialects_app.turns import numbered
+from tests.unit.dialects_app.turns import chunks_of, numbered
 
 
 def show(*events: Event, **how: Any) -> list[Any]:

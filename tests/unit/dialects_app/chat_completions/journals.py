@@ -1,6 +1,5 @@
 """Journals of turns, and chunks as clients read them."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -97,14 +96,6 @@ def failed(code: str = "NETWORK_ERROR", message: str = "It broke off.", **detail
 def projected(events: Iterable[Event], *, includes_usage: bool = False) -> bytes:
     projector = ChunkProjector(TURN, MODEL, includes_usage=includes_usage)
     return projector.feed(numbered(events))
-
-
-def chunks_of(stream: bytes) -> list[Any]:
-    """Return the JSON of all chunks but the last, which is the end."""
-    *frames, last, nothing = stream.decode("ascii").split("\n\n")
-    assert (last, nothing) == ("data: [DONE]", "")
-    assert all(frame.startswith("data: ") and "\n" not in frame for frame in frames)
-    return [json.loads(frame.removeprefix("data: ")) for frame in frames]
 
 
 def deltas_of(chunks: Sequence[Any]) -> list[Any]:

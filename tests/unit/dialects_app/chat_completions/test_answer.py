@@ -13,7 +13,6 @@ from tests.unit.dialects_app.chat_completions.journals import (
     STARTED,
     TURN,
     cancelled,
-    chunks_of,
     complete,
     failed,
     finish_reasons,
@@ -25,7 +24,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
-from tests.unit.dialects_app.turns import numbered
+from tests.unit.dialects_app.turns import chunks_of, numbered
 
 
 def read(events):

@@ -17,7 +17,6 @@ from tests.unit.dialects_app.chat_completions.journals import (
     STARTED,
     TURN,
     cancelled,
-    chunks_of,
     complete,
     deltas_of,
     failed,
@@ -30,7 +29,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
-from tests.unit.dialects_app.turns import numbered
+from tests.unit.dialects_app.turns import chunks_of, numbered
 
 
 def show(*events, **how):

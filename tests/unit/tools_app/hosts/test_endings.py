@@ -129,15 +129,7 @@ async def noted(directory: Path) -> list[int]:
 
 def living(pids: list[int]) -> list[int]:
     """Return which of the processes are there, even as zombies."""
-    return [pid for pid in pids if is_there(pid)]
-
-
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return [pid for pid in pids if psutil.pid_exists(pid)]
 
 
 @pytest.fixture

@@ -32,14 +32,6 @@ async def nap(hosts: HostPool, seconds: float = 0.0) -> int:
     return int(result.result or "")
 
 
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 async def test_calls_run_at_the_same_time_each_in_a_process_of_its_own(serve: Serve) -> None:
     hosts = serve(PATIENT)
 
@@ -82,8 +74,8 @@ async def test_idle_processes_end_except_one_and_that_one_later(
     began = time.monotonic()
     processes = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
 
-    await until(lambda: sum(map(is_there, processes)) == 1)
-    await until(lambda: sum(map(is_there, processes)) == 0)
+    await until(lambda: sum(map(psutil.pid_exists, processes)) == 1)
+    await until(lambda: sum(map(psutil.pid_exists, processes)) == 0)
 
     assert time.monotonic() - began > 2.0
     assert await nap(hosts) not in processes
@@ -96,7 +88,7 @@ async def test_a_process_that_dies_while_nobody_needs_it_is_replaced(
     process = await nap(hosts)
 
     os.kill(process, 9)
-    await until(lambda: not is_there(process))
+    await until(lambda: not psutil.pid_exists(process))
 
     assert await nap(hosts) != process
 
@@ -153,7 +145,7 @@ def test_uvloop_runs_hosts_too(write: Callable[..., Path], tmp_path: Path) -> No
         finally:
             await hosts.aclose()
             await fork_server.aclose()
-        assert not any(map(is_there, quick))
+        assert not any(map(psutil.pid_exists, quick))
         return [slow.error_code, large.error_code]
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from tools_app.storage.call_log import ToolExecution
+from tests.unit.tools_app.executions import execution
 from tools_app.storage.files.call_log import MOST_BYTES, FileCallLog
 
 APPEND_MANY = """
@@ -43,20 +43,6 @@ def append(path, *executions):
 
 def newest(path):
     return FileCallLog(path).newest(100)
-
-
-def execution(tool="add_numbers", number=0, **values):
-    return ToolExecution(
-        **{
-            "tool_name": tool,
-            "session_id": "a1b2c3d4e5",
-            "tool_call_id": f"call_{number}",
-            "started_at": f"2026-01-15T10:30:{number % 60:02}.000000+00:00",
-            "duration_ms": 1.5,
-            "success": True,
-            **values,
-        }
-    )
 
 
 def test_only_the_owner_may_read_the_record(path):

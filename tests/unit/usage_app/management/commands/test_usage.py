@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
 from tests.services import services_of
+from tests.unit.usage_app.records import record
 from usage_app.budgets.observer import Budgets
-from usage_app.record import UsageRecord
 from usage_app.services import build_budgets
 from usage_app.usage import Usage, build_usage
 
@@ -29,17 +29,7 @@ def usage(tmp_path: Path) -> Iterator[Usage]:
 
 
 def note(usage: Usage, day: str, **more: Any) -> None:
-    values = {
-        "provider": "openai",
-        "model": "gpt-5.1",
-        "purpose": "chat",
-        "status": "ok",
-        "ms": 5,
-        "input": 1000,
-        "output": 20,
-        **more,
-    }
-    usage.ledger.append([UsageRecord(v=1, t=f"{day}T10:00:00.000Z", **values)])
+    usage.ledger.append([record(day, **{"input": 1000, "output": 20, **more})])
 
 
 def run(*arguments: str) -> tuple[str, str]:
