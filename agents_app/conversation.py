@@ -19,6 +19,7 @@ from sessions_app.messages import (
     UserMessage,
     unmark_cancelled,
 )
+from sessions_app.variants import answer_start
 from tools_app.output_limit import cut_middle
 from tools_app.toolset import AGENT_TOOL
 
@@ -120,10 +121,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     """Return the conversation with an agent from the messages of a request."""
     rules = [message.content for message in messages if isinstance(message, SystemMessage)]
     spoken = [message for message in messages if not isinstance(message, SystemMessage)]
-    end = len(spoken)
-    while end and not isinstance(spoken[end - 1], UserMessage):
-        end -= 1
-    begin = end
+    begin = end = answer_start(spoken)
     while begin and isinstance(spoken[begin - 1], UserMessage):
         begin -= 1
     return Conversation(
@@ -137,10 +135,8 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
 
 def said_since_instruction(messages: Sequence[Message]) -> AgentOutput:
     """Return an agent's output from the messages of its own session."""
-    begin = len(messages)
-    while begin and not isinstance(messages[begin - 1], UserMessage):
-        begin -= 1
-    answers = [each for each in messages[begin:] if isinstance(each, AssistantMessage)]
+    since = messages[answer_start(messages) :]
+    answers = [each for each in since if isinstance(each, AssistantMessage)]
     texts = [unmark_cancelled(answer.content) for answer in answers]
     usages = [answer.usage for answer in answers if answer.usage is not None]
     return AgentOutput(

@@ -129,12 +129,13 @@ class AgentDelegate:
         turn: CallingTurn,
     ) -> "AgentRun":
         model, info = await self.choice.choose(agent, turn.session.metadata.model)
-        wanted = (arguments.session_id or "").strip()
-        session_id = await (
-            asyncio.to_thread(self.sessions.existing, agent.name, wanted)
-            if wanted
-            else asyncio.to_thread(self.sessions.of_call, agent.name, model, invocation)
-        )
+        session_id = (arguments.session_id or "").strip()
+        if session_id:
+            await asyncio.to_thread(self.sessions.load, agent.name, session_id)
+        else:
+            session_id = await asyncio.to_thread(
+                self.sessions.of_call, agent.name, model, invocation
+            )
         phases = AgentPhases(
             planning=await self.prompts.planning(), execution=await self.prompts.execution()
         )
@@ -214,10 +215,7 @@ class AgentRun:
             await to_the_end(engine.ended)
 
     async def _begin(self) -> TurnEngine:
-        claimed = self._claimed = await self.claimer.claim(
-            self.session_id,
-            self.preparation,
-        )
+        claimed = self._claimed = await self.claimer.claim(self.session_id, self.preparation)
         claimed.stream.observe(self._retell)
         tools = claimed.job.available_tools
         engine = TurnEngine(

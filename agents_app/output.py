@@ -10,8 +10,8 @@ from sessions_app.messages import (
     Attachment,
     Message,
     ToolMessage,
-    UserMessage,
 )
+from sessions_app.variants import answer_start
 from tools_app.output_limit import cut_middle
 
 MOST_ATTACHMENTS = 20
@@ -27,7 +27,7 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
         messages: All messages of that session.
         error: The error that interrupted the run, if any.
     """
-    parts = [part for message in _since_instruction(messages) for part in _rendered(message)]
+    parts = [part for message in messages[answer_start(messages) :] for part in _rendered(message)]
     if error is not None:
         parts.append(f"[The agent stopped: {error.message}]")
     return f"Session ID: {session_id}\n\n" + cut_middle("\n\n".join(parts))
@@ -42,19 +42,12 @@ def attachments_of(messages: Sequence[Message]) -> tuple[Attachment, ...]:
         messages: All messages of the agent's session.
     """
     found: dict[str, Attachment] = {}
-    for message in _since_instruction(messages):
+    for message in messages[answer_start(messages) :]:
         if isinstance(message, ToolMessage):
             for attachment in message.attachments:
                 found.pop(attachment.id, None)
                 found[attachment.id] = attachment
     return tuple(found.values())[-MOST_ATTACHMENTS:]
-
-
-def _since_instruction(messages: Sequence[Message]) -> Sequence[Message]:
-    begin = next(
-        (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1
-    )
-    return messages[begin + 1 :]
 
 
 def _rendered(message: Message) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sessions_app.messages import Message, UserMessage
+from sessions_app.variants import answer_start
 
 
 class AgentPhases:
@@ -27,12 +28,10 @@ class AgentPhases:
         """Return the history, with the planning prompt in its last user message."""
         self.is_planning = True
         messages = list(history)
-        for index in range(len(messages) - 1, -1, -1):
-            message = messages[index]
-            if isinstance(message, UserMessage):
-                content = f"{message.content}\n\n{self._planning}"
-                messages[index] = msgspec.structs.replace(message, content=content)
-                break
+        if index := answer_start(messages):
+            message = messages[index - 1]
+            content = f"{message.content}\n\n{self._planning}"
+            messages[index - 1] = msgspec.structs.replace(message, content=content)
         return messages
 
     def executing(self, history: Sequence[Message]) -> Sequence[Message]:

@@ -64,20 +64,12 @@ class AgentSessions:
     def __init__(self, repository: SessionRepository) -> None:
         self._repository = repository
 
-    def existing(self, agent_name: str, session_id: str) -> str:
-        """Return the id of a session that the model wants to go on in.
-
-        Raises:
-            AgentSessionNotFound: There is none of this agent; a person's, or another agent's, is
-                as good as none.
-        """
-        return self.load(agent_name, session_id).session_id
-
     def load(self, agent_name: str, session_id: str) -> Session:
         """Return a session of this agent.
 
         Raises:
-            AgentSessionNotFound: As ``existing`` raises it.
+            AgentSessionNotFound: There is none of this agent; a person's, or another agent's, is
+                as good as none.
         """
         try:
             session = self._repository.load(session_id)

@@ -12,24 +12,20 @@ _SESSION_ID = "Optional session ID to continue a previous agent conversation."
 
 
 def agent_tool(agents: Sequence[AgentDefinition]) -> Tool:
-    """Return the tool through which a model calls these agents; invalid ones are left out.
+    """Return the tool through which a model calls these agents, which are valid.
 
     An agent runs without approval; its tools may need one.
-
-    Args:
-        agents: Those that the session has enabled, of which at least one is valid.
     """
-    usable = [agent for agent in agents if agent.valid]
     return Tool(
         spec=ToolSpec(
             name=AGENT_TOOL,
-            description=describe_agents(usable),
+            description=describe_agents(agents),
             parameters={
                 "type": "object",
                 "properties": {
                     "agent": {
                         "type": "string",
-                        "enum": [agent.name for agent in usable],
+                        "enum": [agent.name for agent in agents],
                         "description": _AGENT,
                     },
                     "instruction": {"type": "string", "description": _INSTRUCTION},

@@ -105,7 +105,7 @@ async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Liste
         ModelError: The list is empty because all providers failed.
     """
     listing, profiles, agents = await asyncio.gather(
-        _providers(models) if kind in {None, "model"} else _nothing(),
+        models.available() if kind in {None, "model"} else _nothing(),
         _profiles(models) if kind in {None, "profile"} else _no_profiles(),
         _agents(models) if kind in {None, "agent"} else _nothing(),
     )
@@ -136,10 +136,6 @@ async def _profile_out(models: ModelCatalogue, profile: Profile) -> ModelOut:
         return model_out(
             ModelInfo(name=name, size_mb=0, capabilities=("completion",), context_limit=limit)
         )
-
-
-async def _providers(models: ModelCatalogue) -> ModelListing:
-    return await models.available()
 
 
 async def _profiles(models: ModelCatalogue) -> Sequence[ModelOut]:

@@ -152,12 +152,9 @@ def _line(parts: list[bytes], size: int, place: str) -> Iterator[Entry | Problem
     if size > ENTRY_BYTES:
         yield Problem(place=place, reason=_too_large())
     elif line := b"".join(parts).strip():
-        for found in [_parsed(line, place)]:
-            yield from _unwrapped(found) if _is_object(found) else [found]
-
-
-def _is_object(entry: Entry | Problem) -> bool:
-    return isinstance(entry, Entry) and isinstance(entry.value, dict)
+        entry = _parsed(line, place)
+        is_object = isinstance(entry, Entry) and isinstance(entry.value, dict)
+        yield from _unwrapped(entry) if is_object else [entry]
 
 
 def _cut(pieces: Iterable[bytes], name: str, *, in_array: bool) -> Iterator[Entry | Problem]:

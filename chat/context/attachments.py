@@ -16,6 +16,7 @@ from sessions_app.attachments.media_type import TEXT
 from sessions_app.attachments.names import mention
 from sessions_app.attachments.references import is_whole_result
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
+from sessions_app.variants import answer_start
 
 
 def with_mentions(
@@ -114,5 +115,4 @@ def _new(messages: Sequence[Message]) -> Collection[int]:
     end = len(messages)
     while end and isinstance(messages[end - 1], ToolMessage):
         end -= 1
-    asked = next((at for at in range(end - 1, -1, -1) if isinstance(messages[at], UserMessage)), -1)
-    return {asked, *range(end, len(messages))}
+    return {answer_start(messages[:end]) - 1, *range(end, len(messages))}

@@ -12,6 +12,7 @@ import msgspec
 
 from chat.context.tokens import CHARACTERS_PER_TOKEN, TOKENS_AROUND_MESSAGE, characters_of
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from sessions_app.variants import answer_start
 
 HistoryProcessor = Callable[[Sequence[Message]], list[Message]]
 
@@ -91,7 +92,7 @@ class FilterHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is kept."""
-        last = _last_user(messages)
+        last = answer_start(messages) - 1
         kept: list[Message] = []
         for index, message in enumerate(messages):
             if isinstance(message, SystemMessage):
@@ -258,14 +259,6 @@ def _said_by_user(unit: _Unit) -> bool:
     return isinstance(unit[0], UserMessage)
 
 
-def _last_user(messages: Sequence[Message]) -> int:
-    """Return where the last user message stands; 0 where there is none."""
-    at = len(messages) - 1
-    while at > 0 and not isinstance(messages[at], UserMessage):
-        at -= 1
-    return max(at, 0)
-
-
 def _without(messages: Sequence[Message], dropped: Sequence[Message]) -> list[Message]:
     gone = {id(message) for message in dropped}
     return [message for message in messages if id(message) not in gone]
@@ -274,11 +267,11 @@ def _without(messages: Sequence[Message], dropped: Sequence[Message]) -> list[Me
 def _mended(before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
     """Return ``after`` with whole tool rounds only, and with the last user message."""
     kept = list(after)
-    last = before[_last_user(before)] if before else None
-    if isinstance(last, UserMessage) and all(m.message_id != last.message_id for m in kept):
-        later = {id(message) for message in before[_last_user(before) + 1 :]}
+    start = answer_start(before)
+    if start and all(each.message_id != before[start - 1].message_id for each in kept):
+        later = {id(message) for message in before[start:]}
         at = next((at for at, message in enumerate(kept) if id(message) in later), len(kept))
-        kept.insert(at, last)
+        kept.insert(at, before[start - 1])
     mended: list[Message] = []
     for unit in _units(kept):
         first = unit[0]

@@ -13,7 +13,8 @@ from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
 from models_app.vendors.signatures import without_state
 from sessions_app.context_state import ContextState, digest_of
-from sessions_app.messages import Message, ToolMessage, UserMessage
+from sessions_app.messages import Message, ToolMessage
+from sessions_app.variants import answer_start
 
 Reason = Literal["summarized", "truncated", "filtered", "without_text", "hidden"]
 
@@ -113,7 +114,7 @@ class SessionHistory:
         if self.state is None:
             return for_model(self._messages)
         span = self._span
-        last = _last_user(self._messages)
+        last = answer_start(self._messages) - 1
         asked = [self._messages[last]] if last in span else []
         shown = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
         kept = _without_bound_thinking(shown, self.since)
@@ -212,14 +213,7 @@ def _without_bound_thinking(messages: Sequence[Message], since: str) -> Sequence
 
     Models that bind their thinking to what came before it refuse it in another history.
     """
-    start = stop = _last_user(messages) + 1
+    start = stop = answer_start(messages)
     while stop < len(messages) and messages[stop].timestamp <= since:
         stop += 1
     return [*messages[:start], *without_state(messages[start:stop]), *messages[stop:]]
-
-
-def _last_user(messages: Sequence[Message]) -> int:
-    at = len(messages) - 1
-    while at >= 0 and not isinstance(messages[at], UserMessage):
-        at -= 1
-    return at

@@ -9,6 +9,7 @@ from chat.turn.call_queues import CallQueues
 from sessions_app.errors import MochiError
 from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.session import Session
+from sessions_app.variants import answer_start
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
 
 RunningNow = Callable[[], dict[str, Any]]
@@ -50,11 +51,8 @@ class CallingTurn:
 
 def asked_with(messages: Sequence[Message]) -> tuple[Attachment, ...]:
     """Return the images and files of the user's last messages."""
-    end = len(messages)
-    while end and not isinstance(messages[end - 1], UserMessage):
-        end -= 1
     asked: list[Attachment] = []
-    for message in reversed(messages[:end]):
+    for message in reversed(messages[: answer_start(messages)]):
         if not isinstance(message, UserMessage):
             break
         asked[:0] = message.attachments

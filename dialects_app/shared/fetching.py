@@ -114,7 +114,8 @@ class Fetcher:
         port = url.port or _PORT_OF[url.scheme]
         try:
             host = url.raw_host.decode("ascii")
-            addresses = sorted(await self._resolve(host, port), key=_is_ipv6)
+            addresses = await self._resolve(host, port)
+            addresses = sorted(addresses, key=lambda address: ":" in address)  # IPv4 first
         except (OSError, UnicodeError) as error:
             raise FetchFailed("Its host is not known.") from error
         if not all_allowed(self._policy, addresses, port):
@@ -172,10 +173,6 @@ async def _pieces(response: httpx.Response, max_bytes: int) -> AsyncIterator[byt
         if size > max_bytes:
             raise AttachmentTooLarge(max_bytes)
         yield piece
-
-
-def _is_ipv6(address: str) -> bool:
-    return ":" in address
 
 
 def _is_address(host: str) -> bool:

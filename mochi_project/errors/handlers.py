@@ -188,7 +188,7 @@ def field_of(loc: Iterable[str | int]) -> str:
 def _view_of(status: int) -> Callable[..., HttpResponse]:
     """Return the view that Django calls for a status: ``handler404``."""
 
-    def view(request: HttpRequest, **_: Any) -> HttpResponse:
+    def view(request: HttpRequest, exception: Any = None) -> HttpResponse:  # noqa: ARG001
         return plain_error(status, path=request.path_info)
 
     return view

@@ -1,16 +1,19 @@
 """The ``agent`` tool as models see it."""
 
+from collections.abc import Sequence
+
 from agents_app.agent import AgentDefinition
+from agents_app.delegate import AgentDelegate
 from agents_app.tool_text import agent_tool
 
 CODER = AgentDefinition(name="coder", description="A coding agent...", valid=True)
-BUILDER = AgentDefinition(name="agent_builder", description="An agent that...", valid=True)
 BROKEN = AgentDefinition(name="broken", description="x", error_message="no")
+BUILDER = AgentDefinition(name="agent_builder", description="An agent that...", valid=True)
 
 
 def test_the_description_is_the_one_of_the_specification() -> None:
     assert (
-        agent_tool([CODER, BROKEN, BUILDER]).spec.description
+        agent_tool([CODER, BUILDER]).spec.description
         == """\
 Delegate a task to a specialised agent.
 
@@ -28,8 +31,8 @@ Returns:
     )
 
 
-def test_the_schema_allows_the_usable_agents_and_nothing_else() -> None:
-    schema = agent_tool([CODER, BROKEN, BUILDER]).spec.parameters
+def test_the_schema_allows_the_agents_and_nothing_else() -> None:
+    schema = agent_tool([CODER, BUILDER]).spec.parameters
 
     assert schema["properties"]["agent"]["enum"] == ["coder", "agent_builder"]
     assert schema["required"] == ["agent", "instruction"]
@@ -42,3 +45,17 @@ def test_nothing_about_it_is_destructive() -> None:
 
     assert tool.name == "agent"
     assert not tool.destructive
+
+
+async def test_only_valid_agents_are_offered() -> None:
+    class Agents:
+        async def list(self, names: Sequence[str]) -> dict[str, AgentDefinition]:
+            return {agent.name: agent for agent in (CODER, BROKEN) if agent.name in names}
+
+    others = ("sessions", "claimer", "preparer", "choice", "prompts", "recorded", "max_iterations")
+    delegate = AgentDelegate(agents=Agents(), **dict.fromkeys(others))
+
+    tools = (await delegate.listing(["coder", "broken", "gone"])).tools
+
+    assert tools["agent"].spec.parameters["properties"]["agent"]["enum"] == ["coder"]
+    assert not (await delegate.listing(["broken"])).tools

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import uvloop
 
 from tools_app.errors import INVALID_ARGUMENTS, TIMED_OUT
