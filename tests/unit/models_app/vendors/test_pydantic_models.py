@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from models_app.errors import ModelError
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Finished, Warned
 from models_app.model_calls import call_models_for
@@ -168,6 +169,20 @@ async def test_servers_of_ones_own_get_nothing(fake: FakeVendor, open_vendor: Op
         return await ask_cached(fake, open_vendor("mine"), name="qwen3")
 
     assert "cache" not in str(await asyncio.create_task(in_session()))
+
+
+async def test_servers_with_responses_get_the_session_as_key_too(
+    fake: FakeVendor, open_vendor: OpenVendor
+) -> None:
+    fake.answer("/v1/responses", refused(401, "Who are you?"))
+
+    async def in_session() -> None:
+        call_models_for("a1b2c3")
+        await ask(open_vendor("mine", api="responses"), "qwen3")
+
+    with pytest.raises(ModelError):
+        await asyncio.create_task(in_session())
+    assert fake.bodies[0]["prompt_cache_key"] == "a1b2c3"
 
 
 @pytest.mark.parametrize(
