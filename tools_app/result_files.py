@@ -42,15 +42,16 @@ class ResultFiles:
         """
         attachments: dict[str, Attachment] = {}
         most = self._most
-        if result.whole is not None:
-            if most and tool_name and (whole := await self._keep_whole(result.whole, tool_name)):
-                most -= 1
-                attachments[whole.id] = whole
-                words = await asyncio.to_thread(excerpt, result.whole, whole.id)
-                result = _saying(result, words)
-            result = msgspec.structs.replace(result, whole=None)
-        elif not result.files:
+        if (whole := result.whole) is None and not result.files:
             return result
+        # A text that begins as an image does would be taken for one.
+        if whole and most and tool_name and image_type(whole[:HEAD_BYTES]) is None:
+            name = f"{clean_name(tool_name)}{WHOLE_RESULT}"
+            kept = await self._keep(ToolFile(name=name, data=whole))
+            if not isinstance(kept, str):
+                most -= 1
+                attachments[kept.id] = kept
+                result = _saying(result, await asyncio.to_thread(excerpt, whole, kept.id))
         missing = []
         for file in result.files[:most]:
             kept = await self._keep(file)
@@ -61,17 +62,6 @@ class ResultFiles:
         if (more := len(result.files) - most) > 0:
             missing.append(f"[{more} more files were not kept: {most} are the most.]")
         return _with(result, tuple(attachments.values()), missing)
-
-    async def _keep_whole(self, data: bytes, tool_name: str) -> Attachment | None:
-        if image_type(data[:HEAD_BYTES]) is not None:
-            return None  # a text that begins as an image does would be taken for one
-        try:
-            name = f"{clean_name(tool_name)}{WHOLE_RESULT}"
-            kept = await self._files.keep(data, name=name)
-        except MochiError as error:
-            logger.warning("a long result could not be kept and is cut: %s", error)
-            return None
-        return kept
 
     async def _keep(self, file: ToolFile) -> Attachment | str:
         try:
@@ -87,7 +77,9 @@ def _with(
 ) -> ToolResult:
     said = result.error_message if result.result is None else result.result
     text = "\n".join([*([said] if said else []), *missing])
-    return msgspec.structs.replace(_saying(result, text), files=(), attachments=attachments)
+    return msgspec.structs.replace(
+        _saying(result, text), files=(), whole=None, attachments=attachments
+    )
 
 
 def _saying(result: ToolResult, text: str) -> ToolResult:

@@ -83,12 +83,12 @@ def _lines(data: bytes, first: int, count: int) -> str:
 
 
 def _search(text: str, pattern: str, context: int) -> str:
+    lines = text.removesuffix("\n").split("\n")
     signal.setitimer(signal.ITIMER_PROF, PATTERN_SECONDS)  # which ends the process
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise Unreadable(f"search is not a regular expression of Python: {error}.") from error
-    lines = text.removesuffix("\n").split("\n")
     matches = list(islice(_matches(lines, compiled), MOST_MATCHES + 1))
     signal.setitimer(signal.ITIMER_PROF, 0)
     if not matches:
@@ -100,18 +100,19 @@ def _matches(
     lines: Sequence[str], pattern: "re.Pattern[str]"
 ) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield what to show of each match, by the number of its line and its place there."""
-    passed = 0
+    first, place = 0, 0  # of a line: its index, and its place in bytes
     for number, line in enumerate(lines, 1):
         if len(line) <= _LONG_LINE:
             if pattern.search(line):
                 yield (number, 0), f"{number}: {line}"
-        else:
-            for match in pattern.finditer(line):
-                start, end = match.start(), min(match.end(), match.start() + _LONG_LINE)
-                place = passed + len(line[:start].encode())
-                words = line[max(start - _BESIDE, 0) : end + _BESIDE]
-                yield (number, start), f"{number} (byte {place}): ...{words}..."
-        passed += len(line.encode()) + 1
+            continue
+        for match in pattern.finditer(line):
+            place += sum(len(each.encode()) + 1 for each in lines[first : number - 1])
+            first = number - 1
+            start, end = match.start(), min(match.end(), match.start() + _LONG_LINE)
+            byte = place + len(line[:start].encode())
+            words = line[max(start - _BESIDE, 0) : end + _BESIDE]
+            yield (number, start), f"{number} (byte {byte}): ...{words}..."
 
 
 def _shown(

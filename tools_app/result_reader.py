@@ -78,11 +78,7 @@ class ResultReader:
             asked = convert_to(invocation.arguments, ReadResult)
         except msgspec.ValidationError as error:
             return _failed(f"{error}.")
-        question = {
-            name: value
-            for name, value in msgspec.structs.asdict(asked).items()
-            if value is not UNSET
-        }
+        question = msgspec.to_builtins(asked)
         if len(question.keys() & _WAYS) > 1:
             return _failed(f"Give only one of {', '.join(_WAYS)}.")
         if not question.keys() & set(_WAYS):

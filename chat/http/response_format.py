@@ -39,11 +39,6 @@ class ResponseFormat(BaseModel):
             )
         return self
 
-    @property
-    def is_json(self) -> bool:
-        """Return whether the answer must be JSON."""
-        return self.type != "text"
-
     async def checked_schema(self) -> Mapping[str, Any] | None:
         """Return the schema that the answer must fit; None for any text.
 
@@ -51,7 +46,7 @@ class ResponseFormat(BaseModel):
             ValidationFailed: It is too large, no valid schema, or refers to another document.
         """
         if self.json_schema is None:
-            return ANY_OBJECT if self.is_json else None
+            return ANY_OBJECT if self.type == "json_object" else None
         if len(msgspec.json.encode(self.json_schema)) > MOST_SCHEMA_BYTES:
             most = f"{MOST_SCHEMA_BYTES:,} bytes"
             raise ValidationFailed(f"{_FIELD}: must have at most {most}.", field=_FIELD)

@@ -1,5 +1,6 @@
 """A model calls an agent, which plans and then acts, over HTTP and with real tool processes."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -364,3 +365,17 @@ def test_an_approval_for_the_session_is_for_the_agents_tool_and_for_the_rest_of_
     assert scribe.runs() == ["-a", "-b"]
     settings = scribe.chat.http.get(f"/sessions/{session_id}").json()["tool_settings"]
     assert settings["tool_policies"] == {"scribe.erase": "never_confirm"}
+
+
+def test_an_agent_reads_on_in_a_long_result_of_its_own(scribe):
+    text = "".join(f"{number}\n" for number in range(1, 20_001))
+    result_id = hashlib.sha256(text.encode()).hexdigest()[:16]
+    listing = calls(("shell", {"command": "seq 20000"}))
+    reading = calls(("read_result", {"id": result_id, "from_line": 15_000, "lines": 1}))
+    asked = scribe.instruct("1. Count.", listing, reading, "Counted.")
+
+    events = scribe.chat.say(scribe.new_session(), scribe.message(asked))
+
+    excerpt, read = [e.data["result"] for e in events if e.name == "agent_tool_result"]
+    assert f'read_result {{"id": "{result_id}", "from_line": 1' in excerpt
+    assert read == "15000\n[Lines 15,000 to 15,000 of 20,000.]"

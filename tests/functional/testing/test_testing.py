@@ -158,6 +158,16 @@ async def test_a_client_streams_an_answer_and_leaves_where_it_likes(server: Moch
     assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
 
 
+async def test_the_text_of_a_client_is_what_was_not_taken_back(server: MochiServer) -> None:
+    server.reset()
+    server.script(Reply(["seven, ", "I think"], ignores_format=True))
+    form = {"type": "json_object"}
+    async with server.client().stream("How old?", response_format=form) as stream:
+        names = [event.name async for event in stream]
+    assert "content_reset" in names
+    assert stream.text == stream.events[-2].data["content"] == "{}"
+
+
 async def test_a_client_is_told_of_a_refusal(server: MochiServer) -> None:
     with pytest.raises(httpx2.HTTPStatusError) as refused:
         async with server.client().stream("Hello", session_id="0123456789"):
