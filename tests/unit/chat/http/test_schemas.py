@@ -16,7 +16,7 @@ def test_what_think_can_not_be_is_said_once_and_of_the_field(think: Any) -> None
 
     [error] = raised.value.errors()
     assert error["loc"] == ("think",)
-    assert "true, false or one of low, medium, high" in error["msg"]
+    assert "true, false or one of minimal, low, medium, high, xhigh, max" in error["msg"]
 
 
 def test_null_is_the_same_as_a_field_that_was_left_out() -> None:
