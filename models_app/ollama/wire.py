@@ -79,7 +79,7 @@ def chat_body(
     if tools:
         body["tools"] = tools
     if think is not None:
-        body["think"] = _OLLAMA_LEVELS.get(think, think)
+        body["think"] = _level(model, think)
     if answer_schema is not None:
         body["format"] = answer_schema
     settings = _ollama_options(options) if options else {}
@@ -93,6 +93,13 @@ def chat_body(
     if settings:
         body["options"] = settings
     return body
+
+
+def _level(model: str, think: Think) -> Think:
+    """Return whether and how hard to think in Ollama's words; gpt-oss knows no ``max``."""
+    level = _OLLAMA_LEVELS.get(think, think)
+    is_gpt_oss = model.rpartition("/")[2].startswith("gpt-oss")
+    return "high" if level == "max" and is_gpt_oss else level
 
 
 def _ollama_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,6 +99,25 @@ def test_the_servers_keep_alive_is_sent_where_a_request_has_none(options, sent):
     assert json.loads(encode_request(request, None, "1h"))["keep_alive"] == sent
 
 
+@pytest.mark.parametrize(
+    ("model", "think", "sent"),
+    [
+        ("qwen3", "minimal", "low"),
+        ("qwen3", "xhigh", "max"),
+        ("qwen3", "max", "max"),
+        ("gpt-oss:20b", "max", "high"),
+        ("gpt-oss:20b", "xhigh", "high"),
+        ("hf.co/openai/gpt-oss:Q4", "max", "high"),
+        ("gpt-oss:20b", "medium", "medium"),
+        ("qwen3", True, True),
+        ("qwen3", False, False),
+    ],
+)
+def test_levels_that_ollama_lacks_become_the_next(model, think, sent):
+    request = ModelRequest(model=model, messages=[user()], think=think)
+    assert json.loads(encode_request(request, None))["think"] == sent
+
+
 def test_models_of_the_cloud_get_no_window():
     for name, window in (("gpt-oss:120b-cloud", None), ("kimi:cloud", None), ("cloud:8b", 4096)):
         request = ModelRequest(model=name, messages=[user()])
