@@ -14,6 +14,7 @@ class ModelsApp(MochiApp):
         "MODEL_NOT_FOUND": 404,
         "OLLAMA_UNREACHABLE": 502,
         "OLLAMA_ERROR": 502,
+        "TOOL_CALL_UNREADABLE": 502,
         "CONTEXT_OVERFLOW": 502,
         "CONTENT_REFUSED": 502,
         "UNAUTHORIZED": 502,

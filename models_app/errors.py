@@ -19,6 +19,7 @@ The tree::
         * ServiceUnavailable      SERVICE_UNAVAILABLE (retryable, unless the request is at fault)
         * OllamaUnreachable       OLLAMA_UNREACHABLE (retryable)
         * OllamaError             OLLAMA_ERROR (retryable or not, depending on the answer)
+        * ToolCallUnreadable      TOOL_CALL_UNREADABLE (retryable)
       + CallRefused             (``usage_app.budgets.errors``)
 
 ``details.provider`` names the provider; the message carries the provider's own words. Ollama has
@@ -171,6 +172,21 @@ class OllamaError(ModelError):
     """Ollama refused the request, or its answer broke off or made no sense."""
 
     code = "OLLAMA_ERROR"
+
+
+class ToolCallUnreadable(ModelError):
+    """The model wrote a tool call that its server could not read."""
+
+    code = "TOOL_CALL_UNREADABLE"
+    retryable = True
+
+    def __init__(self, reason: str, **details: Any) -> None:
+        super().__init__(
+            f"The model wrote a tool call that could not be read ({reason}). Ask again, or ask "
+            "another model.",
+            reason=reason,
+            **details,
+        )
 
 
 REQUEST_REFUSALS = (

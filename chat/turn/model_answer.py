@@ -186,6 +186,15 @@ class ModelAnswer:
             seconds=None if ended is None else ended - asked_at,
         )
 
+    @property
+    def shows_text(self) -> bool:
+        """Return whether clients have seen text of the answer."""
+        return bool(self.text) and not self.holds_text
+
+    def begin_again(self) -> None:
+        """Drop what nobody has seen of an answer that is requested again; reasoning is kept."""
+        self._cleaner, self._text, self.calls = StreamCleaner(), StringIO(), []
+
     def go_on(self) -> None:
         """Continue this answer with the output of another request.
 

@@ -23,11 +23,12 @@ from chat.turn.model_requests import (
     asked_again,
     asked_for_call,
     asked_to_fit,
+    asked_to_write_again,
     rest_of,
     without_stop,
 )
 from chat.turn.session_writer import SessionWriter
-from models_app.errors import CallRefused, ModelError
+from models_app.errors import CallRefused, ModelError, ToolCallUnreadable
 from models_app.language_model import (
     Delta,
     ModelRequest,
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
 LONGEST_STEP = 1 << 16
+UNREADABLE = "The model wrote a tool call that could not be read; it is called again."
 EMPTY = "The model gave an empty answer; it is called again."
 ONLY_REASONING = "Only reasoning came from the model, no answer. Ask again, or ask another model."
 UNFIT = "The model's answer does not fit the schema; it is called again, without tools."
@@ -142,7 +144,7 @@ class ModelCaller:
         )
         request = await self._request(answer, () if planning else tools, planning=planning)
         try:
-            await self._stream_answer(answer, request)
+            request = await self._stream_first(answer, request)
             await self._go_on_in_larger_windows(answer, request)
             if answer.holds_text or (self._job.requires_fit and not answer.calls):
                 await self._fit_to_schema(answer, request)
@@ -157,6 +159,27 @@ class ModelCaller:
             status = StatusChanged(state="warning", message=ONLY_REASONING)
             self._commit_point.send_or_hold([status])
         self._loop_guard.require_progress(answer.calls)
+
+    async def _stream_first(self, answer: ModelAnswer, request: ModelRequest) -> ModelRequest:
+        """Stream an answer, once more if its calls could not be read; return the last request."""
+        try:
+            await self._stream_answer(answer, request)
+        except ToolCallUnreadable as error:
+            if answer.shows_text:
+                raise
+            self._note_growth(answer)
+            again = asked_to_write_again(
+                request,
+                error.details["reason"],
+                default_prompt=self._job.rules.default_prompt,
+                window=self.window.window,
+            )
+        else:
+            return request
+        self._commit_point.send_or_hold([StatusChanged(state="retrying", message=UNREADABLE)])
+        answer.begin_again()
+        await self._stream_answer(answer, again)
+        return again
 
     async def _fit_to_schema(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Show an answer that fits the schema, or ask again without tools.

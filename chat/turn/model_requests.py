@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from chat.context.plan import with_prompt
 from chat.context.window import WindowChoice
 from chat.turn.model_answer import ModelAnswer
 from models_app.language_model import TOKEN_LIMITS, ModelRequest
-from sessions_app.messages import AssistantMessage, Message, UserMessage
+from sessions_app.messages import AssistantMessage, Message, SystemMessage, UserMessage
 
 
 def without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -53,6 +54,20 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
         + "Answer now, in words if no tool is needed.)"
     )
     messages = with_note(request.messages, note)
+    return msgspec.structs.replace(request, messages=messages, context_window=window)
+
+
+def asked_to_write_again(
+    request: ModelRequest, reason: str, *, default_prompt: str | None, window: int | None
+) -> ModelRequest:
+    """Return the request with a note that the model's last tool call could not be read."""
+    note = (
+        f"Your last tool call could not be read ({reason}). Write the call again, exactly in the "
+        "required format."
+    )
+    # A profile adds its prompt to a conversation without a system message, which this would be.
+    messages = with_prompt(request.messages, default_prompt)
+    messages = [*messages, SystemMessage(content=note, message_id="", timestamp="")]
     return msgspec.structs.replace(request, messages=messages, context_window=window)
 
 

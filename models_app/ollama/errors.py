@@ -22,7 +22,9 @@ from models_app.errors import (
     RateLimited,
     SchemaNotSupported,
     ThinkingNotSupported,
+    ToolCallUnreadable,
     ToolsNotSupported,
+    Unauthorized,
 )
 
 MAX_WORDS = 2000
@@ -31,10 +33,16 @@ MAX_WORDS = 2000
 _MAX_NESTING = 8
 _RETRYABLE_STATUS = frozenset({408, 425, 499, 502, 503, 504})
 _is_seconds = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII).fullmatch
-# A 500 is usually about the request (an option's type, a format), unless the runner died, or the
-# model wrote a call that its own parser refuses: it may write another one.
+# A 500 is usually about the request (an option's type, a format), unless the runner died.
 _RUNNER_DIED = re.compile(
     r"unexpected EOF|runner|connection (?:reset|refused)|error parsing tool call", re.IGNORECASE
+)
+# The words of Ollama's parsers of calls, where a model was offered tools
+# (https://github.com/ollama/ollama/issues/14834, 16383).
+_UNREADABLE_CALL = re.compile(
+    r"XML syntax error|failed to parse XML|expected element type <\w+> but have"
+    r"|error parsing tool call|\AEOF\Z",
+    re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
     r"exceeds? the (?:available )?(?:context (?:size|length)|maximum context)", re.IGNORECASE
@@ -80,7 +88,7 @@ def parse_error(answer: bytes | str) -> ErrorAnswer:
 def parse_error_value(value: Any) -> ErrorAnswer:
     """Find the message in the value of an ``error`` key."""
     words = _parse_value(value, depth=0)
-    return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens)
+    return msgspec.structs.replace(words, is_envelope=True)
 
 
 def error_from_answer(
@@ -100,9 +108,9 @@ def error_from_answer(
         if words.n_prompt_tokens is not None:
             facts["n_prompt_tokens"] = words.n_prompt_tokens
         return ContextOverflow(text, **facts)
-    unsupported = _unsupported(text, facts)
-    if unsupported is not None:
-        return unsupported
+    refusal = _unsupported(text, facts) or _signed_out(text, words, facts)
+    if refusal is not None:
+        return refusal
     if status is None:
         # The request was accepted and answered for a while: a retry may succeed.
         return OllamaError(text, retryable=True)
@@ -116,9 +124,21 @@ def error_from_answer(
     retryable = status in _RETRYABLE_STATUS or (
         status == 500 and bool(_RUNNER_DIED.search(words.text))
     )
-    if words.signin_url is not None:
-        facts["signin_url"] = words.signin_url
     return OllamaError(_with_hint(status, text, words), retryable=retryable, **facts)
+
+
+def unreadable_call(error: ModelError) -> ToolCallUnreadable | None:
+    """Return the error for a call that the model wrote wrongly, if an error of a chat is one.
+
+    Args:
+        error: The error of a request that offered tools.
+    """
+    status = error.details.get("status")
+    if not isinstance(error, OllamaError) or status not in (None, 500):
+        return None
+    if _UNREADABLE_CALL.search(error.message) is None:
+        return None
+    return ToolCallUnreadable(error.message, **({} if status is None else {"status": status}))
 
 
 def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
@@ -134,6 +154,13 @@ def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
     if _ABOUT_TOOLS.search(text):
         return SchemaNotSupported(text, field="tools", **facts)
     return None
+
+
+def _signed_out(text: str, words: ErrorAnswer, facts: dict[str, Any]) -> ModelError | None:
+    """Return the error for a model of the cloud that needs a sign-in; None for other errors."""
+    if words.signin_url is None:
+        return None
+    return Unauthorized(_with_hint(401, text, words), signin_url=words.signin_url, **facts)
 
 
 def redirected(status: int, location: str) -> OllamaError:

@@ -23,7 +23,7 @@ from models_app.language_model import (
     WindowGrown,
 )
 from models_app.model_calls import CallHeaders
-from models_app.ollama import wire
+from models_app.ollama import errors, wire
 from models_app.ollama.host import (
     CONNECT_SECONDS,
     DEFAULT_HOST,
@@ -125,6 +125,9 @@ class OllamaLanguageModel:
                     if parser.finished:
                         return
             except ModelError as error:
+                unreadable = errors.unreadable_call(error) if request.tools else None
+                if unreadable is not None:
+                    raise unreadable from error
                 if streaming:
                     raise
                 recovery = recovery or _Recovery(self, request)
