@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from models_app.errors import ContextOverflow, RateLimited
 from models_app.ollama.errors import MAX_WORDS, error_from_answer, parse_error
+from sessions_app.messages import ToolSpec
 
 
 def nested(value, times):
@@ -86,3 +87,62 @@ def test_any_json_at_all_gives_an_error(value):
         error = error_from_answer(status, parse_error(json.dumps(value)), model="m")
         assert error.message
         json.dumps(error.details)
+
+
+async def test_a_model_of_the_cloud_says_where_to_sign_in(ollama, fake, wire):
+    refusal = {"error": "unauthorized", "signin_url": "https://ollama.com/connect?key=1"}
+    fake.answers = [wire.refusal(401, refusal)]
+    error = (await wire.outcome_of(ollama, wire.request())).error
+    assert (error.code, error.retryable) == ("UNAUTHORIZED", False)
+    assert error.details["signin_url"] == "https://ollama.com/connect?key=1"
+    assert "`ollama signin`" in error.message
+
+
+async def test_a_cloud_that_is_switched_off_is_no_matter_of_origins(ollama, fake, wire):
+    fake.answers = [wire.refusal(403, {"error": "ollama cloud is disabled: see the docs"})]
+    error = (await wire.outcome_of(ollama, wire.request())).error
+    assert (error.code, error.retryable) == ("OLLAMA_ERROR", False)
+    assert error.message == "ollama cloud is disabled: see the docs"
+
+
+UNREADABLE = [
+    "XML syntax error on line 8: element <function> closed by </parameter>",
+    "failed to parse XML: unexpected end",
+    "expected element type <function> but have <parameter>",
+    "error parsing tool call: raw='{'",
+    "EOF",
+]
+
+
+@pytest.mark.parametrize("words", UNREADABLE)
+async def test_a_call_that_ollama_can_not_read_is_an_error_of_its_own(ollama, fake, wire, words):
+    tools = [ToolSpec(name="add", description="", parameters={})]
+    thought = {"message": {"role": "assistant", "content": "", "thinking": "Hm."}}
+    fake.answers = [
+        wire.refusal(500, {"error": words}),
+        wire.stream_of({"error": words}),
+        wire.stream_of(thought, {"error": words}),
+    ]
+    for _ in fake.answers:
+        outcome = await wire.outcome_of(ollama, wire.request(tools=tools))
+        assert (outcome.error.code, outcome.error.retryable) == ("TOOL_CALL_UNREADABLE", True)
+        assert outcome.error.details["reason"] == words
+        assert outcome.retries == []
+    assert len(fake.chats) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(500, "do load request: EOF: unexpected EOF"), (500, "end of file"), (400, "EOF")],
+)
+async def test_other_failures_are_none_of_calls(ollama, fake, wire, status, words):
+    fake.answers = [wire.refusal(status, {"error": words})]
+    tools = [ToolSpec(name="add", description="", parameters={})]
+    outcome = await wire.outcome_of(ollama, wire.request(tools=tools))
+    assert outcome.error.code == "OLLAMA_ERROR"
+
+
+async def test_without_tools_no_call_was_to_be_read(ollama, fake, wire):
+    fake.answers = [wire.refusal(500, {"error": UNREADABLE[0]})]
+    outcome = await wire.outcome_of(ollama, wire.request())
+    assert outcome.error.code == "OLLAMA_ERROR"

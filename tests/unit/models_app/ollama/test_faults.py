@@ -17,7 +17,6 @@ from models_app.errors import (
 )
 from models_app.language_model import Finished, Retrying, TextDelta
 from models_app.ollama.language_model import BACKOFFS, OllamaLanguageModel
-from sessions_app.messages import ToolSpec
 
 
 @pytest.fixture(autouse=True)
@@ -103,65 +102,6 @@ async def test_a_refusal_becomes_a_typed_error_with_the_providers_own_words(
     assert outcome.error.details["provider"] == "ollama"
     assert outcome.error.details["status"] == status
     assert len(outcome.retries) == (2 if retryable else 0)
-
-
-async def test_a_model_of_the_cloud_says_where_to_sign_in(ollama, fake, wire):
-    refusal = {"error": "unauthorized", "signin_url": "https://ollama.com/connect?key=1"}
-    fake.answers = [wire.refusal(401, refusal)]
-    error = (await wire.outcome_of(ollama, wire.request())).error
-    assert (error.code, error.retryable) == ("UNAUTHORIZED", False)
-    assert error.details["signin_url"] == "https://ollama.com/connect?key=1"
-    assert "`ollama signin`" in error.message
-
-
-async def test_a_cloud_that_is_switched_off_is_no_matter_of_origins(ollama, fake, wire):
-    fake.answers = [wire.refusal(403, {"error": "ollama cloud is disabled: see the docs"})]
-    error = (await wire.outcome_of(ollama, wire.request())).error
-    assert (error.code, error.retryable) == ("OLLAMA_ERROR", False)
-    assert error.message == "ollama cloud is disabled: see the docs"
-
-
-UNREADABLE = [
-    "XML syntax error on line 8: element <function> closed by </parameter>",
-    "failed to parse XML: unexpected end",
-    "expected element type <function> but have <parameter>",
-    "error parsing tool call: raw='{'",
-    "EOF",
-]
-
-
-@pytest.mark.parametrize("words", UNREADABLE)
-async def test_a_call_that_ollama_can_not_read_is_an_error_of_its_own(ollama, fake, wire, words):
-    tools = [ToolSpec(name="add", description="", parameters={})]
-    thought = {"message": {"role": "assistant", "content": "", "thinking": "Hm."}}
-    fake.answers = [
-        wire.refusal(500, {"error": words}),
-        wire.stream_of({"error": words}),
-        wire.stream_of(thought, {"error": words}),
-    ]
-    for _ in fake.answers:
-        outcome = await wire.outcome_of(ollama, wire.request(tools=tools))
-        assert (outcome.error.code, outcome.error.retryable) == ("TOOL_CALL_UNREADABLE", True)
-        assert outcome.error.details["reason"] == words
-        assert outcome.retries == []
-    assert len(fake.chats) == 3
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(500, "do load request: EOF: unexpected EOF"), (500, "end of file"), (400, "EOF")],
-)
-async def test_other_failures_are_none_of_calls(ollama, fake, wire, status, words):
-    fake.answers = [wire.refusal(status, {"error": words})]
-    tools = [ToolSpec(name="add", description="", parameters={})]
-    outcome = await wire.outcome_of(ollama, wire.request(tools=tools))
-    assert outcome.error.code == "OLLAMA_ERROR"
-
-
-async def test_without_tools_no_call_was_to_be_read(ollama, fake, wire):
-    fake.answers = [wire.refusal(500, {"error": UNREADABLE[0]})]
-    outcome = await wire.outcome_of(ollama, wire.request())
-    assert outcome.error.code == "OLLAMA_ERROR"
 
 
 async def test_a_redirect_is_not_followed(ollama, fake, wire):

@@ -1,13 +1,16 @@
 """What is known of models, and how rarely the server is asked for it."""
 
 import asyncio
+import json
 
+import msgspec
 import pytest
 
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
-from models_app.language_model import ModelInfo
-from models_app.ollama.inventory import CACHE_SECONDS, ModelDetails, ModelInventory, Tag
+from models_app.language_model import ModelInfo, ModelRequest
+from models_app.ollama.inventory import CACHE_SECONDS, ModelDetails, ModelInventory, Tag, model_info
 from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.ollama.wire import encode_request
 
 
 class Source:
@@ -215,3 +218,17 @@ async def test_closing_ends_what_is_being_asked(clock):
     await inventory.aclose()
     with pytest.raises(asyncio.CancelledError):
         await asking
+
+
+@pytest.mark.parametrize(
+    ("name", "is_theirs"),
+    [("gpt-oss:120b-cloud", True), ("kimi:cloud", True), ("cloud:8b", False), ("qwen3", False)],
+)
+def test_models_of_the_cloud_get_no_window(name, is_theirs):
+    request = ModelRequest(model=name, messages=[])
+    sent = json.loads(encode_request(request, 4096)).get("options", {})
+    assert sent == ({} if is_theirs else {"num_ctx": 4096})
+    shown = can("completion")
+    assert model_info(name, None, shown).takes_window is not is_theirs
+    elsewhere = msgspec.structs.replace(shown, remote_host="https://ollama.com")
+    assert not model_info(name, None, elsewhere).takes_window

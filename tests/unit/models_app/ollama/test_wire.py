@@ -118,12 +118,6 @@ def test_levels_that_ollama_lacks_become_the_next(model, think, sent):
     assert json.loads(encode_request(request, None))["think"] == sent
 
 
-def test_models_of_the_cloud_get_no_window():
-    for name, window in (("gpt-oss:120b-cloud", None), ("kimi:cloud", None), ("cloud:8b", 4096)):
-        request = ModelRequest(model=name, messages=[user()])
-        assert json.loads(encode_request(request, 4096)).get("options", {}).get("num_ctx") == window
-
-
 def test_a_cancelled_answer_is_sent_without_its_marker():
     cancelled = AssistantMessage(content="Once upon\n\n[cancelled]", cancelled=True, **ID)
     quoting = AssistantMessage(content="It says\n\n[cancelled]", **ID)
