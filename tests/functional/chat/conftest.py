@@ -13,6 +13,7 @@ from scripted_app.server import ScriptedModelServer
 VENDOR_MODELS = [
     "anthropic:claude-haiku-4-5",
     "openai:gpt-5.1",
+    "openai:gpt-6-astra",
     "google:gemini-2.5-flash",
     "openrouter:qwen/qwen3-14b",
     "mine:qwen3:14b",

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.functional.confirmations.asking import CONFIRM, SUSPENDED, call, code_of, only
 
 # Without a stream
@@ -176,21 +178,30 @@ def test_what_a_power_cut_makes_of_the_files_is_no_approval(begin, script, marke
 # Another model
 
 
-def test_another_claude_goes_on_after_an_approval(person, script, marker):
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("anthropic:claude-haiku-4-5", "anthropic:claude-sonnet-4-6"),
+        ("anthropic:claude-sonnet-4-6", "anthropic:claude-haiku-4-5"),
+        ("openai:gpt-5.6-terra", "openai:gpt-6-astra"),
+        ("openai:gpt-6-astra", "anthropic:claude-haiku-4-5"),
+    ],
+)
+def test_another_model_goes_on_after_an_approval(person, script, marker, first, second):
     session_id = person.new_session()
-    model = {"model": "anthropic:claude-haiku-4-5"}
-    assert person.http.patch(f"/sessions/{session_id}", json=model).status_code == 200
+    change = person.http.patch(f"/sessions/{session_id}", json={"model": first})
+    assert change.status_code == 200
     thinks = {"text_message": {"text": ["Hm."], "reasoning": ["I note it."]}}
     message = script(thinks, call(marker), stall_seconds=0)
     answer = person.http.post(f"/chat/{session_id}", json={"message": message, "think": True})
     assert answer.status_code == 202, answer.text
     [question] = answer.json()["pending_confirmations"]
-    model = {"model": "anthropic:claude-sonnet-4-6"}
-    assert person.http.patch(f"/sessions/{session_id}", json=model).status_code == 200
+    change = person.http.patch(f"/sessions/{session_id}", json={"model": second})
+    assert change.status_code == 200
     assert person.confirm(session_id, question).status_code == 200
 
     answer = person.http.post(f"/chat/{session_id}", json={"think": True})
 
     assert answer.status_code == 200, answer.text
-    assert answer.json()["message"]["model"] == model["model"]
+    assert answer.json()["message"]["model"] == second
     assert person.runs().count(marker) == 1
