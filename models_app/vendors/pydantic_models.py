@@ -53,6 +53,8 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
     warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
     # Google's SDK warns of each reason for an answer's end that is newer than it.
     warnings.filterwarnings("ignore", message=".* is not a valid FinishReason")
+    # So does pydantic-ai of events and items of OpenAI's that are newer than it.
+    warnings.filterwarnings("ignore", message="Handling of this .* type is not yet implemented")
     # Thinking of before a compaction is left out of a repeated request by pydantic-ai, or by us.
     warnings.filterwarnings("ignore", message=".* rejected a replayed thinking block")
     return vendor.open_models(key or NO_KEY, http_client)

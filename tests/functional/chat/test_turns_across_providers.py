@@ -308,12 +308,11 @@ def test_one_turn_goes_on_through_several_rounds_of_tools(chat, script, calls, a
 @every_provider
 def test_the_context_limit_of_a_profile_holds(chat, script, asked, model):
     provider, _, name = (model if model != "qwen3:14b" else f"ollama:{model}").partition(":")
+    named = f"short-{model.replace('/', '-').replace(':', '-')}"
     profile = {"provider": provider, "model": name, "parameters": {"context_limit": 1000}}
-    made = chat.http.post("/profiles", json={"name": f"short-{provider}", **profile})
+    made = chat.http.post("/profiles", json={"name": named, **profile})
     assert made.status_code == 201, made.text
-    session_id = chat.new_session(
-        model=f"profile:short-{provider}", context_strategy="truncate_by_tokens"
-    )
+    session_id = chat.new_session(model=f"profile:{named}", context_strategy="truncate_by_tokens")
 
     for number in range(6):
         chat.say(session_id, script(f"Answer {number}. {'word ' * 120}"))
