@@ -11,11 +11,9 @@ from chat.settings import ChatSettings
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
 from cluster_app.connections import Cluster
-from cluster_app.objects.claim_hints import ClaimHint
 from cluster_app.objects.records import ObjectRecords
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
-from cluster_app.redis.claim_hints import RedisClaimHints
 from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.records import RedisRecords
@@ -79,16 +77,11 @@ class SharedStorageEngine:
         self, locations: Locations, objects: ObjectStore, journal: TurnJournal, *, durable: bool
     ) -> SessionRepository:
         sessions = objects.under(locations.folder)
-        connection = self._cluster.connection.under(locations.prefix)
-        hints = RedisClaimHints(connection)
         return ObjectSessionRepository(
             sessions,
             deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
             owners=self._cluster.owners,
-            hints=hints,
-            index=RedisSessionIndex(
-                connection, sessions, note_claim=lambda claim: hints.note(ClaimHint.at(claim))
-            ),
+            index=RedisSessionIndex(self._cluster.connection.under(locations.prefix), sessions),
             is_over=journal.was_closed,
         )
 

@@ -98,12 +98,12 @@ def sealing_chores(services: Services) -> Mapping[str, Callable[[], object]]:
     Claims on sessions in files are read one by one, so they are left to the regular chores.
     """
     settings, storages = services.get(AppSettings), services.get(Storages)
-    hinted = settings.sessions_url is not None
+    is_indexed = settings.sessions_url is not None
     # A process must have held a lease for a while to declare others dead, so take one at the start.
     lease = {"hold a lease": storages[SessionKind.CHAT].repository.owners.mine}
     return lease | {
         f"seal turns of dead machines in {each.place}": (
-            each.recovery.seal_all if hinted else each.recovery.seal_unended
+            each.recovery.seal_all if is_indexed else each.recovery.seal_unended
         )
         for each in storages.values()
     }

@@ -5,7 +5,7 @@
     {store}/{session_id}.json       the session, its revision, and the claim of its turn
     {deleted}/{session_id}          the time when the session was deleted
 
-``Owners`` tells whether a claim's process is alive, and ``ClaimHints`` which sessions may be
+``Owners`` tells whether a claim's process is alive, and ``SessionIndex`` which sessions may be
 claimed. The object itself is authoritative.
 """
 
@@ -15,7 +15,6 @@ from contextlib import suppress
 
 import msgspec
 
-from cluster_app.objects.claim_hints import ClaimHints
 from cluster_app.objects.claims import ObjectClaims
 from cluster_app.objects.document_cache import Document
 from cluster_app.objects.retry_budget import RetryBudget
@@ -28,7 +27,7 @@ from cluster_app.objects.store import (
     OutcomeUnclear,
 )
 from cluster_app.objects.swap import MOST_TRIES, StepResult, Swap, twice
-from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
+from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.envelope import is_tombstone
@@ -54,8 +53,7 @@ class ObjectSessionRepository:
         store: The store of the sessions' objects only.
         deleted: The store of the times of deletion; None for ephemeral sessions.
         owners: Tells which processes are alive.
-        hints: The claims that may exist.
-        index: The session index, for listings.
+        index: The session index, for listings and claims.
         is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
             because its living process could not save the result.
         retry_seconds: How long a running turn retries to save if the store does not respond.
@@ -69,7 +67,6 @@ class ObjectSessionRepository:
         *,
         deleted: ObjectStore | None,
         owners: Owners,
-        hints: ClaimHints,
         index: SessionIndex,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         retry_seconds: float = 30.0,
@@ -80,7 +77,7 @@ class ObjectSessionRepository:
         self._objects = SessionObjects(store, index)
         self._deleted = deleted
         self._sweeps = ListingInterval()
-        self._claims = ObjectClaims(self._objects, owners=owners, hints=hints, is_over=is_over)
+        self._claims = ObjectClaims(self._objects, owners=owners, index=index, is_over=is_over)
 
     # Reading
 
@@ -148,21 +145,11 @@ class ObjectSessionRepository:
             self._require_idle(document, recover)
             return opened(document.session)
 
-        swap: Swap[Result] = Swap(
-            self._objects, session_id, announce=lambda _wanted: self._claims.announce(claim)
-        )
-        try:
-            if new is None:
-                made = self._with_recovery(session_id, recover, lambda: swap.change(step))
-            else:
-                made = swap.make(opened(new))
-        except StorageUnavailable:
-            self._claims.doubt(session_id, turn_id)
-            raise
-        except Exception:
-            if swap.announced:
-                self._claims.forget(session_id, turn_id)
-            raise
+        swap: Swap[Result] = Swap(self._objects, session_id)
+        if new is None:
+            made = self._with_recovery(session_id, recover, lambda: swap.change(step))
+        else:
+            made = swap.make(opened(new))
         return made.session, made.result
 
     def release(self, session_id: str, turn_id: str) -> None:
@@ -176,7 +163,6 @@ class ObjectSessionRepository:
 
         with suppress(SessionNotFound):  # then the claim does not exist either
             self._swap(session_id, step, turn_id=turn_id)
-        self._claims.forget(session_id, turn_id)
 
     def sync_claims(self) -> None:
         """Do nothing: acknowledged writes are durable."""
@@ -199,9 +185,9 @@ class ObjectSessionRepository:
         return document.session, self._claims.evaluated(document.envelope.claim)
 
     def claims(self) -> Sequence[Claim]:
-        """Return the hinted claims; those of dead processes are read from the objects.
+        """Return the claims; those of dead processes are read from the objects.
 
-        Called every second, so claims of living processes come from the hints alone.
+        Called every second, so claims of living processes come from the index alone.
         """
         return self._claims.all()
 
@@ -238,22 +224,19 @@ class ObjectSessionRepository:
         """
         require_session_id(session_id)
 
-        def step(document: Document) -> StepResult[str | None]:
+        def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
             if turn_id is not None and (claim is None or claim.turn_id != turn_id):
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
-            held = claim.turn_id if claim is not None else None
             if claim is not None and begun:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
             if release:
                 claim = None
-            return StepResult(session=_changed(document, change), claim=claim, result=held)
+            return StepResult(session=_changed(document, change), claim=claim, result=None)
 
         made = self._swap(session_id, step, turn_id=turn_id)
         if release:
             self._objects.known.get(session_id)  # decode it before the next turn
-            if made.result is not None:
-                self._claims.forget(session_id, made.result)
         return made.session
 
     def update_idle(
@@ -304,15 +287,11 @@ class ObjectSessionRepository:
                 is_ours = True  # a tombstone found by the next read counts as ours
                 continue
             self._finish_delete(session_id, deleted_at)
-            if claim is not None:
-                self._claims.forget(session_id, claim.turn_id)
             return
         raise SessionBusy(session_id)
 
     def sweep(self) -> int:
-        """Clean up after dead processes, and remove old records of deletions."""
-        self._claims.resolve_doubts()
-        self._index.keep_up()
+        """Remove old records of deletions."""
         if self._deleted is None or not self._sweeps.is_time():
             return 0
         swept = 0
@@ -365,7 +344,6 @@ class ObjectSessionRepository:
             return StepResult(session=session, claim=None, result=None)
 
         Swap[None](self._objects, session_id, recovers=True).change(step)
-        self._claims.forget(session_id, dead.turn_id)
 
     def _require_idle(self, document: Document, recover: Recover | None) -> Claim | None:
         """Return the claim to keep: None, or that of a dead turn if nothing recovers it.

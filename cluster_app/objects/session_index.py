@@ -3,6 +3,7 @@
 The objects are authoritative: the index may be lost at any time and is then rebuilt from them.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from sessions_app.session import SessionMetadata
@@ -41,8 +42,12 @@ class SessionIndex(Protocol):
     def unwritten(self, session_id: str, mark: str) -> None:
         """Remove the mark of a write that certainly failed, such as on a conflict."""
 
-    def keep_up(self) -> None:
-        """Do periodic maintenance, also without listings; raises ``StorageError``."""
+    def claims(self) -> Sequence[Claim]:
+        """Return the claims in the entries, and do periodic maintenance, also without listings.
+
+        Raises:
+            StorageError: The index can't be reached.
+        """
 
     def compare(self) -> None:
         """Reconcile the index with the objects, which may take long; raises ``StorageError``."""

@@ -60,12 +60,8 @@ class Swap(Generic[Result]):
         session_id: The session.
         retry_seconds: How long to retry if the store does not respond.
         recovers: Whether the change may use the space reserved for recoveries.
-        announce: Called before a write with the content to write.
         pause: Sleeps between two tries.
         now: The time in seconds since 1970, compared with the tombstones of other machines.
-
-    Attributes:
-        announced: Whether ``announce`` was called.
     """
 
     def __init__(
@@ -75,7 +71,6 @@ class Swap(Generic[Result]):
         *,
         retry_seconds: float = 0.0,
         recovers: bool = False,
-        announce: Callable[[StepResult[Result]], None] = lambda _wanted: None,
         pause: Callable[[float], object] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -83,10 +78,8 @@ class Swap(Generic[Result]):
         self._session_id = session_id
         self._deadline = time.monotonic() + retry_seconds
         self._recovers = recovers
-        self._announce = announce
         self._pause = pause
         self._now = now
-        self.announced = False
         self._failures: list[StorageUnavailable] = []
         self._maybe_written: dict[str, StepResult[Result]] = {}
         """The documents that may have been written, by their revisions."""
@@ -136,8 +129,6 @@ class Swap(Generic[Result]):
         """
         envelope = Envelope().followed_by(wanted.claim)
         left: Tag | None = None
-        self.announced = True
-        self._announce(wanted)
         while True:
             try:
                 self._objects.make(wanted.session, envelope, over=left)
@@ -177,8 +168,6 @@ class Swap(Generic[Result]):
     def _is_written(self, document: Document, wanted: StepResult[Result]) -> bool:
         """Write the content; return False if the object must be read to know the outcome."""
         envelope = document.envelope.followed_by(wanted.claim)
-        self.announced = True
-        self._announce(wanted)
         # Also on a conflict: a proxy may have repeated a write that was applied.
         self._maybe_written[envelope.revision] = wanted
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster_app.objects.indexed import Indexed, from_entry
 from cluster_app.redis.index_entries import FIRST, IndexChanges, IndexEntries
-from sessions_app.store.repository import Listing
+from sessions_app.store.repository import Claim, Listing
 from sessions_app.store.sorted_sessions import Found, SortedSessions
 
 
@@ -22,6 +22,7 @@ class KnownSessions:
         self._due_after_ms = due_after_ms
         self._lock = threading.Lock()
         self._indexed: dict[str, Indexed] = {}
+        self._claims: dict[str, Claim] = {}
         self._sessions = SortedSessions()
         self._build: str | None = None
         self._last = FIRST
@@ -34,6 +35,11 @@ class KnownSessions:
         """Return the cached entries as a listing."""
         with self._lock:
             return self._sessions.listing(complete=complete)
+
+    def claims(self) -> Sequence[Claim]:
+        """Return the claims in the cached entries."""
+        with self._lock:
+            return tuple(self._claims.values())
 
     def refresh(self) -> tuple[IndexChanges, Sequence[str]]:
         """Update the cache; return the changes of the index and the sessions to be read again.
@@ -87,11 +93,14 @@ class KnownSessions:
         found: dict[str, Found] = {}
         gone: list[str] = []
         for session_id, indexed in changed.items():
+            self._claims.pop(session_id, None)
             if indexed is None:
                 gone.append(session_id)
                 self._indexed.pop(session_id, None)
             else:
                 found[session_id] = indexed.found
                 self._indexed[session_id] = indexed
+                if (claim := indexed.claim) is not None and claim.turn_id and claim.owner:
+                    self._claims[session_id] = claim
         if changed:
             self._sessions.change(found, gone)

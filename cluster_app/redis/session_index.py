@@ -7,7 +7,8 @@ from the objects again (docs/decisions/0067).
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -28,6 +29,8 @@ from sessions_app.store.repository import Claim, Listing
 logger = logging.getLogger(__name__)
 
 READERS = 32
+RETRY_SECONDS = 10.0
+"""The pause of maintenance after objects could not be read, unless a listing waits for it."""
 
 
 class IndexTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +58,6 @@ class RedisSessionIndex:
     Args:
         connection: The Redis connection, with the key prefix of these sessions.
         store: The objects of the sessions.
-        note_claim: Called with every claim that a comparison finds, which may have lost its hint.
         times: The intervals of maintenance.
     """
 
@@ -64,16 +66,15 @@ class RedisSessionIndex:
         connection: RedisConnection,
         store: ObjectStore,
         *,
-        note_claim: Callable[[Claim], object],
         times: IndexTimes = TIMES,
     ) -> None:
         self._entries = IndexEntries(connection, store.name)
         self._known = KnownSessions(self._entries, due_after_ms=times.dirty_ms)
         self._store = store
-        self._note_claim = note_claim
         self._times = times
         self._lock = threading.Lock()
         self._untold: set[str] = set()
+        self._retry_at = 0.0
 
     def writing(self, session_id: str) -> str:
         """Mark the session as about to be written."""
@@ -116,9 +117,10 @@ class RedisSessionIndex:
             return self._known.listing(complete=False)
         return self._known.listing(complete=bool(look.build) and not look.is_doubted)
 
-    def keep_up(self) -> None:
-        """Do periodic maintenance, also without listings; a chore of every process."""
+    def claims(self) -> Sequence[Claim]:
+        """Return the claims in the entries; also starts the maintenance that is due."""
         self._look(may_wait=False)
+        return self._known.claims()
 
     def compare(self) -> None:
         """Compare all entries with the objects now, after a comparison already running.
@@ -145,6 +147,9 @@ class RedisSessionIndex:
         look, due = self._known.refresh()
         with self._lock:
             untold, self._untold = self._untold, set()
+            if not may_wait and time.monotonic() < self._retry_at:
+                self._untold |= {*due, *untold}
+                return look
         if again := {*due, *untold}:
             self._run_in_thread(partial(self._read_again, again), waits=may_wait)
         elif not self._is_unchecked(look):
@@ -166,6 +171,7 @@ class RedisSessionIndex:
             try:
                 work()
             except StorageError:  # it stays due
+                self._retry_at = time.monotonic() + RETRY_SECONDS
                 logger.warning("the index of sessions could not read objects", exc_info=True)
             except Exception:
                 logger.exception("the index of sessions failed")
@@ -198,8 +204,6 @@ class RedisSessionIndex:
             raise
         entry = _entry_of(indexed)
         self._entries.read_again(session_id, mark, entry, marks if settles else ())
-        if indexed is not None:
-            self._hint(indexed)
 
     def _begin(self) -> str | None:
         return self._entries.begin_rebuild(lease_ms=self._times.lease_ms)
@@ -235,8 +239,6 @@ class RedisSessionIndex:
                 before = known.get(session_id)
                 if before is None or not same_tag(before.etag, listed.etag):
                     differing.append(session_id)
-                else:
-                    self._hint(before)
         differing += known.keys() - present
         with ThreadPoolExecutor(READERS) as readers:
             for start in range(0, len(differing), READERS):
@@ -244,12 +246,6 @@ class RedisSessionIndex:
                     return False
                 list(readers.map(self._read, differing[start : start + READERS]))
         return True
-
-    def _hint(self, indexed: Indexed) -> None:
-        """Report the claim that is part of an object."""
-        claim = indexed.claim
-        if claim is not None and claim.turn_id and claim.owner:
-            self._note_claim(claim)
 
 
 def _entry_of(indexed: Indexed | None) -> bytes:

@@ -61,11 +61,10 @@ class Inspector:
         return bytes(self._store.get(self._prefix + name).bytes())
 
     def untidy(self) -> list[str]:
-        """Return what is left of turns that should have ended: claims, hints, open journals."""
+        """Return what is left of turns that should have ended: claims and open journals."""
         left = [f"claim in {name}" for name in self.claimed()]
         for prefix in PREFIXES:
             left += [f"{prefix}unended {turn}" for turn in self.redis.smembers(f"{prefix}unended")]
-            left += [f"{prefix}claimed {turn}" for turn in self.redis.hkeys(f"{prefix}claimed")]
         return left
 
     def condemned(self) -> set[str]:

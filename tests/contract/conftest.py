@@ -7,7 +7,6 @@ import pytest
 from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners, MemorySessionRepository
 
@@ -21,7 +20,6 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionReposit
             (objects := request.getfixturevalue("object_store")).under("sessions"),
             deleted=objects.under("deleted"),
             owners=MemoryOwners(),
-            hints=MemoryClaimHints(),
             index=MemorySessionIndex(),
         )
     return FileSessionRepository(tmp_path / "sessions", keeps_begun=request.param != "files")

@@ -1,7 +1,7 @@
 """An index of sessions in memory, for the contract of repositories that need one."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Claim, Listing
@@ -12,9 +12,8 @@ class MemorySessionIndex:
 
     def __init__(self) -> None:
         self.etags: dict[str, str] = {}
-        self.claims: dict[str, Claim | None] = {}
+        self.claimed: dict[str, Claim] = {}
         self.marks: dict[str, str] = {}
-        self.kept_up = 0
         self.compared = 0
         self._metadata: dict[str, SessionMetadata] = {}
         self._numbers: Iterator[int] = itertools.count()
@@ -35,20 +34,21 @@ class MemorySessionIndex:
     ) -> None:
         assert self.marks.pop(mark) == session_id
         self.etags[session_id] = etag
-        self.claims[session_id] = claim
+        self.claimed.pop(session_id, None)
+        if claim is not None:
+            self.claimed[session_id] = claim
         self._metadata[session_id] = metadata
 
     def removed(self, session_id: str, mark: str) -> None:
         assert self.marks.pop(mark) == session_id
-        for known in (self.etags, self.claims, self._metadata):
+        for known in (self.etags, self.claimed, self._metadata):
             known.pop(session_id, None)
 
     def unwritten(self, session_id: str, mark: str) -> None:
         assert self.marks.pop(mark) == session_id
 
-    def keep_up(self) -> None:
-        """Count: nothing else is ever due."""
-        self.kept_up += 1
+    def claims(self) -> Sequence[Claim]:
+        return list(self.claimed.values())
 
     def compare(self) -> None:
         """Count: nobody else puts objects in."""

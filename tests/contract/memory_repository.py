@@ -85,7 +85,6 @@ class MemorySessionRepository:
         self.loads = 0
         self._documents: dict[str, Document] = beside._documents if beside else {}
         self._deleted: dict[str, str] = beside._deleted if beside else {}
-        self._hints: dict[str, Claim] = beside._hints if beside else {}
         self._swapping = beside._swapping if beside else threading.Lock()
 
     # Reading
@@ -128,31 +127,14 @@ class MemorySessionRepository:
             return Document(session=counted(session), claim=claim), result
 
         def settled(document: Document) -> tuple[Document, Result]:
-            step = opened(self._settled(document, recover).session)
-            self._note(claim)
-            return step
+            return opened(self._settled(document, recover).session)
 
-        try:
-            if new is None:
-                document, result = self._swap_for(session_id, settled)
-            else:
-                document, result = opened(new)
-                self._note(claim)
-                document = self._make(document)
-        except Exception:
-            self._clear(session_id, turn_id)
-            raise
+        if new is None:
+            document, result = self._swap_for(session_id, settled)
+        else:
+            document, result = opened(new)
+            document = self._make(document)
         return document.session, result
-
-    def _note(self, claim: Claim) -> None:
-        self.reach("note a claim")
-        self._hints[claim.session_id] = claim
-
-    def _clear(self, session_id: str, turn_id: str) -> None:
-        hint = self._hints.get(session_id)
-        if hint is not None and hint.turn_id == turn_id:
-            self.reach("clear a hint")
-            self._hints.pop(session_id, None)
 
     def release(self, session_id: str, turn_id: str) -> None:
         def step(document: Document) -> Document:
@@ -162,7 +144,6 @@ class MemorySessionRepository:
 
         if session_id in self._documents:
             self._swap(session_id, step)
-        self._clear(session_id, turn_id)
 
     def sync_claims(self) -> None:
         pass
@@ -182,14 +163,8 @@ class MemorySessionRepository:
         return self.load(session_id), self.claim_of(session_id)
 
     def claims(self) -> Sequence[Claim]:
-        """Return the claims that were noted: a hint, which no session is read for."""
-        return [self._looked_at(claim) for claim in list(self._hints.values())]
-
-    def _is_void(self, noted: Claim) -> bool:
-        """Return whether its owner is dead, and the session does not have the claim (any more)."""
-        claim = self._get(noted.session_id).claim
-        is_made = claim is not None and claim.turn_id == noted.turn_id
-        return not is_made and not self.owners.lives(noted.owner)
+        claims = [document.claim for document in list(self._documents.values())]
+        return [self._looked_at(claim) for claim in claims if claim is not None]
 
     def _looked_at(self, claim: Claim) -> Claim:
         return msgspec.structs.replace(claim, alive=self.owners.lives(claim.owner))
@@ -218,10 +193,7 @@ class MemorySessionRepository:
             session = _changed(document.session, change)
             return Document(session=session, claim=None if release else claim)
 
-        session = self._swap(session_id, step)
-        if release and turn_id is not None:
-            self._clear(session_id, turn_id)
-        return session
+        return self._swap(session_id, step)
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -230,11 +202,7 @@ class MemorySessionRepository:
             settled = self._settled(document, recover)
             return Document(session=_changed(settled.session, change), claim=settled.claim)
 
-        noted = self._hints.get(session_id)
-        session = self._swap(session_id, step)
-        if noted is not None and self._is_void(noted):
-            self._clear(session_id, noted.turn_id)
-        return session
+        return self._swap(session_id, step)
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
         self._settled(self._get(session_id), None)

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_app.objects.claim_hints import ClaimHint
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
-from cluster_app.redis.claim_hints import RedisClaimHints
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.session_index import RedisSessionIndex
 from sessions_app.errors import MochiError
@@ -60,16 +58,13 @@ def happen(repository: SessionRepository, chance: random.Random) -> str | None:
 
 def nodes(connection: RedisConnection, store: ObjectStore) -> list[ObjectSessionRepository]:
     """Return the sessions of two processes, which live."""
-    owners, hints = MemoryOwners(), RedisClaimHints(connection)
+    owners = MemoryOwners()
     return [
         ObjectSessionRepository(
             store,
             deleted=None,
             owners=owners,
-            hints=hints,
-            index=RedisSessionIndex(
-                connection, store, note_claim=lambda claim: hints.note(ClaimHint.at(claim))
-            ),
+            index=RedisSessionIndex(connection, store),
         )
         for _ in range(2)
     ]

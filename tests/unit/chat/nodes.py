@@ -5,12 +5,11 @@ from pathlib import Path
 
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
-from cluster_app.redis.claim_hints import RedisClaimHints
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.hub import Hub
 from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.leases import LeaseOwners
-from tests.contract.memory_index import MemorySessionIndex
+from cluster_app.redis.session_index import RedisSessionIndex
 from tests.contract.memory_journal import MemoryJournal
 from tests.contract.memory_repository import MemoryOwners, MemorySessionRepository
 from tests.unit.chat.conftest import House, NoTools
@@ -47,8 +46,7 @@ class ClusterNode(House):
             store.under("sessions"),
             deleted=store.under("deleted"),
             owners=self.owners,
-            hints=RedisClaimHints(connection),
-            index=MemorySessionIndex(),
+            index=RedisSessionIndex(connection, store.under("sessions")),
             is_over=journal.was_closed,
         )
         self.repository_type = lambda *_, **__: repository

@@ -64,13 +64,11 @@ def say_call(node):
 
 
 STEPS = [
-    "note a claim",
     "open a journal",
     "swap a session",
     "have swapped a session",
     "write a line",
     "have written a line",
-    "clear a hint",
 ]
 
 

@@ -8,7 +8,6 @@ from chat.turn.state_machine import State
 from cluster_app.objects.repository import ObjectSessionRepository
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import StorageUnavailable
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import refusal
@@ -28,7 +27,6 @@ async def make_house(data_dir, object_store):
                 object_store.under("sessions"),
                 deleted=object_store.under("deleted"),
                 owners=MemoryOwners(),
-                hints=MemoryClaimHints(),
                 index=MemorySessionIndex(),
                 is_over=is_over,
                 retry_seconds=retry_seconds,

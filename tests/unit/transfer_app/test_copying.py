@@ -16,7 +16,6 @@ from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from transfer_app.backup import busy_sessions
@@ -71,7 +70,6 @@ def objects_of(store: ObjectStore, part: str = "sessions") -> SessionRepository:
         store.under(part),
         deleted=None,
         owners=MemoryOwners(),
-        hints=MemoryClaimHints(),
         index=MemorySessionIndex(),
     )
 

@@ -7,7 +7,6 @@ import pytest
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
 from sessions_app.session import Session, SessionMetadata
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.unit.cluster_app.objects.sessions import FIRST, LATER
@@ -28,11 +27,6 @@ def owners() -> MemoryOwners:
 
 
 @pytest.fixture
-def hints() -> MemoryClaimHints:
-    return MemoryClaimHints()
-
-
-@pytest.fixture
 def index() -> MemorySessionIndex:
     return MemorySessionIndex()
 
@@ -41,7 +35,6 @@ def index() -> MemorySessionIndex:
 def open_repository(
     object_store: ObjectStore,
     owners: MemoryOwners,
-    hints: MemoryClaimHints,
     index: MemorySessionIndex,
 ) -> OpenRepository:
     """Return what opens the same sessions as another process would, which remembers nothing."""
@@ -49,7 +42,6 @@ def open_repository(
         object_store.under("sessions"),
         deleted=object_store.under("deleted"),
         owners=owners,
-        hints=hints,
         index=index,
         retry_seconds=retry_seconds,
     )

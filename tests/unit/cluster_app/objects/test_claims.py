@@ -1,9 +1,8 @@
-"""Claims are in the objects of their sessions; hints name them; a deletion ends all of it."""
+"""Claims are in the objects of their sessions; the index names them; a deletion ends all of it."""
 
 import pytest
 
 from cluster_app.objects import session_objects
-from cluster_app.objects.claim_hints import ClaimHint
 from cluster_app.objects.repository import ObjectSessionRepository
 from cluster_app.objects.store import ObjectStore
 from sessions_app.errors import (
@@ -17,7 +16,6 @@ from sessions_app.session import Session, with_metadata
 from sessions_app.store import session_files
 from sessions_app.store.repository import Claim
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
@@ -31,28 +29,8 @@ from tests.unit.cluster_app.objects.sessions import (
 )
 
 
-def test_a_claim_is_hinted_at_before_it_is_made(
-    repository: ObjectSessionRepository,
-    object_server: ObjectServer,
-    hints: MemoryClaimHints,
-    new_session: Session,
-) -> None:
-    repository.create(new_session)
-    seen: list[list[str]] = []
-
-    def look(request: Request, serve: Serve) -> Answer:
-        seen.append([hint.turn_id for hint in hints.all()])
-        return serve()
-
-    with object_server.meddled(look):
-        claim_session(repository, FIRST, "t1")
-        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
-    assert seen == [["t1"], ["t1"]]
-    assert hints.all() == []
-
-
-def test_a_refused_claim_leaves_the_hint_at_the_one_that_stands(
-    repository: ObjectSessionRepository, hints: MemoryClaimHints, new_session: Session
+def test_a_claim_stands_until_its_turn_lets_go_of_it(
+    repository: ObjectSessionRepository, new_session: Session
 ) -> None:
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
@@ -60,59 +38,16 @@ def test_a_refused_claim_leaves_the_hint_at_the_one_that_stands(
         claim_session(repository, FIRST, "t2")
     with pytest.raises(SessionExists):
         claim_session(repository, FIRST, "t3", new=new_session)
-    assert [hint.turn_id for hint in hints.all()] == ["t1"]
-
-
-def test_without_a_hint_nothing_is_claimed(
-    object_store: ObjectStore,
-    owners: MemoryOwners,
-    index: MemorySessionIndex,
-    new_session: Session,
-) -> None:
-    class Away(MemoryClaimHints):
-        def note(self, hint: ClaimHint) -> None:
-            raise StorageUnavailable("away")
-
-    repository = ObjectSessionRepository(
-        object_store.under("sessions"),
-        deleted=object_store.under("deleted"),
-        owners=owners,
-        hints=Away(),
-        index=index,
-    )
-    repository.create(new_session)
-    with pytest.raises(StorageUnavailable):
-        claim_session(repository, FIRST, "t1", change=say("Hello"))
-    assert repository.load(FIRST) == new_session
-    repository.update(FIRST, say("nothing else needs hints"))
-
-
-def test_a_claim_that_may_have_been_made_keeps_its_hint(
-    repository: ObjectSessionRepository,
-    object_server: ObjectServer,
-    hints: MemoryClaimHints,
-    owners: MemoryOwners,
-    new_session: Session,
-) -> None:
-    repository.create(new_session)
-
-    def apply_and_vanish(request: Request, serve: Serve) -> Answer:
-        if request.writes:
-            serve()
-        return refusal("503 Slow Down")
-
-    with object_server.meddled(apply_and_vanish), pytest.raises(StorageUnavailable):
-        claim_session(repository, FIRST, "t1", change=say("Hello"))
     assert [claim.turn_id for claim in repository.claims()] == ["t1"]
-    owners.condemn()
-    assert [claim.alive for claim in repository.claims()] == [False]
+    repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    assert repository.claims() == []
 
 
 @pytest.mark.parametrize("is_made", [True, False])
-def test_a_claim_that_was_in_doubt_is_hinted_at_if_it_was_made(
+def test_a_claim_that_may_have_been_made_is_marked_to_be_read(
     repository: ObjectSessionRepository,
     object_server: ObjectServer,
-    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
     new_session: Session,
     is_made: bool,
 ) -> None:
@@ -125,24 +60,23 @@ def test_a_claim_that_was_in_doubt_is_hinted_at_if_it_was_made(
 
     with object_server.meddled(vanish), pytest.raises(StorageUnavailable):
         claim_session(repository, FIRST, "t1")
-    assert len(hints.all()) == 1
-    repository.sweep()
-    assert len(hints.all()) == is_made
+    assert set(index.marks.values()) == {FIRST}
+    claim = repository.claim_of(FIRST)
+    assert (claim is not None) == is_made
 
 
-def test_a_hint_at_what_a_dead_process_never_claimed_is_forgotten(
+def test_a_dead_claim_is_found_and_one_that_is_gone_since_is_not(
     repository: ObjectSessionRepository,
-    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
     owners: MemoryOwners,
     new_session: Session,
 ) -> None:
     repository.create(new_session)
-    for session_id in (FIRST, "0123456789"):
-        hints.note(ClaimHint(session_id, "t1", owners.mine(), LATER))
-    assert len(repository.claims()) == 2, "its process may be just about to claim it"
+    claim_session(repository, FIRST, "t1")
+    old = Claim(session_id="0123456789", turn_id="t1", owner=owners.mine(), started_at=LATER)
+    index.claimed["0123456789"] = old
     owners.condemn()
-    assert repository.claims() == []
-    assert hints.all() == []
+    assert [(claim.session_id, claim.alive) for claim in repository.claims()] == [(FIRST, False)]
 
 
 def test_living_claims_are_told_without_reading(
@@ -155,16 +89,16 @@ def test_living_claims_are_told_without_reading(
     assert asked(object_server) == []
 
 
-def test_a_dead_claim_that_no_hint_names_is_sealed_by_who_visits_it(
+def test_a_dead_claim_that_the_index_lacks_is_sealed_by_who_visits_it(
     repository: ObjectSessionRepository,
-    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
     owners: MemoryOwners,
     new_session: Session,
 ) -> None:
     """The write of a claim may come to the store after its process was given up."""
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
-    hints.clear(FIRST, "t1")
+    index.claimed.clear()
     owners.condemn()
     sealed: list[Claim] = []
 
@@ -179,7 +113,6 @@ def test_a_dead_claim_that_no_hint_names_is_sealed_by_who_visits_it(
 def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
     object_store: ObjectStore,
     owners: MemoryOwners,
-    hints: MemoryClaimHints,
     index: MemorySessionIndex,
     new_session: Session,
 ) -> None:
@@ -188,7 +121,6 @@ def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
         object_store.under("sessions"),
         deleted=object_store.under("deleted"),
         owners=owners,
-        hints=hints,
         index=index,
         is_over=lambda session_id, turn_id: (session_id, turn_id) in left,
     )
@@ -262,12 +194,11 @@ def test_a_deletion_stands_before_the_object_is_gone(
 def test_a_session_that_is_not_kept_leaves_nothing(
     object_store: ObjectStore,
     owners: MemoryOwners,
-    hints: MemoryClaimHints,
     index: MemorySessionIndex,
     new_session: Session,
 ) -> None:
     repository = ObjectSessionRepository(
-        object_store.under("sessions"), deleted=None, owners=owners, hints=hints, index=index
+        object_store.under("sessions"), deleted=None, owners=owners, index=index
     )
     repository.create(new_session)
     repository.delete(FIRST)
@@ -287,7 +218,6 @@ def test_what_was_deleted_long_ago_is_forgotten(
 def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_object(
     object_store: ObjectStore,
     owners: MemoryOwners,
-    hints: MemoryClaimHints,
     index: MemorySessionIndex,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -295,10 +225,13 @@ def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_ob
         raise AssertionError("a turn was looked at")
 
     repository = ObjectSessionRepository(
-        object_store, deleted=None, owners=owners, hints=hints, index=index, is_over=is_over
+        object_store, deleted=None, owners=owners, index=index, is_over=is_over
     )
     for number in range(50):
-        hints.note(ClaimHint(f"{number:010x}", "t1", owners.mine(), LATER))
+        session_id = f"{number:010x}"
+        index.claimed[session_id] = Claim(
+            session_id=session_id, turn_id="t1", owner=owners.mine(), started_at=LATER
+        )
     looks: list[str] = []
     monkeypatch.setattr(owners, "lives", lambda owner: not looks.append(owner))
     assert len(repository.claims()) == 50

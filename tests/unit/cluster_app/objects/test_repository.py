@@ -23,7 +23,6 @@ from sessions_app.errors import (
 from sessions_app.format.codec import encode
 from sessions_app.session import Session
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import ObjectServer, refusal
@@ -235,7 +234,7 @@ def test_the_index_is_told_of_every_write(
     assert index.etags == {FIRST: object_store.get(KEY).tag.etag}
     assert index.marks == {}
     claim_session(repository, FIRST, "t3")
-    claim = index.claims[FIRST]
+    claim = index.claimed[FIRST]
     assert claim is not None
     assert claim.turn_id == "t3"
     repository.release(FIRST, "t3")
@@ -264,18 +263,17 @@ def test_only_an_unclear_write_leaves_its_mark(
     assert set(index.marks.values()) == {FIRST}
 
 
-def test_the_index_is_compared_for_who_lists_anew_and_kept_up_by_who_sweeps(
+def test_the_index_is_compared_for_who_lists_anew(
     object_store: ObjectStore,
 ) -> None:
     index = MemorySessionIndex()
     repository = ObjectSessionRepository(
-        object_store, deleted=None, owners=MemoryOwners(), hints=MemoryClaimHints(), index=index
+        object_store, deleted=None, owners=MemoryOwners(), index=index
     )
     repository.list()
-    assert (index.compared, index.kept_up) == (0, 0)
+    assert index.compared == 0
     repository.list(anew=True)
-    repository.sweep()
-    assert (index.compared, index.kept_up) == (1, 1)
+    assert index.compared == 1
 
 
 def test_a_large_object_that_vanishes_while_it_is_looked_at_is_not_found(

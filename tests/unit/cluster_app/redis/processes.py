@@ -40,15 +40,9 @@ class Process:
     def __init__(
         self, connection: RedisConnection, store: ObjectStore, times: IndexTimes = LATER
     ) -> None:
-        self.claims: list[Claim] = []
         self.store = store
         self.entries = IndexEntries(connection, store.name)
-        self.index = RedisSessionIndex(
-            connection,
-            store,
-            note_claim=self.claims.append,
-            times=times,
-        )
+        self.index = RedisSessionIndex(connection, store, times=times)
 
     def put(self, kept: Session, claim: Claim | None = None) -> str:
         """Write an object, and tell nobody."""

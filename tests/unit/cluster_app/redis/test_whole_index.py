@@ -193,8 +193,9 @@ def test_what_a_failover_lost_is_found_although_nobody_had_seen_it(
         wait_until(lambda: one.listed() == other.listed() == expected)
         wait_until(lambda: one.index.listing().complete and other.index.listing().complete)
         assert lists_read(object_server) == 1
-        claims = {each.session_id for each in (*one.claims, *other.claims)}
+        claims = {each.session_id for each in one.index.claims()}
         assert claims == {session(1).session_id, session(2).session_id}
+        assert {each.session_id for each in other.index.claims()} == claims
         connection.close()
 
 
@@ -255,7 +256,7 @@ def test_a_comparison_is_due_once_in_a_while(
 ) -> None:
     Process(redis_connection, object_store).index.compare()
     object_server.forget_requests()
-    Process(redis_connection, object_store).index.keep_up()
+    Process(redis_connection, object_store).index.claims()
     assert lists_read(object_server) == 0
     always = IndexTimes(checked_ms=-1, wait_seconds=60)
     looking = Process(redis_connection, object_store, always)
@@ -264,7 +265,7 @@ def test_a_comparison_is_due_once_in_a_while(
     assert lists_read(object_server) == 1
 
 
-def test_a_comparison_tells_of_every_claim_it_finds(
+def test_a_comparison_finds_every_claim(
     processes: tuple[Process, Process],
 ) -> None:
     one, other = processes
@@ -273,9 +274,11 @@ def test_a_comparison_tells_of_every_claim_it_finds(
     one.put(untold, claim_on(untold))
     one.write(session(3))
     other.index.compare()
-    assert sorted((each.session_id, each.turn_id, each.owner) for each in other.claims) == [
-        (each.session_id, "a-turn", "some-owner") for each in (told, untold)
-    ]
+    for process in (one, other):
+        claims = process.index.claims()
+        assert sorted((each.session_id, each.turn_id, each.owner) for each in claims) == [
+            (each.session_id, "a-turn", "some-owner") for each in (told, untold)
+        ]
 
 
 def test_who_lost_the_comparison_to_another_does_not_end_it(
