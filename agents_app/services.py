@@ -35,9 +35,8 @@ from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.services import ToolServices, host_limits
+from tools_app.services import ToolServices, build_generations, host_limits
 from tools_app.settings import ToolsSettings
-from tools_app.storage.generations import GenerationStores
 
 
 def _storage(services: Services) -> ConversationStorage:
@@ -49,7 +48,7 @@ def _catalogue(services: Services) -> AgentCatalogue:
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=services.get(ToolServices).fork_server,
-        snapshots=FolderSnapshots(services.get(GenerationStores).open("agents")),
+        snapshots=FolderSnapshots(build_generations(services, "agents")),
         timeout_seconds=tools.tool_timeout_seconds,
         limits=host_limits(tools),
         chats_dir=services.get(SessionsSettings).resolved_agent_chats_dir,

@@ -1,18 +1,23 @@
 """Builds the storage of each kind of session from a storage engine."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 from chat.activity.notes import ChangeNotes
-from chat.approvals.store import ConfirmationStore, Notice
+from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
 from chat.remote.recovery import TurnRecovery
+from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
+from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import TurnJournal
+from chat.storage.records import TURN_RECORDS
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.settings import SessionsSettings
+from sessions_app.store.file_records import FileRecords
+from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.observed import ObservedRepository
 from sessions_app.store.records import Records, unchanged_since
 from sessions_app.store.repository import SessionRepository
@@ -140,40 +145,55 @@ class ConversationStorage:
         return False
 
 
-class StorageEngine(Protocol):
-    """Opens the stores of a kind of session: files, or those that several machines share."""
+class StorageEngine:
+    """Opens the stores of a kind of session: files, for the processes of one machine.
+
+    An engine for several machines is a subclass. Opens nothing before it is used.
+
+    Attributes:
+        settings: The configuration.
+    """
+
+    def __init__(self, settings: ChatSettings) -> None:
+        self.settings = settings
 
     def place(self, locations: Locations) -> str:
-        """Return the location of the sessions, as text for people."""
-        ...
+        """Return the directory of the sessions."""
+        return str(locations.sessions_dir)
 
     def journal(self, locations: Locations) -> TurnJournal:
         """Return the journals of turns."""
-        ...
+        return FileTurnJournal(locations.journals_dir, locations.sessions_dir)
 
     def repository(
         self, locations: Locations, journal: TurnJournal, *, durable: bool
     ) -> SessionRepository:
         """Return the sessions."""
-        ...
+        return FileSessionRepository(
+            locations.sessions_dir, is_over=journal.was_closed, durable=durable
+        )
 
     def records(self, locations: Locations) -> Records:
         """Return the records of requests in other protocols."""
-        ...
+        return FileRecords(locations.records_dir, names=TURN_RECORDS, durable=False)
 
     def confirmation_store(
         self, locations: Locations, notice: Notice | None = None
     ) -> ConfirmationStore:
-        """Return the approval requests and their answers; ``notice`` is called for each."""
-        ...
+        """Return the approval requests and their answers."""
+        return ConfirmationStore(
+            FileRecords(locations.approvals_dir, names=CONFIRMATION_RECORDS),
+            timeout_seconds=self.settings.tool_confirmation_timeout_seconds,
+            notice=notice,
+        )
 
     def clock(self) -> Callable[[], float]:
-        """Return the clock of the records."""
-        ...
+        """Return this machine's clock."""
+        return time.time
 
     def may_list_records(self) -> Callable[[], bool]:
-        """Return what tells whether a search of all records is due."""
-        ...
+        """Return that a search of all records may always be made."""
+        return lambda: True
 
 
 def build_storage(

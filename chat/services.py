@@ -16,7 +16,6 @@ from chat.conversation_storage import (
     Storages,
     build_storages,
 )
-from chat.file_storage import FileStorageEngine
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -323,7 +322,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     ChangeLog: _changes,
     Signals: _signals,
     IdempotencyKeys: _keys,
-    StorageEngine: lambda services: FileStorageEngine(services.get(ChatSettings)),
+    StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
     Storages: _storages,
     TurnLimits: _limits,
     TurnPlaces: _places,

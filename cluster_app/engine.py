@@ -1,12 +1,11 @@
 """Implements the storage engine with Redis, and with an object store if one is configured."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
-from chat.conversation_storage import Locations
+from chat.conversation_storage import Locations, StorageEngine
 from chat.settings import ChatSettings
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
@@ -24,28 +23,26 @@ from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
 from sessions_app.store.records import DOCUMENT_LIMIT, Records
 from sessions_app.store.repository import SessionRepository
-from tools_app.storage.generations import Generations
 
 
-class SharedStorageEngine:
-    """Implements ``StorageEngine``: journals in Redis, sessions in files or in an object store.
+class SharedStorageEngine(StorageEngine):
+    """Keeps journals in Redis, and sessions in files or in an object store.
 
     Args:
-        settings: The configuration.
+        chat: The configuration of conversations.
+        settings: The configuration of the cluster.
         cluster: The connections.
     """
 
     def __init__(self, chat: ChatSettings, settings: ClusterSettings, cluster: Cluster) -> None:
-        self._chat = chat
-        self._settings = settings
+        super().__init__(chat)
+        self._cluster_settings = settings
         self._cluster = cluster
 
     def place(self, locations: Locations) -> str:
         """Return the location of the sessions, as text for people."""
         objects = self._cluster.objects
-        return (
-            str(locations.sessions_dir) if objects is None else objects.under(locations.folder).name
-        )
+        return super().place(locations) if objects is None else objects.under(locations.folder).name
 
     def journal(self, locations: Locations) -> TurnJournal:
         """Return the journals of turns."""
@@ -55,8 +52,8 @@ class SharedStorageEngine:
             owners=cluster.owners,
             hub=cluster.hub,
             pumps=cluster.pumps,
-            retention_seconds=self._chat.turn_retention_seconds,
-            timeout_seconds=self._settings.journal_timeout_seconds,
+            retention_seconds=self.settings.turn_retention_seconds,
+            timeout_seconds=self._cluster_settings.journal_timeout_seconds,
         )
 
     def repository(
@@ -89,29 +86,31 @@ class SharedStorageEngine:
         """Return the records of requests in other protocols."""
         if (objects := self._cluster.objects) is not None:
             return ObjectRecords(objects.under(locations.responses), names=TURN_RECORDS)
-        return FileRecords(locations.records_dir, names=TURN_RECORDS, durable=False)
+        return super().records(locations)
 
     def confirmation_store(
         self, locations: Locations, notice: Notice | None = None
     ) -> ConfirmationStore:
         """Return the approval requests and their answers."""
-        timeout = self._chat.tool_confirmation_timeout_seconds
+        timeout = self.settings.tool_confirmation_timeout_seconds
         records = RedisRecords(
             self._cluster.connection.under(locations.approvals_prefix),
             "conf",
             names=CONFIRMATION_RECORDS,
-            seconds=timeout + self._chat.turn_retention_seconds,
+            seconds=timeout + self.settings.turn_retention_seconds,
         )
         clock = RedisClock(self._cluster.connection)
         return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)
 
     def clock(self) -> Callable[[], float]:
         """Return the clock of the records."""
-        return time.time if self._cluster.objects is None else partial(redis_time, self._cluster)
+        shared = partial(redis_time, self._cluster)
+        return super().clock() if self._cluster.objects is None else shared
 
     def may_list_records(self) -> Callable[[], bool]:
         """Return what tells whether a search of all records is due: it costs several requests."""
-        return (lambda: True) if self._cluster.objects is None else ListingInterval().is_time
+        is_shared = self._cluster.objects is not None
+        return ListingInterval().is_time if is_shared else super().may_list_records()
 
 
 class SharedRecordStores:
@@ -126,18 +125,9 @@ class SharedRecordStores:
             return ObjectRecords(objects.under(folder), limit=DOCUMENT_LIMIT)
         return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
 
-
-class SharedGenerationStores:
-    """Implements ``GenerationStores`` with Redis."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def open(self, name: str) -> Generations:
-        """Return the generation of some folders; opens nothing."""
-        record = f"{name}.generation"
-        records = RedisRecords(self._cluster.connection, "generations", names=record)
-        return Generations(records, record)
+    def open_one(self, directory: Path, name: str) -> Records:  # noqa: ARG002 - of files
+        """Return the records of which only one exists; opens nothing."""
+        return RedisRecords(self._cluster.connection, "generations", names=name)
 
 
 def redis_time(cluster: Cluster) -> float:

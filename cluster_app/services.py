@@ -13,7 +13,6 @@ from chat.storage.task_queue import TaskQueue
 from chat.summaries.service import TASK, SummaryService
 from cluster_app.connections import Cluster
 from cluster_app.engine import (
-    SharedGenerationStores,
     SharedRecordStores,
     SharedStorageEngine,
     redis_time,
@@ -38,7 +37,6 @@ from sessions_app.services import file_attachments
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.storage.call_log import CallLog
-from tools_app.storage.generations import GenerationStores
 
 
 def _cluster(services: Services) -> Cluster:
@@ -113,7 +111,6 @@ FACTORIES: Mapping[type | str, Factory] = {
     Cluster: _cluster,
     SharedClock: lambda services: partial(redis_time, services.get(Cluster)),
     RecordStores: lambda services: SharedRecordStores(services.get(Cluster)),
-    GenerationStores: lambda services: SharedGenerationStores(services.get(Cluster)),
     AttachmentStore: _attachments,
     StorageEngine: lambda services: SharedStorageEngine(
         services.get(ChatSettings), services.get(ClusterSettings), services.get(Cluster)

@@ -1,18 +1,20 @@
-"""Declares the port to the prices of models."""
+"""Declares the prices of models, of which an app may know some."""
 
 import re
 from decimal import Decimal
-from typing import Protocol
 
 from models_app.language_model import Finished
 
 _MONEY = re.compile(r"[0-9]{1,15}(\.[0-9]{1,40})?", re.ASCII)
 
 
-class Prices(Protocol):
-    """Provides the costs of model calls. Called on the event loop, so it must not block."""
+class Prices:
+    """Provides the costs of model calls; knows none by itself.
 
-    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
+    Called on the event loop, so it must not block.
+    """
+
+    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:  # noqa: ARG002 - of those that know
         """Return the cost of a call in US dollars; None if it is unknown or not loaded yet.
 
         Args:
@@ -20,17 +22,10 @@ class Prices(Protocol):
             model: The model's name, without its provider.
             tokens: The tokens as the provider counted them.
         """
-        ...
+        return None
 
 
-class NoPrices:
-    """Knows no prices; implements ``Prices``."""
-
-    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> None:
-        """Return None."""
-
-
-NO_PRICES = NoPrices()
+NO_PRICES = Prices()
 
 
 def money(amount: Decimal) -> str:

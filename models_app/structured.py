@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -55,23 +55,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     answer_tokens: int | None = None
     keep_alive: KeepAlive | None = None
     purpose: Purpose = "structured"
-
-
-class StructuredAnswers(Protocol):
-    """Asks models for answers of a given form."""
-
-    async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
-        """Return the model's answer, validated.
-
-        Raises:
-            ModelNotFound: There is no such model.
-            ModelError: The provider can't be asked, or gave no answer of that form.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections; the next question opens new ones."""
-        ...
 
 
 class StructuredModels:

@@ -24,6 +24,10 @@ class FileRecordStores:
         """Return the records in a directory; opens nothing."""
         return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
 
+    def open_one(self, directory: Path, name: str) -> Records:
+        """Return the records of which only one exists; opens nothing."""
+        return FileRecords(directory, names=name, durable=False)
+
 
 def attachments_dir(settings: AppSettings) -> Path:
     """Return the directory of attachments, if they are stored as files."""

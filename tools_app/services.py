@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from mochi_project.app import Factory, Services
 from mochi_project.configuration.app_settings import AppSettings
@@ -13,7 +12,7 @@ from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
 from sessions_app.settings import SessionsSettings
-from sessions_app.store.file_records import FileRecords
+from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
@@ -28,7 +27,7 @@ from tools_app.result_reader import ResultReader
 from tools_app.settings import ToolsSettings
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
-from tools_app.storage.generations import Generations, GenerationStores
+from tools_app.storage.generations import Generations
 from tools_app.toolset import Toolset
 
 
@@ -69,7 +68,7 @@ def _tools(services: Services) -> ToolServices:
     folder = FolderTools(
         hosted.path,
         HostPool(fork_server, hosted, host_limits(settings)),
-        FolderSnapshots(services.get(GenerationStores).open(hosted.name)),
+        FolderSnapshots(build_generations(services, hosted.name)),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
     )
@@ -96,16 +95,10 @@ def _tools(services: Services) -> ToolServices:
     return tools
 
 
-class FileGenerationStores:
-    """Implements ``GenerationStores`` with files."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def open(self, name: str) -> Generations:
-        """Return the generation of some folders; opens nothing."""
-        record = f"{name}.generation"
-        return Generations(FileRecords(self._directory, names=record, durable=False), record)
+def build_generations(services: Services, name: str) -> Generations:
+    """Build the generation of some folders; opens nothing."""
+    directory, record = services.get(AppSettings).resolved_state_dir, f"{name}.generation"
+    return Generations(services.get(RecordStores).open_one(directory, record), record)
 
 
 def host_limits(settings: ToolsSettings) -> HostLimits:
@@ -116,9 +109,6 @@ def host_limits(settings: ToolsSettings) -> HostLimits:
 FACTORIES: Mapping[type | str, Factory] = {
     CallLog: lambda services: FileCallLog(
         services.get(AppSettings).resolved_state_dir / "executions.jsonl"
-    ),
-    GenerationStores: lambda services: FileGenerationStores(
-        services.get(AppSettings).resolved_state_dir
     ),
     ToolCallHeaders: lambda _: ToolCallHeaders(),
     ToolServices: _tools,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models_app.language_model import Finished
+from models_app.prices import Prices
 from models_app.vendors.registry import KNOWN_VENDORS
 from usage_app.entry_faults import InvalidFileError, Stamp, stamp_of
 from usage_app.price import Price
@@ -32,8 +33,8 @@ _LOCAL = "ollama"
 _FREE = Price(Decimal(0), "local")
 
 
-class PriceList:
-    """The prices of one process; implements ``models_app.prices.Prices``. Thread-safe.
+class PriceList(Prices):
+    """The prices of one process. Thread-safe.
 
     Args:
         path: ``prices.json``; changes apply from the next ``refresh`` on.

@@ -16,7 +16,7 @@ from chat.summaries.prompt import (
 )
 from models_app.errors import ContextOverflow, ModelNotFound
 from models_app.model_calls import call_models_for
-from models_app.structured import StructuredAnswers
+from models_app.structured import StructuredModels
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.labels import wants_title
 from sessions_app.session import Session
@@ -100,7 +100,7 @@ class SummaryWriter:
     def __init__(
         self,
         repository: SessionRepository,
-        answers: StructuredAnswers,
+        answers: StructuredModels,
         models: WantedModels,
         *,
         window_of: Callable[[Session, str], Awaitable[int | None]],

@@ -1,4 +1,4 @@
-"""Checks the claims that are stored in objects, and finds them in the index."""
+"""Checks the claims stored in objects, and finds them in the index (docs/decisions/0146)."""
 
 from collections.abc import Callable, Sequence
 

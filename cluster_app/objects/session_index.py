@@ -43,11 +43,7 @@ class SessionIndex(Protocol):
         """Remove the mark of a write that certainly failed, such as on a conflict."""
 
     def claims(self) -> Sequence[Claim]:
-        """Return the claims in the entries, and do periodic maintenance, also without listings.
-
-        Raises:
-            StorageError: The index can't be reached.
-        """
+        """Return the claims in the entries, and do maintenance; raises ``StorageError``."""
 
     def compare(self) -> None:
         """Reconcile the index with the objects, which may take long; raises ``StorageError``."""

@@ -174,3 +174,7 @@ class RecordStores(Protocol):
             durable: Whether files must survive a power cut.
         """
         ...
+
+    def open_one(self, directory: Path, name: str) -> Records:
+        """Return the records of which only one exists, which is read often; opens nothing."""
+        ...

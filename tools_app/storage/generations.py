@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-from typing import Protocol
 
 from sessions_app.errors import StorageError
 from sessions_app.store.records import Records, read_or_empty
@@ -48,11 +47,3 @@ class Generations:
             StorageError: It can't be written; in Redis, it may have been.
         """
         self._records.put(self._name, secrets.token_hex(8).encode())
-
-
-class GenerationStores(Protocol):
-    """Opens the generations of folders."""
-
-    def open(self, name: str) -> Generations:
-        """Return the generation of some folders; opens nothing."""
-        ...

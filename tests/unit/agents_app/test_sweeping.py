@@ -18,7 +18,6 @@ from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 
@@ -51,7 +50,6 @@ def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> SessionManager:
             objects.under("sessions"),
             deleted=objects.under("deleted"),
             owners=MemoryOwners(),
-            hints=MemoryClaimHints(),
             index=MemorySessionIndex(),
         )
     return SessionManager(tmp_path / "unused", repository=kept)

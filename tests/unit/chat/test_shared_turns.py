@@ -108,6 +108,7 @@ async def test_while_a_turn_runs_who_watches_over_the_dead_asks_for_no_object(
     owner, watcher = await make_node(), await make_node()
     session_id = await owner.new_session()
     await begin(owner, session_id, "Half")
+    await asyncio.to_thread(watcher.repository.list, anew=True)  # makes the index
     object_server.forget_requests()
     for _ in range(10):
         await asyncio.to_thread(watcher.recovery.seal_all)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from chat.conversation_storage import SessionKind, Storages, build_storage
+from chat.conversation_storage import SessionKind, StorageEngine, Storages, build_storage
 from chat.errors import ConfirmationAlreadyDecided
-from chat.file_storage import FileStorageEngine
 from chat.storage.idempotency_keys import IdempotencyKeys, KeyRecord
 from chat.storage.journal import line
 from cluster_app.connections import Cluster
@@ -115,7 +114,7 @@ def test_nodes_share_records_of_responses_and_each_storage_has_its_own(
 
 def test_records_of_a_session_that_a_list_missed_stay(tmp_path: Path) -> None:
     settings = load_settings(data_dir=tmp_path)
-    storage = build_storage(FileStorageEngine(settings), settings)
+    storage = build_storage(StorageEngine(settings), settings)
     kept = make_session(new_session_id(), "m", now=utc_now())
     storage.repository.create(kept)
     gone = new_session_id()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.conversation_storage import build_storage
-from chat.file_storage import FileStorageEngine
+from chat.conversation_storage import StorageEngine, build_storage
 from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.services import build_threads
 from chat.start.turn_request import TurnRequest
@@ -58,7 +57,7 @@ async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Pat
 @pytest.mark.allow_blocking
 def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> None:
     settings = load_settings(data_dir=tmp_path)
-    storage = build_storage(FileStorageEngine(settings), settings)
+    storage = build_storage(StorageEngine(settings), settings)
     sessions = tmp_path / "chat_sessions"
     sessions.mkdir()
     (sessions / "0123456789.json").touch()

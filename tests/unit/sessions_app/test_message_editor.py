@@ -12,7 +12,6 @@ from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
 from tests.claims import claim_session
-from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 
@@ -28,7 +27,6 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> SessionRepository:
         objects.under("sessions"),
         deleted=objects.under("deleted"),
         owners=MemoryOwners(),
-        hints=MemoryClaimHints(),
         index=MemorySessionIndex(),
     )
 

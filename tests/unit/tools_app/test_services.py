@@ -8,8 +8,8 @@ from mochi_project.app import build_services
 from mochi_project.configuration.loading import load_settings
 from tests.unit.cluster_app.test_connections import KEY
 from tools_app.execution_log import ExecutionLog
+from tools_app.services import build_generations
 from tools_app.storage.call_log import ToolExecution
-from tools_app.storage.generations import GenerationStores
 
 
 @pytest.mark.allow_blocking
@@ -20,7 +20,7 @@ async def test_machines_share_reloads_and_the_log_of_calls(
     for name in ("one", "two"):
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         machines.append(build_services(settings))
-    here, there = (each.get(GenerationStores).open("tools") for each in machines)
+    here, there = (build_generations(each, "tools") for each in machines)
     log, other_log = (each.get(ExecutionLog) for each in machines)
     before = there.current()
     here.bump()

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from chat.conversation_storage import ConversationStorage, build_storage
-from chat.file_storage import FileStorageEngine
+from chat.conversation_storage import ConversationStorage, StorageEngine, build_storage
 from chat.storage.journal import line
 from chat.stream.encoding import encode_event
 from chat.stream.events import ContentDelta, TurnStarted
@@ -182,9 +181,7 @@ def test_a_session_that_is_replaced_keeps_nothing_of_a_turn_that_died_since(
 ) -> None:
     (metadata,) = SessionManager(data / "chat_sessions").list().sessions
     run("backup", tmp_path / "backup")
-    begin_turn(
-        build_storage(FileStorageEngine(settings.MOCHI), settings.MOCHI), metadata.session_id
-    )
+    begin_turn(build_storage(StorageEngine(settings.MOCHI), settings.MOCHI), metadata.session_id)
     killed = tmp_path / "killed"  # what is left of the process: its files without its locks
     shutil.copytree(data, killed, symlinks=True)
     settings.MOCHI = MochiSettings(data_dir=killed)
@@ -194,7 +191,7 @@ def test_a_session_that_is_replaced_keeps_nothing_of_a_turn_that_died_since(
 
     run("restore", tmp_path / "backup", "--overwrite")
 
-    storage = build_storage(FileStorageEngine(settings.MOCHI), settings.MOCHI)
+    storage = build_storage(StorageEngine(settings.MOCHI), settings.MOCHI)
     restored = (tmp_path / "backup" / "chat_sessions" / file.name).read_bytes()
     assert file.read_bytes() == restored
     assert storage.journal.turns(metadata.session_id) == []
