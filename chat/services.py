@@ -116,7 +116,11 @@ def build_preparer(services: Services) -> TurnPreparer:
     return TurnPreparer(
         models=services.get(ModelCatalogue),
         toolset=services.get(ToolCatalogue),
-        tool_limits=ToolLimits(rounds=settings.max_tool_rounds, repeats=settings.tool_loop_limit),
+        tool_limits=ToolLimits(
+            rounds=settings.max_tool_rounds,
+            repeats=settings.tool_loop_limit,
+            tokens=settings.tool_tokens,
+        ),
         windows=services.get(ContextWindows),
         context_strategy=settings.context_strategy,
         read_attachment=attachments.store.read,

@@ -45,6 +45,12 @@ class ChatSettings(AppSettings):
     )
     max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
     tool_loop_limit: LoopLimit = Field(5, description="Equal results of a call; 0: any number")
+    tool_tokens: int | None = Field(
+        None,
+        ge=0,
+        description="Tokens of tools that are sent at once, beyond which models find them first; "
+        "unset: a tenth of the limit, 2,000 to 20,000; 0: any number",
+    )
     max_active_turns: int = Field(
         1300, ge=1, description="Turns that a web process may run at once"
     )

@@ -1,6 +1,7 @@
 """Chooses the tools that a turn offers its model, and which of them need approval. Pure."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -11,6 +12,7 @@ from tools_app.digests import changed_tools, with_first_uses
 from tools_app.errors import ToolNotFound
 from tools_app.policy import must_ask
 from tools_app.result_reader import READ_RESULT
+from tools_app.tool_search import FIND_TOOLS, MOST_LOADED, list_of, loaded_by
 from tools_app.toolset import Tool, ToolListing, ToolSelection
 
 
@@ -31,6 +33,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         client_tools: Tools that are offered, but run by the client, by name.
         results: The whole texts of the session's long results, of which `read_result` reads parts;
             None if the model may not call it.
+        loaded: Names of the tools whose schemas are sent beside `find_tools`, which loads more;
+            None if all are sent.
     """
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
@@ -41,12 +45,18 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | None = None
     client_tools: Mapping[str, ToolSpec] = msgspec.field(default_factory=dict)
     results: Sequence[Attachment] | None = None
+    loaded: Sequence[str] | None = None
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The descriptions that are sent to the model."""
         if not self.tools and not self.client_tools and not self.results:
             return ()
+        if self.loaded is not None:  # each has its place from when it comes: caches go by prefixes
+            first = [READ_RESULT] if self.reads_results(READ_RESULT.name) else []
+            agents = [tool.spec for tool in self.tools.values() if tool.delegated]
+            found = [self.tools[name].spec for name in self.loaded]
+            return [FIND_TOOLS, *first, *self.client_tools.values(), *agents, *found]
         specs = [*(tool.spec for tool in self.tools.values()), *self.client_tools.values()]
         if self.results and self.reads_results(READ_RESULT.name):
             specs.append(READ_RESULT)
@@ -54,7 +64,19 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
 
     def allows(self, name: str) -> bool:
         """Return whether the server may run a call of this tool at all."""
-        return name in self.tools or name in self.resumed or self.reads_results(name)
+        is_own = self.reads_results(name) or self.finds_tools(name)
+        return name in self.tools or name in self.resumed or is_own
+
+    def finds_tools(self, name: str) -> bool:
+        """Return whether a call of this name loads other tools."""
+        return name == FIND_TOOLS.name and self.loaded is not None
+
+    @property
+    def unloaded_list(self) -> str | None:
+        """The system text that names the tools that can be loaded, or were; None without any."""
+        if self.loaded is None:
+            return None
+        return list_of([tool for tool in self.tools.values() if not tool.delegated])
 
     def reads_results(self, name: str) -> bool:
         """Return whether a call of this name reads a long result, and is no other tool."""
@@ -67,6 +89,20 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         if self.results is None or not (more := whole_results(messages)):
             return self
         return msgspec.structs.replace(self, results=[*self.results, *more])
+
+    def after(self, result: Message) -> "AvailableTools":
+        """Return the tools after a result of this turn."""
+        return self.with_results([result]).with_loaded([result])
+
+    def with_loaded(self, messages: Sequence[Message]) -> "AvailableTools":
+        """Return the tools after these messages, which may have loaded some."""
+        if self.loaded is None:
+            return self
+        loaded = list(self.loaded)
+        for name in chain.from_iterable(map(loaded_by, messages)):
+            if name in self.tools and name not in loaded and not self.delegates(name):
+                loaded = [*loaded, name][-MOST_LOADED:]
+        return msgspec.structs.replace(self, loaded=loaded)
 
     def delegates(self, name: str) -> bool:
         """Return whether a call of this tool is a turn of its own (an agent's)."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from chat.context.tokens import estimate_tools
+from chat.context.window import limit_of
 from chat.start.turn_request import ToolChoice, TurnRequest
 from chat.turn.job import FirstCall
 from models_app.errors import ToolsNotSupported
@@ -12,7 +14,11 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolCall, ToolSpec
 from sessions_app.session import Session, SessionMetadata, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools
+from tools_app.tool_search import FIND_TOOLS
 from tools_app.toolset import ToolListing
+
+LEAST_TOKENS, MOST_TOKENS = 2_000, 20_000
+"""The bounds of the tokens of schemas that are sent, unless they are configured."""
 
 
 def offered_tools(
@@ -21,6 +27,8 @@ def offered_tools(
     session: Session,
     info: ModelInfo | None,
     open_calls: Sequence[ToolCall],
+    *,
+    most_tokens: int | None = None,
 ) -> AvailableTools:
     """Return the tools that the model of a turn may call.
 
@@ -30,6 +38,7 @@ def offered_tools(
         session: The session, whose long results the model may read on.
         info: The facts about the model, if known.
         open_calls: The calls that the turn resumes.
+        most_tokens: As of ``deferring``.
 
     Raises:
         ToolNotFound: A selected tool does not exist.
@@ -48,6 +57,7 @@ def offered_tools(
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     if request.tool_choice in ("auto", "required"):
         tools = reading_results(tools, session, info)
+        tools = deferring(tools, session, info, most_tokens)
     return tools
 
 
@@ -58,6 +68,32 @@ def reading_results(
     if info is None or not info.can_call_tools or session.metadata.answering_agent is not None:
         return tools
     return msgspec.structs.replace(tools, results=()).with_results(session.messages)
+
+
+def deferring(
+    tools: AvailableTools, session: Session, info: ModelInfo | None, most_tokens: int | None
+) -> AvailableTools:
+    """Send the schemas of tools only once the model has found them, if together they are large.
+
+    Args:
+        tools: The tools.
+        session: The session, whose model may have found some.
+        info: The facts about the model, if known.
+        most_tokens: The tokens up to which schemas are sent; None for a tenth of the model's limit,
+            between 2,000 and 20,000; 0 for any number.
+    """
+    names = {*tools.tools, *tools.resumed, *tools.client_tools}
+    if info is None or not info.can_call_tools or most_tokens == 0 or FIND_TOOLS.name in names:
+        return tools
+    if most_tokens is None:
+        limit = limit_of(
+            session.window, max_context=info.context_length, context_limit=info.context_limit
+        )
+        share = MOST_TOKENS if limit is None else limit // 10
+        most_tokens = min(max(share, LEAST_TOKENS), MOST_TOKENS)
+    if estimate_tools([tool.spec for tool in tools.tools.values()]) <= most_tokens:
+        return tools
+    return msgspec.structs.replace(tools, loaded=()).with_loaded(session.messages)
 
 
 def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, ToolSpec]:

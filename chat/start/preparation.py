@@ -14,7 +14,7 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.errors import HistoryChanged, NothingToContinue
 from chat.start.accepted_files import require_room, require_takes
-from chat.start.offered_tools import first_call, offered_tools, reading_results
+from chat.start.offered_tools import deferring, first_call, offered_tools, reading_results
 from chat.start.turn_request import TurnRequest
 from chat.start.windows import ContextWindows
 from chat.summaries.prompt import bare_name
@@ -114,7 +114,8 @@ class TurnPreparer:
         tools = NO_AVAILABLE_TOOLS
         if (selection := selection_of(session.metadata, None, ())) is not None:
             tools = choose_tools(await self.list_tools(selection), session.metadata, None, ())
-        return reading_results(tools, session, info)
+        tools = reading_results(tools, session, info)
+        return deferring(tools, session, info, self.tool_limits.tokens)
 
     async def list_tools(self, selection: ToolSelection) -> ToolListing:
         """Return the existing ones of the selected tools and agents."""
@@ -235,7 +236,14 @@ class ChatPreparation:
         request, preparer, model = self.request, self.preparer, session.metadata.model
         language_model, name = preparer.models.resolve(model)
         messages = self._said(continuation, facts.info)
-        tools = offered_tools(request, facts.listing, session, facts.info, continuation.open_calls)
+        tools = offered_tools(
+            request,
+            facts.listing,
+            session,
+            facts.info,
+            continuation.open_calls,
+            most_tokens=preparer.tool_limits.tokens,
+        )
         rules = preparer.rules(session, facts.info)
         rules = msgspec.structs.replace(rules, instructions=_instructions(request, tools))
         plan = plan_turn(rules, session, continuation, messages, tools.specs)
@@ -352,7 +360,7 @@ def given_up_result(call: ToolCall) -> ToolMessage:
 
 def _instructions(request: TurnRequest, tools: AvailableTools) -> str | None:
     """Return the system text of this turn, which describes a schema of answers, too."""
-    texts = [request.instructions] if request.instructions else []
+    texts = [text for text in (tools.unloaded_list, request.instructions) if text]
     if request.answer_schema is not None:
         schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
         texts.append(f"{AFTER_TOOLS if tools.specs else ''}{ANSWER_IN_JSON}\n{schema}")

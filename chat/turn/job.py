@@ -40,10 +40,13 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rounds: The maximum number of model calls.
         repeats: The maximum number of rounds with the same call and result; 0 for any number.
+        tokens: The maximum tokens of schemas that are sent before the model has found them; None
+            for a share of its limit; 0 for any number.
     """
 
     rounds: int = 25
     repeats: int = 5
+    tokens: int | None = None
 
     def for_model(self, model: str) -> "ToolLimits":
         """Return the limits of a session with this model, which may be an agent."""

@@ -35,6 +35,7 @@ from sessions_app.messages import ToolCall, ToolMessage, ToolSpec, mark_changed
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ArgumentsInvalid, ToolNotFound
+from tools_app.tool_search import answer as find_tools
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
 QUIET_SECONDS = 2.0
@@ -106,7 +107,7 @@ class ToolCallRunner:
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The descriptions that are sent to the model, with `read_result` after a long result."""
+        """The descriptions that are sent to the model, with those that came in this turn."""
         return self._available.specs
 
     def begin_round(self, calls: Sequence[ToolCall]) -> None:
@@ -157,7 +158,7 @@ class ToolCallRunner:
                     self.round.set([item], CallState.OPEN)
                     continue
                 outcome = _outcome(item, result, milliseconds, is_shown=not has_own_event)
-                self._available = self._available.with_results([outcome.message])
+                self._available = self._available.after(outcome.message)
                 yield outcome
                 self.round.set([item], ENDED)  # not before it is saved, or it would run once more
         finally:
@@ -240,6 +241,9 @@ class ToolCallRunner:
                     raise ArgumentsInvalid([fault])
                 if self._delegate is not None and is_agent:
                     result = await self._delegate.run(invocation, turn)
+                elif self._available.finds_tools(name):
+                    known = self._available.tools
+                    result = await asyncio.to_thread(find_tools, item.arguments, known)
                 else:
                     result = await self._toolset.call_tool(invocation)
             except MochiError as error:

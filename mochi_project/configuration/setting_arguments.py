@@ -54,6 +54,7 @@ class SettingArguments(TypedDict, total=False):
     background_worker: bool
     max_tool_rounds: int
     tool_loop_limit: int
+    tool_tokens: int
     max_agent_iterations: int
     max_active_turns: int
     max_turns_per_client: int

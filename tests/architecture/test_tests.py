@@ -45,7 +45,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "remembered_approvals",
     },
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
-    "chat/start": {"decisions"},
+    "chat/start": {"decisions", "deferred_tools"},
     "chat/storage/files": {"broken_journals"},
     "chat/summaries": {"giving_way", "meanwhile"},
     "dialects_app/responses": {"deleting", "streams"},

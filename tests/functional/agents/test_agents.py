@@ -379,3 +379,14 @@ def test_an_agent_reads_on_in_a_long_result_of_its_own(scribe):
     excerpt, read = [e.data["result"] for e in events if e.name == "agent_tool_result"]
     assert f'read_result {{"id": "{result_id}", "from_line": 1' in excerpt
     assert read == "15000\n[Lines 15,000 to 15,000 of 20,000.]"
+
+
+def test_an_agent_with_many_tools_finds_those_that_it_needs(start, script):
+    scribe = Scribe(start(MOCHI_TOOL_TOKENS="10"), script)
+    session_id = scribe.new_session()
+    finding = calls(("find_tools", {"query": "write a line down", "limit": 1}))
+    steps = [finding, calls(("note", {"text": "milk"})), "Noted."]
+    events = scribe.chat.say(session_id, scribe.message(scribe.instruct("1. Note it.", *steps)))
+    results = [event.data["result"] for event in events if event.name == "agent_tool_result"]
+    assert results == ["You can call these tools now:\n- note: Write a line down.", "noted milk"]
+    assert scribe.runs() == ["milk"]

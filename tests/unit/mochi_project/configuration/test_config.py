@@ -35,6 +35,8 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_TOOL_LOOP_LIMIT", "2"),
         ("MOCHI_TOOL_LOOP_LIMIT", "101"),
         ("MOCHI_TOOL_LOOP_LIMIT", "never"),
+        ("MOCHI_TOOL_TOKENS", "-1"),
+        ("MOCHI_TOOL_TOKENS", "10%"),
         ("MOCHI_TURN_TIMEOUT_SECONDS", "0"),
         ("MOCHI_TURN_TIMEOUT_SECONDS", "nan"),
         ("MOCHI_UPSTREAM_TIMEOUT_SECONDS", "inf"),
