@@ -43,7 +43,7 @@ async def confirm_tool(
     `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
     With `remember` an approval is for further calls of the tool, too.
     """
-    remember = body.remember
+    remember = body.remember or "once"
     confirmation, decision = await service(ConfirmationService).decide(
         session_id,
         body.confirmation_id,

@@ -80,7 +80,7 @@ class ConfirmToolIn(BaseModel):
         description="What the tool runs with instead of the model's arguments.",
     )
     remember: Annotated[
-        Literal["once", "session"] | SessionScopeIn,
+        Literal["once", "session"] | SessionScopeIn | None,
         in_one_sentence("must be once, session or a session scope"),
     ] = Field(
         "once",

@@ -54,7 +54,6 @@ def test_only_calls_that_fit_run_without_a_question(person, script, marker):
     [
         ("always", True, "must be once, session or a session scope"),
         ("", True, "must be once, session or a session scope"),
-        (None, True, "must be once, session or a session scope"),
         (True, True, "must be once, session or a session scope"),
         ({"scope": "session"}, True, "must be once, session or a session scope"),
         ({"scope": "always", "arguments": {"a": "*"}}, True, "session or a session scope"),
