@@ -49,6 +49,7 @@ REFUSALS = [
         r"can't think|can't call tools|does not support thinking",
         "what the model can do",
     ),
+    ("VALIDATION_ERROR", r"has one API: leave out", "which provider the profile names"),
     ("VALIDATION_ERROR", r"name can't be changed", "the profile that the path names"),
     ("VALIDATION_ERROR", r"must be configured|is configured for its address", "the configuration"),
     ("VALIDATION_ERROR", r"provider '.*' .*is not configured", "the configuration"),
