@@ -18,7 +18,7 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.observed import ObservedRepository
+from sessions_app.store.observer import UNOBSERVED, SessionObserver
 from sessions_app.store.records import Records, unchanged_since
 from sessions_app.store.repository import SessionRepository
 
@@ -166,11 +166,16 @@ class StorageEngine:
         return FileTurnJournal(locations.journals_dir, locations.sessions_dir)
 
     def repository(
-        self, locations: Locations, journal: TurnJournal, *, durable: bool
+        self,
+        locations: Locations,
+        journal: TurnJournal,
+        *,
+        durable: bool,
+        observer: SessionObserver = UNOBSERVED,
     ) -> SessionRepository:
         """Return the sessions."""
         return FileSessionRepository(
-            locations.sessions_dir, is_over=journal.was_closed, durable=durable
+            locations.sessions_dir, is_over=journal.was_closed, durable=durable, observer=observer
         )
 
     def records(self, locations: Locations) -> Records:
@@ -213,20 +218,18 @@ def build_storage(
     locations = locations_of(settings, kind)
     is_durable = kind is not SessionKind.EPHEMERAL
     journal = engine.journal(locations)
-    repository = engine.repository(locations, journal, durable=is_durable)
-    notice: Notice | None = None
-    if changes is not None and is_durable:
-        notes = ChangeNotes(changes)
-        notice = notes.asked
-        if kind is SessionKind.CHAT:
-            repository = ObservedRepository(repository, notes)
+    notes = ChangeNotes(changes) if changes is not None and is_durable else None
+    observer = notes if notes is not None and kind is SessionKind.CHAT else UNOBSERVED
+    repository = engine.repository(locations, journal, durable=is_durable, observer=observer)
     return ConversationStorage(
         place=engine.place(locations),
         repository=repository,
         journal=journal,
         recovery=TurnRecovery(repository=repository, journal=journal),
         records=engine.records(locations),
-        confirmation_store=engine.confirmation_store(locations, notice),
+        confirmation_store=engine.confirmation_store(
+            locations, None if notes is None else notes.asked
+        ),
         clock=engine.clock(),
         may_list_records=engine.may_list_records(),
     )

@@ -12,7 +12,6 @@ from chat.storage.records import TURN_RECORDS
 from cluster_app.connections import Cluster
 from cluster_app.objects.records import ObjectRecords
 from cluster_app.objects.repository import ObjectSessionRepository
-from cluster_app.objects.store import ObjectStore
 from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.records import RedisRecords
@@ -21,6 +20,7 @@ from cluster_app.settings import ClusterSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
+from sessions_app.store.observer import UNOBSERVED, SessionObserver
 from sessions_app.store.records import DOCUMENT_LIMIT, Records
 from sessions_app.store.repository import SessionRepository
 
@@ -57,29 +57,31 @@ class SharedStorageEngine(StorageEngine):
         )
 
     def repository(
-        self, locations: Locations, journal: TurnJournal, *, durable: bool
+        self,
+        locations: Locations,
+        journal: TurnJournal,
+        *,
+        durable: bool,
+        observer: SessionObserver = UNOBSERVED,
     ) -> SessionRepository:
         """Return the sessions."""
         if (objects := self._cluster.objects) is not None:
-            return self._object_repository(locations, objects, journal, durable=durable)
+            sessions = objects.under(locations.folder)
+            return ObjectSessionRepository(
+                sessions,
+                deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
+                owners=self._cluster.owners,
+                index=RedisSessionIndex(self._cluster.connection.under(locations.prefix), sessions),
+                is_over=journal.was_closed,
+                observer=observer,
+            )
         return FileSessionRepository(
             locations.sessions_dir,
             owners=self._cluster.owners,
             is_over=journal.was_closed,
             keeps_begun=True,
             durable=durable,
-        )
-
-    def _object_repository(
-        self, locations: Locations, objects: ObjectStore, journal: TurnJournal, *, durable: bool
-    ) -> SessionRepository:
-        sessions = objects.under(locations.folder)
-        return ObjectSessionRepository(
-            sessions,
-            deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
-            owners=self._cluster.owners,
-            index=RedisSessionIndex(self._cluster.connection.under(locations.prefix), sessions),
-            is_over=journal.was_closed,
+            observer=observer,
         )
 
     def records(self, locations: Locations) -> Records:

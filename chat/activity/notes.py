@@ -2,10 +2,11 @@
 
 from chat.approvals.confirmation import Confirmation
 from chat.storage.change_log import ChangeLog
+from sessions_app.store.observer import SessionObserver
 
 
-class ChangeNotes:
-    """Notes changes; implements ``SessionObserver``.
+class ChangeNotes(SessionObserver):
+    """Notes changes.
 
     Args:
         changes: The log.

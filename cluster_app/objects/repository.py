@@ -32,6 +32,7 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.envelope import is_tombstone
 from sessions_app.store.listing_interval import ListingInterval
+from sessions_app.store.observer import UNOBSERVED, SessionObserver
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import (
     Change,
@@ -57,6 +58,7 @@ class ObjectSessionRepository:
         is_over: Returns whether a turn (session id, turn id) has ended although its claim remains,
             because its living process could not save the result.
         retry_seconds: How long a running turn retries to save if the store does not respond.
+        observer: Handles changes.
     """
 
     keeps_begun = True
@@ -70,12 +72,14 @@ class ObjectSessionRepository:
         index: SessionIndex,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         retry_seconds: float = 30.0,
+        observer: SessionObserver = UNOBSERVED,
     ) -> None:
         self.owners = owners
         self._index = index
         self._retries = RetryBudget(retry_seconds)
         self._objects = SessionObjects(store, index)
         self._deleted = deleted
+        self._observer = observer
         self._sweeps = ListingInterval()
         self._claims = ObjectClaims(self._objects, owners=owners, index=index, is_over=is_over)
 
@@ -150,6 +154,9 @@ class ObjectSessionRepository:
             made = self._with_recovery(session_id, recover, lambda: swap.change(step))
         else:
             made = swap.make(opened(new))
+        if new is not None:
+            self._observer.created(session_id)
+        self._observer.turn_started(session_id, turn_id)
         return made.session, made.result
 
     def release(self, session_id: str, turn_id: str) -> None:
@@ -163,6 +170,7 @@ class ObjectSessionRepository:
 
         with suppress(SessionNotFound):  # then the claim does not exist either
             self._swap(session_id, step, turn_id=turn_id)
+        self._observer.turn_ended(session_id, turn_id)
 
     def sync_claims(self) -> None:
         """Do nothing: acknowledged writes are durable."""
@@ -204,6 +212,7 @@ class ObjectSessionRepository:
         swap: Swap[None] = Swap(self._objects, session.session_id)
         swap.make(StepResult(session=counted(session), claim=None, result=None))
         self._objects.known.get(session.session_id)  # decode it before its first turn
+        self._observer.created(session.session_id)
 
     def update(
         self,
@@ -237,6 +246,9 @@ class ObjectSessionRepository:
         made = self._swap(session_id, step, turn_id=turn_id)
         if release:
             self._objects.known.get(session_id)  # decode it before the next turn
+            self._observer.turn_ended(session_id, turn_id or "")
+        else:
+            self._observer.changed(session_id)
         return made.session
 
     def update_idle(
@@ -257,6 +269,7 @@ class ObjectSessionRepository:
 
         made = self._with_recovery(session_id, recover, lambda: self._swap(session_id, step))
         self._objects.known.get(session_id)
+        self._observer.changed(session_id)
         return made.session
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
@@ -274,6 +287,7 @@ class ObjectSessionRepository:
             if is_tombstone(found.data):
                 self._finish_delete(session_id, deleted_at)
                 if is_ours:
+                    self._observer.deleted(session_id)
                     return
                 raise SessionNotFound(session_id)
             claim = self._claims.evaluated(self._objects.read_envelope(session_id, found).claim)
@@ -287,6 +301,7 @@ class ObjectSessionRepository:
                 is_ours = True  # a tombstone found by the next read counts as ours
                 continue
             self._finish_delete(session_id, deleted_at)
+            self._observer.deleted(session_id)
             return
         raise SessionBusy(session_id)
 
@@ -344,6 +359,7 @@ class ObjectSessionRepository:
             return StepResult(session=session, claim=None, result=None)
 
         Swap[None](self._objects, session_id, recovers=True).change(step)
+        self._observer.turn_ended(session_id, dead.turn_id)
 
     def _require_idle(self, document: Document, recover: Recover | None) -> Claim | None:
         """Return the claim to keep: None, or that of a dead turn if nothing recovers it.

@@ -36,6 +36,7 @@ from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing, SaveLog, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
+from sessions_app.store.observer import UNOBSERVED, SessionObserver
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import (
     Change,
@@ -68,6 +69,7 @@ class FileSessionRepository:
             the same disk.
         durable: Whether sessions survive a power cut, and deletions are recorded. False for
             ephemeral sessions.
+        observer: Handles changes.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class FileSessionRepository:
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         keeps_begun: bool = False,
         durable: bool = True,
+        observer: SessionObserver = UNOBSERVED,
     ) -> None:
         self._directory = str(sessions_dir)
         self._is_over = is_over
@@ -91,6 +94,7 @@ class FileSessionRepository:
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT, saves=self._saves)
         self._locks = FileLocks(f"{self._directory}/.locks")
         self._durable = durable
+        self._observer = observer
         self._files = SessionFiles(self._directory, durable=durable, saved=self._saves.note)
 
     def create(self, session: Session) -> None:
@@ -102,6 +106,7 @@ class FileSessionRepository:
         """
         with self._locked_new(session):
             self._make(session)
+        self._observer.created(session.session_id)
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -146,7 +151,11 @@ class FileSessionRepository:
             session = self._files.change(file, change)
             if release:
                 self._claims.remove(session_id)
-            return session
+        if release:
+            self._observer.turn_ended(session_id, turn_id or "")
+        else:
+            self._observer.changed(session_id)
+        return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -159,7 +168,9 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            return self._files.change(self._recovered(session_id, recover), change)
+            session = self._files.change(self._recovered(session_id, recover), change)
+        self._observer.changed(session_id)
+        return session
 
     def delete(self, session_id: str, *, check: Check | None = None) -> None:
         """Remove the session's file, valid or not; of a symbolic link, only the link.
@@ -192,6 +203,7 @@ class FileSessionRepository:
                 sync_directory(self._directory)
             self._claims.remove(session_id)
             self._files.recent.forget(session_id)
+        self._observer.deleted(session_id)
 
     def can_hold(self, session: Session) -> bool:
         """Return whether a recovery could save the session as it is now."""
@@ -244,7 +256,10 @@ class FileSessionRepository:
                 changed, result = change(file.session)
                 session = self._files.replace(file, changed)
             self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
-            return session, result
+        if new is not None:
+            self._observer.created(session_id)
+        self._observer.turn_started(session_id, turn_id)
+        return session, result
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Release that turn's claim; do nothing if it is not the current one."""
@@ -252,6 +267,7 @@ class FileSessionRepository:
         with self._locked(session_id):
             if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
+        self._observer.turn_ended(session_id, turn_id)
 
     def sync_claims(self) -> None:
         """Sync the claims made so far to disk."""
@@ -312,6 +328,7 @@ class FileSessionRepository:
             return file
         self._files.change(file, lambda found: recover(found, dead), recovers=True)
         self._claims.remove(session_id)
+        self._observer.turn_ended(session_id, dead.turn_id)
         return self._files.read(session_id)
 
     def _read_to_change(self, session_id: str) -> SessionFile:

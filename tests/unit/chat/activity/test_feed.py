@@ -22,7 +22,6 @@ from sessions_app.errors import StorageUnavailable
 from sessions_app.messages import ToolCall
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.observed import ObservedRepository
 from tests.contract.memory_storage import MemoryRecords
 
 TURN = "0199f3a2b4c50000abcd"
@@ -35,7 +34,7 @@ class Process:
     def __init__(self, directory: Path) -> None:
         self.changes = FileChangeLog(directory / "changes", PathWatcher(0.001))
         notes = ChangeNotes(self.changes)
-        self.repository = ObservedRepository(FileSessionRepository(directory / "sessions"), notes)
+        self.repository = FileSessionRepository(directory / "sessions", observer=notes)
         self.sessions = SessionManager(directory / "sessions", repository=self.repository)
         self.questions = ConfirmationStore(RECORDS, timeout_seconds=300, notice=notes.asked)
         waiting = WaitingSessions(self.questions, self.repository)
