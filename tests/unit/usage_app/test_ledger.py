@@ -1,9 +1,5 @@
 """The ledger keeps a line for each model call, whatever else its files hold."""
 
-import errno
-import os
-import threading
-
 import pytest
 
 from usage_app.ledger import Ledger
@@ -36,13 +32,6 @@ def test_records_are_in_the_files_of_their_months(ledger):
     assert ledger.read_since({})[0] == [october, november]
     assert list(ledger.read_month("2026-11")) == [november]
     assert list(ledger.read_month("2026-10")) == [october]
-
-
-def test_files_are_private(ledger):
-    ledger.append([record()])
-
-    assert file_of(ledger).stat().st_mode & 0o777 == 0o600
-    assert ledger.directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_torn_and_foreign_lines_are_left_out(ledger):
@@ -116,42 +105,6 @@ def test_long_files_are_read_in_pieces(ledger):
     ledger.append(records)
 
     assert ledger.read_since({})[0] == records
-
-
-def test_writers_do_not_tear_the_lines_of_others(ledger):
-    def write(name):
-        for _ in range(50):
-            ledger.append([record(model=name * 200)])
-
-    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-
-    found = [each.model for each in ledger.read_since({})[0]]
-    assert sorted(found) == sorted(name * 200 for name in "abcd" for _ in range(50))
-
-
-def test_a_line_that_a_full_disk_cut_off_costs_no_other(ledger, monkeypatch):
-    ledger.append([record(model="a")])
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:10]))
-    with pytest.raises(OSError, match="no space"):
-        ledger.append([record(model="lost")])
-    monkeypatch.undo()
-    ledger.append([record(model="b")])
-
-    assert [each.model for each in ledger.read_since({})[0]] == ["a", "b"]
-
-
-def test_links_are_not_followed(ledger, tmp_path):
-    ledger.directory.mkdir()
-    file_of(ledger).symlink_to(tmp_path / "elsewhere")
-
-    with pytest.raises(OSError) as raised:
-        ledger.append([record()])
-    assert raised.value.errno == errno.ELOOP
 
 
 def test_the_longest_line_is_written_and_a_longer_one_is_warned_of(ledger, caplog):

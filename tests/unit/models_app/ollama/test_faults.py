@@ -336,12 +336,6 @@ async def test_a_line_of_seventeen_megabytes_is_an_error(ollama, fake, wire):
     assert sent < 40
 
 
-async def test_nothing_is_tried_again_once_a_delta_was_handed_on(ollama, fake, wire):
-    fake.answers = [wire.stream_of(wire.text("a"), {"error": "unexpected EOF"})]
-    await wire.outcome_of(ollama, wire.request())
-    assert len(fake.chats) == 1
-
-
 async def test_a_busy_server_is_asked_again_until_it_has_time(ollama, fake, wire):
     busy = wire.refusal(503, {"error": "server busy"})
     fake.answers = [busy, busy, wire.stream_of(wire.text("at last"), wire.DONE)]
