@@ -18,10 +18,11 @@ from models_app.language_model import Think
 from sessions_app.attachments.intake import Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, SessionError, StorageError
-from sessions_app.messages import AssistantMessage, Attachment, UserMessage, unmark_cancelled
+from sessions_app.messages import AssistantMessage, Attachment, Message, unmark_cancelled
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.settings import SessionsSettings
+from sessions_app.variants import answer_start
 from terminal_app.approvals import Approvals, Questions
 from terminal_app.attaching import kept_file
 from terminal_app.console import Console
@@ -126,15 +127,12 @@ class Conversation:
         found = await self.last_question()
         return None if found is None else found[1].content
 
-    async def last_question(self) -> tuple[int, UserMessage] | None:
+    async def last_question(self) -> tuple[int, Message] | None:
         """Return the last message of the user and where it stands."""
         session = await self.session()
         messages = session.messages if session is not None else ()
-        for index in range(len(messages) - 1, -1, -1):
-            message = messages[index]
-            if isinstance(message, UserMessage):
-                return index, message
-        return None
+        start = answer_start(messages)
+        return (start - 1, messages[start - 1]) if start else None
 
     async def session(self) -> Session | None:
         """Return the session; None before the first message."""

@@ -17,6 +17,7 @@ from sessions_app.messages import (
     UserMessage,
     unmark_cancelled,
 )
+from sessions_app.variants import answer_start
 
 
 class Continuation(msgspec.Struct, frozen=True):
@@ -80,13 +81,11 @@ def continue_from(
             if call.name in client_tools:
                 raise MissingToolResult(call.id)
         return _resumed(messages, given_up=given_up)
-    for index in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[index], UserMessage):
-            if messages[index].hidden:
-                return None
-            replaced = messages[index + 1].message_id if index + 1 < len(messages) else None
-            return Continuation(keep=index + 1, append=False, replaced_id=replaced)
-    return None
+    start = answer_start(messages)
+    if not start or messages[start - 1].hidden:
+        return None
+    replaced = messages[start].message_id if start < len(messages) else None
+    return Continuation(keep=start, append=False, replaced_id=replaced)
 
 
 def _may_be_resumed(last: Message | None) -> bool:

@@ -25,6 +25,7 @@ from sessions_app.messages import (
     result_content,
     unmark_cancelled,
 )
+from sessions_app.variants import answer_start
 
 PROVIDER = "mochi"
 """Of files: the name of who keeps them, by the ids that ``/attachments`` knows."""
@@ -65,9 +66,7 @@ def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
     began_with_something = any(message.turn_id == turn_id for message in before)
     if began_with_something or not isinstance(last, AssistantMessage) or open_calls(before):
         return before
-    while before and not isinstance(before[-1], UserMessage):
-        before.pop()
-    return before
+    return before[: answer_start(before)]
 
 
 def resumed_by(
