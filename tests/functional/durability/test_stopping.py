@@ -1,5 +1,6 @@
 """A server that is told to stop saves what there is, says goodbye, and stops in time."""
 
+import json
 import re
 import signal
 import socket
@@ -146,7 +147,7 @@ def test_a_client_that_connects_while_the_server_stops_is_told_to_come_back(star
             head, _, body = refusal.read().lower().partition(b"\r\n\r\n")
     assert head.startswith(b"http/1.1 503 ")
     assert {b"connection: close", b"retry-after: 5"} <= set(head.split(b"\r\n"))
-    assert b'"code":"shutting_down"' in body
+    assert json.loads(body)["error"]["code"] == "shutting_down"
     stopping.wait()
 
 
