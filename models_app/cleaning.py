@@ -16,12 +16,15 @@ pieces joined together too.
 - A block that is never closed is thinking to its end.
 - A closing tag without a block goes; the text before it stays text (it has been sent already).
 - Tags do not nest: the first closing tag ends the block.
+- Other marks count at the beginning of an answer only (``models_app.opening_marks``).
 - What removing a tag or a character joins together is looked at again, so that nothing can be
   hidden in pieces (``<th<think>ink>``).
 """
 
 import re
+from collections.abc import Sequence
 
+from models_app.opening_marks import OpeningMarks
 from sessions_app.surrogates import REPLACEMENT, join_surrogates
 
 END_MARKER = "␄"
@@ -72,13 +75,15 @@ class StreamCleaner:
         "_held_text",
         "_held_thinking",
         "_is_plain",
+        "_opening",
         "_own_thinking",
         "_text",
         "_thinking",
     )
 
     def __init__(self) -> None:
-        self._is_plain = True  # clean text can pass: it is in no block, and nothing is held
+        self._is_plain = False  # clean text can pass: it is in no block, and nothing is held
+        self._opening: OpeningMarks | None = OpeningMarks()  # until its marks can't follow
         self._thinking = False
         self._text = WholeCharacters()
         self._own_thinking = WholeCharacters()
@@ -97,6 +102,10 @@ class StreamCleaner:
 
     def feed_text(self, text: str) -> tuple[str, str]:
         """Take the next piece of the answer's text; return the clean (text, thinking) in it."""
+        if self._opening is not None:
+            if self._text.half or not self._opening.is_ended_by(text):
+                return self._feed_opening(self._opening, text)
+            self._opening, self._is_plain = None, True
         if not _is_suspect(text):
             if self._is_plain:
                 return text, ""
@@ -105,6 +114,21 @@ class StreamCleaner:
         parts = self._split(_unclean.sub("", self._text.feed(text)))
         self._is_plain = not (self._thinking or self._held_text or self._text.half)
         return parts
+
+    def _feed_opening(self, opening: OpeningMarks, text: str) -> tuple[str, str]:
+        cleaned = self._without_marks(opening.feed(_unclean.sub("", self._text.feed(text))))
+        if opening.is_over:
+            self._opening = None
+            self._is_plain = not (self._thinking or self._held_text or self._text.half)
+        return cleaned
+
+    def _without_marks(self, parts: Sequence[tuple[str, bool]]) -> tuple[str, str]:
+        """Return the text and the thinking of parts that the opening marks separate."""
+        clean, thought = "", ""
+        for part, is_thinking in parts:
+            said, mused = ("", self._without_tags(part)) if is_thinking else self._split(part)
+            clean, thought = clean + said, thought + mused
+        return clean, thought
 
     def feed_thinking(self, text: str) -> str:
         """Take the next piece that the provider itself marks as thinking; return it clean.
@@ -128,14 +152,20 @@ class StreamCleaner:
 
     def finish(self) -> tuple[str, str]:
         """Return the (text, thinking) that was held back, and reset."""
-        text, thinking = self._split(self._text.finish())
+        lone = self._text.finish()
+        if self._opening is None:
+            text, thinking = self._split(lone)
+        else:
+            parts = [*self._opening.feed(lone), *self._opening.finish()]
+            text, thinking = self._without_marks(parts)
+            self._opening = None if self._opening.is_over else self._opening
         thinking += self._without_tags(self._own_thinking.finish())
         text += "".join(self._held_text)
         thinking += "".join(self._held_thinking)
         self._thinking = False
         self._held_text.clear()
         self._held_thinking.clear()
-        self._is_plain = True
+        self._is_plain = self._opening is None
         return text, thinking
 
     def _split(self, text: str) -> tuple[str, str]:
