@@ -1,9 +1,15 @@
 """Tool calls that the model's server could not read are asked for once more."""
 
+import json
+
 import pytest
 
+from chat.start.turn_request import TurnRequest
 from models_app.errors import ToolCallUnreadable
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
+from models_app.ollama.language_model import OllamaLanguageModel
+from scripted_app.replies import BLOCK_END, BLOCK_START
+from scripted_app.server import ScriptedModelServer
 from tests.unit.chat.turns import Calculator, call, names, run
 
 BROKEN = ToolCallUnreadable("XML syntax error on line 8", status=500)
@@ -78,3 +84,32 @@ async def test_a_mark_of_reasoning_that_broke_off_does_not_hide_the_answer(house
     _, outcome = await run(house, await house.new_session(tools=["add"]))
     assert outcome.message.content == "Hello"
     assert outcome.message.thinking == "I add"
+
+
+async def test_the_scripted_ollama_shows_calls_that_can_not_be_read_and_marks(make_house):
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    house = make_house(Calculator())
+    ollama = OllamaLanguageModel(server.url)
+    house.model.stream = ollama.stream
+    try:
+        session_id = await house.new_session("qwen3:14b", tools=["add"])
+        calls = [{"tool_call": [{"name": "add", "args": {"a": 1, "b": 2}}]}]
+        script = {"messages": calls, "error_line": "XML syntax error on line 8"}
+        _, outcome = await run(house, session_id, scripted(script))
+        assert outcome.error.code == "TOOL_CALL_UNREADABLE"
+        assert len(server.requests) == 2
+
+        pieces = ["<seed:think>Well", " then.</seed:think>", "Yes."]
+        _, outcome = await run(
+            house, session_id, scripted({"messages": [{"text_message": {"text": pieces}}]})
+        )
+        assert (outcome.message.thinking, outcome.message.content) == ("Well then.", "Yes.")
+    finally:
+        await house.turns.shutdown(grace_seconds=0)
+        await ollama.aclose()
+        await server.stop()
+
+
+def scripted(script):
+    return TurnRequest(message=f"{BLOCK_START}{json.dumps(script)}{BLOCK_END}")

@@ -40,6 +40,8 @@ EXAMPLES = {
     "multiply_numbers",
     "roll_dice",
     "subtract_numbers",
+    "web_fetch",
+    "web_search",
 }
 
 Run = Callable[..., str]
@@ -88,7 +90,9 @@ def test_the_example_tools_are_listed_without_an_invalid_one(examples: None, run
     assert listing["tools"].keys() == EXAMPLES
     assert listing["invalid"] == []
     assert not any(tool["destructive"] for tool in listing["tools"].values())
-    assert listing["groups"].keys() == {"math", "math_tools", "utilities", "utility_tools"}
+    assert listing["groups"].keys() == {
+        *("math", "math_tools", "utilities", "utility_tools", "web")
+    }
     assert listing["groups"]["utilities"] == ["get_current_time", "flip_coin", "roll_dice"]
     assert listing["tools"]["add_numbers"]["description"] == "Add two numbers together."
     assert listing["tools"]["add_numbers"]["parameters"] == {
@@ -223,7 +227,7 @@ def test_the_check_explains_every_file(notes: Path, run: Run) -> None:
 
 def test_the_check_of_the_examples_finds_nothing_to_say(examples: None, run: Run) -> None:
     shown = run("check")
-    assert "7 tools" in shown
+    assert "9 tools" in shown
     assert "nothing" not in shown
     assert "invalid" not in shown
 
