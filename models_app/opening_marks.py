@@ -18,7 +18,7 @@ _FINAL = "<|channel|>final<|message|>"
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What text is, and what each mark in it leads to."""
+    """Tells whether text is reasoning, and where each mark in it leads."""
 
     marks: Mapping[str, str]
     thinking: bool = False
