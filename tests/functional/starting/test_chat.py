@@ -209,7 +209,7 @@ def test_what_is_no_command_is_told(person: Person) -> None:
     chat.enter("/model nada")
     chat.read_until("(MODEL_NOT_FOUND)")
     chat.enter("/think harder")
-    chat.read_until("on, off, low, medium, high")
+    chat.read_until("on, off, minimal, low, medium, high, xhigh, max")
     chat.enter("/help")
     chat.read_until("/retry")
     end(chat)
