@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.delegate import AgentDelegate
@@ -35,7 +36,7 @@ from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.services import ToolServices, build_generations, host_limits
+from tools_app.services import ToolServices, build_generations, host_limits, recorded
 from tools_app.settings import ToolsSettings
 
 
@@ -89,7 +90,7 @@ def _preparer(services: Services) -> TurnPreparer:
         prompts=EphemeralPrompts(
             settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
         ),
-        recorded=services.get(ToolServices).recorded,
+        recorded=partial(recorded, services),
         max_iterations=settings.max_agent_iterations,
         observer=services.get(TurnObserver),
     )
@@ -130,6 +131,8 @@ def _session_sweep(services: Services) -> SessionSweep:
 
 FACTORIES: Mapping[type | str, Factory] = {
     AgentCatalogue: _catalogue,
+}
+OWNED: Mapping[type | str, Factory] = {
     AgentChats: _chats,
     ModelCatalogue: _models,
     TurnPreparer: _preparer,

@@ -323,13 +323,15 @@ FACTORIES: Mapping[type | str, Factory] = {
     Deadline: lambda _: Deadline(),
     WorkThreads: _threads,
     TurnObserver: lambda _: TURN_LOG,
-    ChangeLog: _changes,
     Signals: _signals,
-    IdempotencyKeys: _keys,
     StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
-    Storages: _storages,
     TurnLimits: _limits,
     TurnPlaces: _places,
+}
+OWNED: Mapping[type | str, Factory] = {
+    ChangeLog: _changes,
+    IdempotencyKeys: _keys,
+    Storages: _storages,
     ContextWindows: _windows,
     TurnPreparer: build_preparer,
     SummaryService: _summaries,

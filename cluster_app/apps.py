@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mochi_project.app import Factory, MochiApp, Services
+from mochi_project.app import Factories, MochiApp, Services
 
 
 class ClusterApp(MochiApp):
@@ -11,9 +11,9 @@ class ClusterApp(MochiApp):
 
     name = "cluster_app"
 
-    def factories(self, configuration: Any) -> Mapping[type | str, Factory]:
+    def factories(self, configuration: Any) -> tuple[Factories, Factories]:
         """Return the factories, which replace those of one machine; none without a cluster."""
-        return {} if configuration.journal_url is None else super().factories(configuration)
+        return ({}, {}) if configuration.journal_url is None else super().factories(configuration)
 
     def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the sealing of turns of dead machines; none without a cluster."""

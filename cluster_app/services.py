@@ -111,15 +111,17 @@ FACTORIES: Mapping[type | str, Factory] = {
     Cluster: _cluster,
     SharedClock: lambda services: partial(redis_time, services.get(Cluster)),
     RecordStores: lambda services: SharedRecordStores(services.get(Cluster)),
-    AttachmentStore: _attachments,
     StorageEngine: lambda services: SharedStorageEngine(
         services.get(ChatSettings), services.get(ClusterSettings), services.get(Cluster)
     ),
-    ChangeLog: _changes,
     Signals: _signals,
-    IdempotencyKeys: _keys,
     CallLog: lambda services: RedisCallLog(services.get(Cluster).connection),
     TaskQueue: lambda services: RedisTaskQueue(services.get(Cluster).connection),
+}
+OWNED: Mapping[type | str, Factory] = {
+    AttachmentStore: _attachments,
+    ChangeLog: _changes,
+    IdempotencyKeys: _keys,
     Stores: _stores,
     WorkerSupervisor: _supervisor,
 }

@@ -19,4 +19,4 @@ def _request_files(services: Services) -> RequestFiles:
     )
 
 
-FACTORIES: Mapping[type | str, Factory] = {RequestFiles: _request_files}
+OWNED: Mapping[type | str, Factory] = {RequestFiles: _request_files}

@@ -31,10 +31,14 @@ class Services:
 
     Args:
         factories: Makes the service of each type.
+        shared: Has the other services, whose factories can't ask for these.
     """
 
-    def __init__(self, factories: "Mapping[type | str, Factory]") -> None:
+    def __init__(
+        self, factories: "Mapping[type | str, Factory]", shared: "Services | None" = None
+    ) -> None:
         self._factories = factories
+        self._shared = shared
         self._made: dict[type, Any] = {}
         self._closing = AsyncExitStack()
         self._lock = threading.RLock()
@@ -53,9 +57,12 @@ class Services:
             if kind not in self._made:
                 name = f"{kind.__module__}.{kind.__qualname__}"
                 factory = self._factories.get(kind) or self._factories.get(name)
-                if factory is None:
+                if factory is not None:
+                    self._made[kind] = factory(self)
+                elif self._shared is not None:
+                    self._made[kind] = self._shared.get(kind)
+                else:
                     raise ServiceMissing(f"no app that is installed provides {name}")
-                self._made[kind] = factory(self)
             return cast("Service", self._made[kind])
 
     def on_close(self, close: Callable[[], Awaitable[object]]) -> None:
@@ -68,8 +75,10 @@ class Services:
 
 
 Factory = Callable[[Services], object]
+Factories = Mapping[type | str, Factory]
 
 _current: Services | None = None
+_building = threading.Lock()
 
 
 class ForeignApi(NamedTuple):
@@ -122,12 +131,15 @@ class MochiApp(AppConfig):
         """Have Django choose the subclass of the two classes that it finds in an ``apps.py``."""
         cls.default = True
 
-    def factories(self, configuration: Any) -> Mapping[type | str, Factory]:  # noqa: ARG002 - of some
-        """Return the factories of the app's services: ``FACTORIES`` of its ``services.py``."""
+    def factories(self, configuration: Any) -> tuple[Factories, Factories]:  # noqa: ARG002 - of some
+        """Return the factories of services that all owners share, and of those of one owner.
+
+        They are ``FACTORIES`` and ``OWNED`` of its ``services.py``.
+        """
         if not module_has_submodule(self.module, "services"):
-            return {}
-        factories: Mapping[type | str, Factory] = import_module(f"{self.name}.services").FACTORIES
-        return factories
+            return {}, {}
+        module = import_module(f"{self.name}.services")
+        return getattr(module, "FACTORIES", {}), getattr(module, "OWNED", {})
 
     def wrapped(self, application: Any, configuration: Any) -> Any:  # noqa: ARG002 - of some
         """Return the ASGI application with the app's own middleware around it, if it has any."""
@@ -166,21 +178,33 @@ def foreign_apis() -> list[ForeignApi]:
 
 
 def build_services(configuration: object) -> Services:
-    """Return the services of a configuration. Opens nothing: clients connect on first use."""
+    """Return the services of the owner of a configuration's data, which include the shared ones.
+
+    Opens nothing: clients connect on first use (docs/decisions/0148).
+    """
     # Each app asks for the class of its own settings, one of the bases of the whole.
     classes = type(configuration).__mro__
     factories: dict[type | str, Factory] = dict.fromkeys(classes, lambda _: configuration)
+    owned: dict[type | str, Factory] = {}
     for app in mochi_apps():
-        factories |= app.factories(configuration)
-    return Services(factories)
+        shared_of_app, owned_of_app = app.factories(configuration)
+        factories |= shared_of_app
+        owned |= owned_of_app
+    shared = Services(factories)
+    services = Services(owned, shared)  # of the one owner: with more, one of these for each
+    services.on_close(shared.aclose)
+    return services
 
 
 def current_services() -> Services:
     """Return this process's services, building them on first use."""
     global _current  # noqa: PLW0603 - one container per process
-    if _current is None:
-        _current = build_services(settings.MOCHI)
-    return _current
+    if (services := _current) is not None:
+        return services
+    with _building:  # or two threads would each have their own
+        if _current is None:
+            _current = build_services(settings.MOCHI)
+        return _current
 
 
 def install_services(services: Services | None) -> None:

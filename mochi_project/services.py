@@ -55,8 +55,10 @@ FACTORIES: Mapping[type | str, Factory] = {
     KeyNames: _key_names,
     TaskQueue: _task_queue,
     Telemetry: lambda _: Telemetry(),
+    LargeResponses: lambda _: LargeResponses(),
+}
+OWNED: Mapping[type | str, Factory] = {
     Stores: _stores,
     Housekeeper: _housekeeper,
     WorkerSupervisor: _supervisor,
-    LargeResponses: lambda _: LargeResponses(),
 }

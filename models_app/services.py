@@ -78,6 +78,8 @@ FACTORIES: Mapping[type | str, Factory] = {
     ModelCallObserver: lambda _: ModelCallLog(),
     ModelCallHeaders: lambda _: ModelCallHeaders(),
     Prices: lambda _: NO_PRICES,
+}
+OWNED: Mapping[type | str, Factory] = {
     ModelCatalogue: build_models,
     DefaultModel: _default_model,
 }

@@ -58,6 +58,8 @@ def tidy(services: Services) -> None:
 
 
 FACTORIES: Mapping[type | str, Factory] = {
-    "search_app.service.SessionSearch": _search,  # by its name: it imports SQLite
     SearchPlaces: lambda _: SearchPlaces(),
+}
+OWNED: Mapping[type | str, Factory] = {
+    "search_app.service.SessionSearch": _search,  # by its name: it imports SQLite
 }

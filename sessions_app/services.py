@@ -59,9 +59,11 @@ def _attachments(services: Services) -> AttachmentService:
 
 
 FACTORIES: Mapping[type | str, Factory] = {
-    AttachmentStore: lambda services: file_attachments(services.get(SessionsSettings)),
-    AttachmentService: _attachments,
     RecordStores: lambda _: FileRecordStores(),
     SharedClock: lambda _: time.time,
     ListPlaces: lambda _: ListPlaces(),
+}
+OWNED: Mapping[type | str, Factory] = {
+    AttachmentStore: lambda services: file_attachments(services.get(SessionsSettings)),
+    AttachmentService: _attachments,
 }

@@ -33,19 +33,12 @@ from tools_app.toolset import Toolset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
-    """The services of tools."""
+    """The services of tools that all owners share."""
 
-    catalogue: ToolCatalogue
     folder: FolderTools
     mcp: McpTools
     executions: ExecutionLog
-    files: ResultFiles
-    reader: ResultReader
     fork_server: ForkServerClient
-
-    def recorded(self, toolset: Toolset) -> Toolset:
-        """Wrap a toolset so that its calls are recorded and its files stored."""
-        return ToolCatalogue([self.reader, toolset], self.executions, self.files)
 
     async def aclose(self) -> None:
         """End every process and connection, and write the rest of the record."""
@@ -79,16 +72,10 @@ def _tools(services: Services) -> ToolServices:
         call_headers=services.get(ToolCallHeaders).make,
     )
     executions = ExecutionLog(services.get(CallLog))
-    most = services.get(SessionsSettings).max_attachments
-    files = ResultFiles(services.get(AttachmentService), most=most)
-    reader = ResultReader(services.get(AttachmentService))
     tools = ToolServices(
-        catalogue=ToolCatalogue([reader, folder, mcp], executions, files),
         folder=folder,
         mcp=mcp,
         executions=executions,
-        files=files,
-        reader=reader,
         fork_server=fork_server,
     )
     services.on_close(tools.aclose)
@@ -99,6 +86,21 @@ def build_generations(services: Services, name: str) -> Generations:
     """Build the generation of some folders; opens nothing."""
     directory, record = services.get(AppSettings).resolved_state_dir, f"{name}.generation"
     return Generations(services.get(RecordStores).open_one(directory, record), record)
+
+
+def _files(services: Services) -> ResultFiles:
+    most = services.get(SessionsSettings).max_attachments
+    return ResultFiles(services.get(AttachmentService), most=most)
+
+
+def recorded(services: Services, *toolsets: Toolset) -> ToolCatalogue:
+    """Wrap toolsets so that their calls are recorded and an owner has their files."""
+    executions, files = services.get(ExecutionLog), services.get(ResultFiles)
+    return ToolCatalogue([services.get(ResultReader), *toolsets], executions, files)
+
+
+def _catalogue(services: Services) -> ToolCatalogue:
+    return recorded(services, services.get(FolderTools), services.get(McpTools))
 
 
 def host_limits(settings: ToolsSettings) -> HostLimits:
@@ -112,8 +114,12 @@ FACTORIES: Mapping[type | str, Factory] = {
     ),
     ToolCallHeaders: lambda _: ToolCallHeaders(),
     ToolServices: _tools,
-    ToolCatalogue: lambda services: services.get(ToolServices).catalogue,
     FolderTools: lambda services: services.get(ToolServices).folder,
     McpTools: lambda services: services.get(ToolServices).mcp,
     ExecutionLog: lambda services: services.get(ToolServices).executions,
+}
+OWNED: Mapping[type | str, Factory] = {
+    ResultFiles: _files,
+    ResultReader: lambda services: ResultReader(services.get(AttachmentService)),
+    ToolCatalogue: _catalogue,
 }

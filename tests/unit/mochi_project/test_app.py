@@ -7,7 +7,14 @@ from functools import partial
 
 import pytest
 
-from mochi_project.app import ServiceMissing, Services, build_services, mochi_apps
+from mochi_project.app import (
+    ServiceMissing,
+    Services,
+    build_services,
+    current_services,
+    install_services,
+    mochi_apps,
+)
 from mochi_project.configuration.loading import MochiSettings
 from tests.services import services_of
 
@@ -105,3 +112,42 @@ def test_the_configuration_is_a_service_and_each_app_is_listed_once() -> None:
     assert build_services(settings).get(MochiSettings) is settings
     names = [app.name for app in mochi_apps()]
     assert len(names) == len(set(names)) > 10
+
+
+def test_an_owner_has_the_shared_services_too() -> None:
+    shared = services_of({Disk: Disk()})
+
+    assert Services({}, shared).get(Disk) is shared.get(Disk)
+
+
+def test_a_shared_service_can_not_use_one_of_an_owner() -> None:
+    shared = Services({Sessions: lambda services: services.get(Disk)})
+
+    with pytest.raises(ServiceMissing, match=r"Disk$"):
+        Services({Disk: lambda _: Disk()}, shared).get(Sessions)
+
+
+def test_the_services_of_a_process_are_built_once_however_many_threads_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built, all_at_once, others = list[Services](), threading.Barrier(8), threading.Event()
+
+    def build(_: object) -> Services:
+        others.wait(timeout=0.1)  # which another thread would use to build, too
+        built.append(services_of({}))
+        return built[-1]
+
+    monkeypatch.setattr("mochi_project.app.build_services", build)
+    install_services(None)
+
+    def ask() -> Services:
+        all_at_once.wait(30)
+        return current_services()
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            answers = [work.result() for work in [pool.submit(ask) for _ in range(8)]]
+    finally:
+        install_services(None)
+
+    assert answers == built * 8
