@@ -14,6 +14,34 @@ OPENAI = ForeignApi(
     errors="dialects_app.shared.errors:error_answer",
 )
 
+_UI = r"^POST /api/v1/(ui/.*|agui)$"
+_OPENAI = "^POST /v1/(chat/completions|responses)$"
+ERROR_RULES = (
+    ("{thread_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
+    ("/agui$", "CHAT_DIFFERS TOOL_CONFIRMATION_TIMEOUT"),
+    ("/agui$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED MISSING_TOOL_RESULT"),
+    ("DELETE .*{conversation_id}$", "SESSION_NOT_DELETABLE"),
+    ("^POST .*/ui/chat$", "CHAT_DIFFERS ATTACHMENT_TOO_LARGE TOOL_CONFIRMATION_TIMEOUT"),
+    ("^POST .*/ui/chat$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED"),
+    (_UI, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT"),
+    (f"{_UI}|{_OPENAI}", "MESSAGE_DELETED"),
+    (_UI, "settings ATTACHMENT_NOT_FOUND turns CONTENT_REFUSED"),
+    ("/compact$", "BUDGET_EXCEEDED BUDGETS_INVALID models"),
+    ("^GET /v1/models", "MODEL_NOT_FOUND models"),
+    ("{response_id}", "RESPONSE_NOT_FOUND"),
+    ("GET .*{response_id}$", "RESPONSE_NOT_STREAMABLE"),
+    ("{item_id}|GET .*items$", "ITEM_NOT_FOUND"),
+    ("{conversation_id}", "CONVERSATION_NOT_FOUND"),
+    ("/v1/(responses|conversations)/{.*}|/items", "SESSION_BUSY SESSION_READ_ONLY"),
+    (
+        "^POST /v1/responses(/input_tokens|/compact)?$",
+        "MODEL_NOT_FOUND PREVIOUS_RESPONSE_NOT_FOUND CONVERSATION_NOT_FOUND",
+    ),
+    (_OPENAI, "VALIDATION_ERROR MISSING_TOOL_RESULT SESSION_BUSY SESSION_READ_ONLY"),
+    (_OPENAI, "MODEL_NOT_FOUND SESSION_NOT_FOUND turns"),
+    ("^POST /v1/", "ATTACHMENT_NOT_FOUND ITEM_NOT_FOUND"),
+)
+
 
 class DialectsApp(MochiApp):
     """Describes the app."""
@@ -25,6 +53,15 @@ class DialectsApp(MochiApp):
         "dialects_app.ag_ui.description:body_schemas",
         "dialects_app.ai_sdk.openapi:ui_schemas",
     )
+    error_rules = ERROR_RULES
+    error_examples = {
+        "RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
+        "RESPONSE_NOT_STREAMABLE": "The events of the response are not kept any more.",
+        "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
+        "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
+        "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
+        "CHAT_DIFFERS": "The chat has messages that the client has not seen.",
+    }
     statuses = {
         "RESPONSE_NOT_FOUND": 404,
         "RESPONSE_NOT_STREAMABLE": 400,

@@ -8,4 +8,5 @@ class TransferApp(MochiApp):
 
     name = "transfer_app"
     routers = ("transfer_app.api:router",)
+    error_rules = (("^POST .*/import$", "VALIDATION_ERROR IMPORT_RUNNING"),)
     session_actions = ("transfer_app.management.session_actions:SessionActions",)

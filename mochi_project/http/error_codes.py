@@ -1,6 +1,7 @@
 """Documents the error codes of each operation in the OpenAPI document, with examples.
 
-Routes declare statuses; the codes of each status are derived from rules on methods and paths. Codes
+Routes declare statuses; the codes of each status are derived from rules on methods and paths, here
+and in ``apps.py`` of the apps that may be left out. Codes
 of statuses that a route does not declare are omitted.
 """
 
@@ -8,20 +9,24 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mochi_project.app import mochi_apps
 from mochi_project.errors.statuses import envelope, statuses
 
 _CHANGES = "^(POST|PUT|PATCH|DELETE) /api/v1/sessions/{session_id}"
-_CHATS = r"^POST /api/v1/(chat(/stream|/{session_id}|/{session_id}/stream)?|ui/.*|agui)$"
-_OPENAI_CHATS = "^POST /v1/(chat/completions|responses)$"
+_CHATS = r"^POST /api/v1/chat(/stream|/{session_id}|/{session_id}/stream)?$"
 _MODELS_FAIL = (
     "OLLAMA_UNREACHABLE OLLAMA_ERROR NETWORK_ERROR UNAUTHORIZED RATE_LIMITED SERVICE_UNAVAILABLE"
 )
-_TURNS_FAIL = (
-    f"{_MODELS_FAIL} CONTEXT_OVERFLOW TURN_LIMIT_REACHED TOOL_LOOP TOOL_CALL_UNREADABLE"
-    " EMPTY_ANSWER AGENT_STOPPED TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED"
-    " TOO_MANY_LARGE_BODIES BUDGET_EXCEEDED BUDGETS_INVALID"
-)
-_SETTINGS = "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID"
+_GROUPS = {
+    "models": _MODELS_FAIL,
+    "turns": (
+        f"{_MODELS_FAIL} CONTEXT_OVERFLOW TURN_LIMIT_REACHED TOOL_LOOP TOOL_CALL_UNREADABLE"
+        " EMPTY_ANSWER AGENT_STOPPED TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED"
+        " TOO_MANY_LARGE_BODIES BUDGET_EXCEEDED BUDGETS_INVALID"
+    ),
+    "settings": "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID",
+}
+"""The codes that a rule may name together, in lower case."""
 
 # Patterns for "METHOD path", with their codes. The first code of a status is its single example.
 _RULES: tuple[tuple[str, str], ...] = (
@@ -31,29 +36,20 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("/confirm-tool$", "TOOL_CONFIRMATION_TIMEOUT"),
     ("/cancel$", "NO_ACTIVE_TURN"),
     ("{session_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
-    ("{thread_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
-    ("/agui$", "CHAT_DIFFERS TOOL_CONFIRMATION_TIMEOUT"),
-    ("/agui$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED MISSING_TOOL_RESULT"),
     ("{message_index}|/fork$", "INVALID_MESSAGE_INDEX"),
     ("{message_index}", "MESSAGE_CHANGED"),
     ("PUT .*{message_index}$", "ATTACHMENT_NOT_FOUND"),
     ("(PUT|DELETE) .*/system-prompt$|POST /api/v1/sessions$", "PROMPT_NOT_FOUND"),
     (f"{_CHANGES}|DELETE .*/agents/chats/", "SESSION_BUSY SESSION_READ_ONLY"),
-    ("DELETE .*({session_id}|{conversation_id})$", "SESSION_NOT_DELETABLE"),
-    ("^POST /api/v1/chat(/stream|/{session_id}|/{session_id}/stream)?$", "ANSWER_INVALID"),
-    ("^POST .*/ui/chat$", "CHAT_DIFFERS ATTACHMENT_TOO_LARGE TOOL_CONFIRMATION_TIMEOUT"),
-    ("^POST .*/ui/chat$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED"),
-    (_CHATS, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT"),
-    (f"{_CHATS}|{_OPENAI_CHATS}", "MESSAGE_DELETED"),
-    (_CHATS, f"{_SETTINGS} ATTACHMENT_NOT_FOUND {_TURNS_FAIL} CONTENT_REFUSED"),
-    ("/summarize$", f"{_MODELS_FAIL} MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
-    ("/(summarize|compact)$", "BUDGET_EXCEEDED BUDGETS_INVALID"),
-    ("/compact$", _MODELS_FAIL),
-    ("/budgets$", "BUDGETS_INVALID"),
-    ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", f"SESSION_EXISTS {_SETTINGS}"),
+    ("DELETE .*{session_id}$", "SESSION_NOT_DELETABLE"),
+    (_CHATS, "ANSWER_INVALID"),
+    (_CHATS, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT MESSAGE_DELETED"),
+    (_CHATS, "settings ATTACHMENT_NOT_FOUND turns CONTENT_REFUSED"),
+    ("/summarize$", "models MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
+    ("/summarize$", "BUDGET_EXCEEDED BUDGETS_INVALID"),
+    ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", "SESSION_EXISTS settings"),
     ("GET .*{attachment_id}", "ATTACHMENT_NOT_FOUND"),
     ("/attachments$", "ATTACHMENT_TOO_LARGE"),
-    ("^POST .*/import$", "VALIDATION_ERROR IMPORT_RUNNING"),
     ("GET .*/(sessions|chats|messages|context|export|{session_id})$", "TOO_MANY_LARGE_ANSWERS"),
     ("{agent_name}", "AGENT_NOT_FOUND"),
     ("{tool_name}", "TOOL_NOT_FOUND"),
@@ -61,23 +57,10 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("/system-prompts", "PROMPT_NOT_FOUND PROMPT_EXISTS"),
     ("/profiles", "PROFILE_NOT_FOUND PROFILE_EXISTS"),
     ("^(POST|PUT) .*/profiles", "MODEL_NOT_FOUND"),
-    ("GET /api/v1/models", f"MODEL_NOT_FOUND {_MODELS_FAIL}"),
-    ("^GET /v1/models", f"MODEL_NOT_FOUND {_MODELS_FAIL}"),
-    ("{response_id}", "RESPONSE_NOT_FOUND"),
-    ("GET .*{response_id}$", "RESPONSE_NOT_STREAMABLE"),
-    ("{item_id}|GET .*items$", "ITEM_NOT_FOUND"),
-    ("{conversation_id}", "CONVERSATION_NOT_FOUND"),
-    ("/v1/(responses|conversations)/{.*}|/items", "SESSION_BUSY SESSION_READ_ONLY"),
-    (
-        "^POST /v1/responses(/input_tokens|/compact)?$",
-        "MODEL_NOT_FOUND PREVIOUS_RESPONSE_NOT_FOUND CONVERSATION_NOT_FOUND",
-    ),
-    (_OPENAI_CHATS, "VALIDATION_ERROR MISSING_TOOL_RESULT SESSION_BUSY SESSION_READ_ONLY"),
-    (_OPENAI_CHATS, f"MODEL_NOT_FOUND SESSION_NOT_FOUND {_TURNS_FAIL}"),
-    ("^POST /v1/", "ATTACHMENT_NOT_FOUND ITEM_NOT_FOUND"),
+    ("GET /api/v1/models", "MODEL_NOT_FOUND models"),
     ("/ready$", "SHUTTING_DOWN"),
-    ("", "STORAGE_FULL STORAGE_READ_ONLY STORAGE_UNAVAILABLE INTERNAL_ERROR"),
 )
+_OF_ALL = "STORAGE_FULL STORAGE_READ_ONLY STORAGE_UNAVAILABLE INTERNAL_ERROR"
 
 _OF_STATUS = {404: "NOT_FOUND", 409: "SESSION_BUSY", 416: "BAD_REQUEST", 502: "SERVICE_UNAVAILABLE"}
 """The default codes of statuses that a route declares and no rule covers."""
@@ -110,8 +93,6 @@ _MESSAGES: dict[str, str] = {
     "CONFIRMATION_ALREADY_DECIDED": "It was decided already; that decision stands.",
     "SUMMARY_NOT_FOUND": "The session has no summary yet.",
     "NO_ACTIVE_TURN": "The session has no running turn.",
-    "BUDGET_EXCEEDED": "The budget of $5.00 a day for openai:* is used up: $5.02.",
-    "BUDGETS_INVALID": "budgets.json can't be used, so no model is called: fix or remove it.",
     "OLLAMA_UNREACHABLE": "Ollama can't be reached; is it running?",
     "OLLAMA_ERROR": "Ollama refused the request.",
     "TOOL_CALL_UNREADABLE": "The model wrote a tool call that could not be read (EOF).",
@@ -135,12 +116,6 @@ _MESSAGES: dict[str, str] = {
     "STORAGE_FULL": "The disk is full.",
     "STORAGE_READ_ONLY": "The data directory is read-only.",
     "STORAGE_UNAVAILABLE": "The store can't be reached just now.",
-    "RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
-    "RESPONSE_NOT_STREAMABLE": "The events of the response are not kept any more.",
-    "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
-    "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
-    "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
-    "CHAT_DIFFERS": "The chat has messages that the client has not seen.",
     "NOT_FOUND": "There is nothing of this name.",
     "INTERNAL_ERROR": "An unexpected error of this server; its log has the details.",
 }
@@ -199,10 +174,14 @@ def describe_errors(
 def codes_of(path: str, method: str) -> list[str]:
     """Return the error codes of an operation without duplicates, specific ones first."""
     operation = f"{method.upper()} {path}"
-    found = (codes.split() for pattern, codes in _RULES if re.search(pattern, operation))
-    return list(dict.fromkeys(code for codes in found for code in codes))
+    of_apps = (rule for app in mochi_apps() for rule in app.error_rules)
+    rules = (*of_apps, *_RULES, ("", _OF_ALL))
+    names = " ".join(codes for pattern, codes in rules if re.search(pattern, operation))
+    words = (_GROUPS.get(name, name) for name in names.split())
+    return list(dict.fromkeys(" ".join(words).split()))
 
 
 def _example(code: str, body_of: BodyOf) -> dict[str, Any]:
-    message = _MESSAGES.get(code, "The request makes no sense to this server.")
+    messages = _MESSAGES | {k: v for app in mochi_apps() for k, v in app.error_examples.items()}
+    message = messages.get(code, "The request makes no sense to this server.")
     return body_of(code, message, retryable=code in _RETRYABLE)
