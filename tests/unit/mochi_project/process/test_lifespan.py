@@ -38,6 +38,6 @@ async def test_a_worker_that_cannot_start_is_logged_and_keeps_nothing_from_being
     async with asyncio.timeout(30), application.running():
         services = current_services()
         await tried.wait()
-    assert closed == [services]
+    assert closed[0] is services  # and what it shares after it
     [error] = [it for it in caplog.records if it.levelno == logging.ERROR]
     assert "the background worker could not be started" in error.getMessage()
