@@ -21,16 +21,20 @@ class RememberedPolicy(msgspec.Struct, frozen=True, kw_only=True):
         tool: The tool's name in ``tool_policies``.
         arguments: The globs of calls that it is for; None for all calls.
         replaces: The tool's policy when it was set; a person's later one is not replaced.
+        replaced_scopes: Its scopes at that time.
     """
 
     tool: str
     arguments: Mapping[str, str] | None = None
     replaces: str | None = None
+    replaced_scopes: tuple[PolicyScope, ...] = ()
 
     def applied_to(self, settings: ToolSettings) -> ToolSettings:
         """Return the settings with this policy, unless they have a later one for the tool."""
-        name, scopes = self.tool, settings.tool_scopes.get(self.tool, ())
-        if not scopes and settings.tool_policies.get(name) != self.replaces:
+        name, scopes = self.tool, tuple(settings.tool_scopes.get(self.tool, ()))
+        is_added = self.arguments is not None and bool(scopes)  # which all others stay beside
+        replaced = self.replaces, self.replaced_scopes
+        if not is_added and (settings.tool_policies.get(name), scopes) != replaced:
             return settings
         policies = {**settings.tool_policies, name: ALWAYS_CONFIRM}
         if self.arguments is None:

@@ -192,9 +192,8 @@ class Approver:
             decisions |= await self._answers(questions)
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
-        for decision in used.values():  # of approvals that were not taken back meanwhile
-            if decision is not None and decision.approved and decision.remembered is not None:
-                await self._change_settings(decision.remembered.applied_to)
+        # Of approvals that were not taken back meanwhile.
+        await self._remember([it for it in used.values() if it is not None and it.approved])
         needing = {item.index for item in asked}
         return [
             _decided(item, used[item.index])
@@ -204,6 +203,12 @@ class Approver:
             else _free(item)
             for item in calls
         ]
+
+    async def _remember(self, approvals: Sequence[ApprovalDecision]) -> None:
+        """Set the policies of approvals; those for all calls first, which replace any others."""
+        policies = [it.remembered for it in approvals if it.remembered is not None]
+        for policy in sorted(policies, key=lambda it: it.arguments is not None):
+            await self._change_settings(policy.applied_to)
 
     async def _accept_changes(
         self, calls: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]

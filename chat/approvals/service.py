@@ -174,4 +174,5 @@ def _remembered(
         tool=name,
         arguments=None if isinstance(remember, str) else remember,
         replaces=settings.tool_policies.get(name),
+        replaced_scopes=tuple(settings.tool_scopes.get(name, ())),
     )

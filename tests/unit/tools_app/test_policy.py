@@ -121,7 +121,9 @@ def test_remembered_arguments_are_added_and_all_other_calls_ask() -> None:
         settings = remembered.applied_to(settings)
     assert settings.tool_policies == {"write": "always_confirm"}
     assert settings.tool_scopes == {"write": (scope(path="src/*"), scope(path="docs/*"))}
-    whole = RememberedPolicy(tool="write").applied_to(settings)
+    scopes = settings.tool_scopes["write"]
+    remembered = RememberedPolicy(tool="write", replaces="always_confirm", replaced_scopes=scopes)
+    whole = remembered.applied_to(settings)
     assert (whole.tool_policies, whole.tool_scopes) == ({"write": "never_confirm"}, {})
 
 

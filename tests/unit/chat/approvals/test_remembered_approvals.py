@@ -132,6 +132,16 @@ async def test_two_answers_about_one_tool_are_both_remembered(house, tools, sess
     assert (await settings_of(house, session_id)).tool_scopes == {"delete": tuple(scopes)}
 
 
+async def test_an_answer_for_all_calls_comes_before_one_for_some(house, session_id):
+    calls = call("c1", path="src/a"), call("c2", path="lib/b")
+    first, second = await ask(house, session_id, *calls)
+    await approve(house, session_id, first, IN_SRC)
+    await approve(house, session_id, second, "session")
+    await go_on(house, session_id)
+    kept = await settings_of(house, session_id)
+    assert (kept.tool_policies, kept.tool_scopes) == ({"delete": "never_confirm"}, {})
+
+
 async def test_an_approval_that_is_taken_back_is_not_remembered(house, tools, session_id):
     [asked] = await ask(house, session_id, call("c1", path="a"))
     await approve(house, session_id, asked, "session")
@@ -157,6 +167,38 @@ async def test_a_policy_that_is_set_between_approval_and_call_stays(house, sessi
     await asyncio.to_thread(house.sessions.update, session_id, tool_settings=strict)
     await go_on(house, session_id)
     assert (await settings_of(house, session_id)).tool_policies == {"delete": "always_confirm"}
+
+
+IN_LIB = (PolicyScope(policy="always_confirm", arguments={"path": "lib/*"}),)
+
+
+@pytest.mark.parametrize(("before", "later"), [((), IN_LIB), (IN_LIB, ())])
+async def test_policies_for_arguments_that_are_set_between_approval_and_call_stay(
+    house, session_id, before, later
+):
+    def scoped(*scopes):
+        scoped = {"delete": scopes} if scopes else {}
+        policies = {"delete": "always_confirm"}
+        return ToolSettings(tools=("delete",), tool_policies=policies, tool_scopes=scoped)
+
+    await asyncio.to_thread(house.sessions.update, session_id, tool_settings=scoped(*before))
+    [asked] = await ask(house, session_id, call("c1", path="a"))
+    await approve(house, session_id, asked, "session")
+    await asyncio.to_thread(house.sessions.update, session_id, tool_settings=scoped(*later))
+    await go_on(house, session_id)
+    assert await settings_of(house, session_id) == scoped(*later)
+
+
+async def test_an_approval_for_the_session_replaces_policies_that_it_knew(house, session_id):
+    known = {"delete": IN_LIB}
+    asking = {"delete": "always_confirm"}
+    settings = ToolSettings(tools=("delete",), tool_policies=asking, tool_scopes=known)
+    await asyncio.to_thread(house.sessions.update, session_id, tool_settings=settings)
+    [asked] = await ask(house, session_id, call("c1", path="a"))
+    await approve(house, session_id, asked, "session")
+    await go_on(house, session_id)
+    kept = await settings_of(house, session_id)
+    assert (kept.tool_policies, kept.tool_scopes) == ({"delete": "never_confirm"}, {})
 
 
 async def test_a_denial_can_not_be_remembered_and_decides_nothing(house, tools, session_id):
