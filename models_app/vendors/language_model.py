@@ -17,7 +17,7 @@ from msgspec import structs
 from models_app.errors import ModelError
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Delta, ModelInfo, ModelRequest, PromptCache, Retrying
-from models_app.model_calls import CallHeaders
+from models_app.model_calls import CallHeaders, current_caller
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.refusals import PARTS, Attempt, RequestPart
@@ -92,7 +92,7 @@ class VendorLanguageModel:
         """
         options = {"cache": self._prompt_cache, **request.options}
         request = structs.replace(request, options=options)
-        attempt = Attempt(part for part in PARTS if self._refusing.get(_key(part, request.model)))
+        attempt = Attempt(part for part in PARTS if self._is_refused(part, request.model))
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
@@ -112,6 +112,7 @@ class VendorLanguageModel:
                 pause = retries.pause_after(error)
                 notice = Retrying(error.message)
             else:
+                self._remember(request.model, attempt)  # and what the library left out by itself
                 return
             yield [notice]
             await asyncio.sleep(pause)
@@ -157,10 +158,14 @@ class VendorLanguageModel:
 
         return answer(self.vendor, request, clients.make_model, clients.key, attempt)
 
+    def _is_refused(self, part: RequestPart, model: str) -> bool:
+        key = _key(part, model)
+        return key is not None and self._refusing.get(key) is not None
+
     def _remember(self, model: str, attempt: Attempt) -> None:
         for part in attempt.refused:
-            if part.is_remembered:
-                self._refusing.set(_key(part, model), True)
+            if (key := _key(part, model)) is not None:
+                self._refusing.set(key, True)
 
     def _load(self, clients: _Clients) -> ModelFactory:
         """Import the modules that a request needs; runs in a thread."""
@@ -198,5 +203,10 @@ class VendorLanguageModel:
         )
 
 
-def _key(part: RequestPart, model: str) -> str:
-    return f"{part.name} {model}"
+def _key(part: RequestPart, model: str) -> str | None:
+    """Return under what a refusal is remembered; None if it is not."""
+    if not part.is_of_turn:
+        return f"{part.name} {model}"
+    caller = current_caller()
+    turn_id = None if caller is None else caller.turn_id
+    return None if turn_id is None else f"{part.name} {model} {turn_id}"

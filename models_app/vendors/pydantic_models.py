@@ -8,6 +8,7 @@ import httpx2
 from msgspec import structs
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UnsupportedSettingWarning
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
@@ -104,12 +105,20 @@ async def answer(
                     if (delta := reader.read(event)) is not None:
                         yield [*notices, delta]
                         notices = []
-                last = [*notices, *reader.finish(stream.get())]
+                last = [*notices, *reader.finish(_noted(stream.get(), attempt))]
         finally:
             inserted_files.set(None)
             for response in opened:
                 await response.aclose()
     yield last
+
+
+def _noted(message: ModelResponse, attempt: Attempt) -> ModelResponse:
+    """Note if pydantic-ai has repeated the request by itself, so that Anthropic drops thinking."""
+    changes = (message.provider_details or {}).get("input_transformations", ())
+    if any(change["type"] == "thinking_dropped" for change in changes):
+        attempt.lost(REASONING)
+    return message
 
 
 def _parameters(

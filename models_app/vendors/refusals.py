@@ -40,13 +40,14 @@ class RequestPart(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         is_refused: Returns whether a refusal may be about it. Asked only if it was sent.
-        is_remembered: Whether it is left out of the model's next requests, too, for ten minutes.
+        is_of_turn: Whether it is left out of the model's next requests only in the same turn; else
+            for ten minutes.
         warning: What to say of an answer without it, when it is refused; None for nothing.
     """
 
     name: str
     is_refused: Callable[[ModelError], bool]
-    is_remembered: bool = True
+    is_of_turn: bool = False
     warning: str | None = None
 
 
@@ -79,7 +80,7 @@ def _may_be_about_schema(error: ModelError) -> bool:
     return is_refusal and error.details.get("status") in (400, 422, 501)
 
 
-REASONING = RequestPart(name="reasoning", is_refused=_is_about_reasoning, is_remembered=False)
+REASONING = RequestPart(name="reasoning", is_refused=_is_about_reasoning, is_of_turn=True)
 """Signed or encrypted reasoning of earlier answers."""
 SUMMARY = RequestPart(name="summary", is_refused=_is_about_summary, warning=_NO_SUMMARY)
 """The wish to see a summary of the reasoning."""
@@ -124,6 +125,10 @@ class Attempt:
             if part in self._sent and part.is_refused(error):
                 return Attempt(self._omitted | {part}, (*self.refused, part))
         return None
+
+    def lost(self, part: RequestPart) -> None:
+        """Note that a part was refused, and left out without us."""
+        self.refused = (*self.refused, part)
 
     def warnings(self, provider: str, model: str) -> list[str]:
         """Return what to say about the answer of this try."""

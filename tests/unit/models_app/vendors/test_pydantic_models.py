@@ -30,6 +30,7 @@ from tests.unit.models_app.vendors.fake_vendor import (
 CLAUDE = "claude-haiku-4-5"
 PROMPT = SystemMessage(content="Be brief.", message_id="s", timestamp="t")
 FIVE_MINUTES = {"type": "ephemeral", "ttl": "5m"}
+BOUND = "messages.1.content.0: The block is bound to a different conversation."
 AN_HOUR = {"type": "ephemeral", "ttl": "1h"}
 
 
@@ -245,8 +246,7 @@ async def test_thinking_that_is_bound_to_another_history_is_left_out_once_withou
     thinking = [{"content": "Hm.", "signature": "c2ln"}]
     state = {"provider": "anthropic", "model": name, "thinking": thinking}
     call = ToolCall(id="call_1", name="now", arguments={}, extra={STATE_KEY: state})
-    bound = "messages.1.content.0: The block is bound to a different conversation."
-    fake.answer("/v1/messages", refused(400, bound), claude("noon"))
+    fake.answer("/v1/messages", refused(400, BOUND), claude("noon"))
     history = [user("What time is it?"), asking(call), result(call)]
 
     deltas = await ask(open_vendor("anthropic", ""), name, *history, tools=[NOW], think=think)
@@ -254,3 +254,35 @@ async def test_thinking_that_is_bound_to_another_history_is_left_out_once_withou
     assert text_of(deltas) == "noon"
     assert not any(isinstance(delta, Warned) for delta in deltas)
     assert len(fake.requests) == 2
+
+
+@pytest.mark.parametrize("think", [True, False])
+async def test_thinking_that_is_refused_is_left_out_of_all_further_rounds_of_the_turn(
+    fake: FakeVendor, open_vendor: OpenVendor, think: bool
+) -> None:
+    name = "claude-sonnet-5-5"
+    state = {
+        "provider": "anthropic",
+        "model": name,
+        "thinking": [{"content": "Hm.", "signature": "c2ln"}],
+    }
+    call = ToolCall(id="call_1", name="now", arguments={}, extra={STATE_KEY: state})
+    again = claude("noon")
+    if think:  # pydantic-ai asks Anthropic to drop it, in a request that still has it
+        dropped = {"type": "thinking_dropped", "reason": "prefix_binding_mismatch"}
+        again.body[0]["message"]["input_transformations"] = [
+            {**dropped, "path": "messages.1.content.0"}
+        ]
+    fake.answer("/v1/messages", refused(400, BOUND), again, claude("noon"))
+    history = [user("What time is it?"), asking(call), result(call)]
+    model = open_vendor("anthropic", "")
+
+    async def turn(turn_id: str, *rounds: int) -> list[bool]:
+        call_models_for("a1b2c3", turn_id)
+        before = len(fake.requests)
+        for _ in rounds:
+            await ask(model, name, *history, tools=[NOW], think=think)
+        return ["c2ln" in str(body) for body in fake.bodies[before:]]
+
+    assert await asyncio.create_task(turn("t1", 1, 2, 3)) == [True, think, False, False]
+    assert await asyncio.create_task(turn("t2", 1)) == [True]
