@@ -99,6 +99,8 @@ def follow_loaded(
     is_left_alone = choice.window is None and choice.default is None
     if loaded is None or is_left_alone or choice.reason == "manual_override":
         return choice
+    if max_context and (loaded.window or 0) > max_context:
+        return choice  # it counts parallel requests together: sent back, it would be multiplied
     if loaded.window is not None and loaded.window != choice.window:
         choice = WindowChoice(window=loaded.window, reason="loaded")
     elif loaded.default is not None and choice.default is not None:

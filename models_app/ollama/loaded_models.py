@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 class _RunningModel(msgspec.Struct):
     name: str
-    context_length: int | None = None
+    context_length: Annotated[int, msgspec.Meta(lt=2**31)] | None = None
 
 
 class _Running(msgspec.Struct):
@@ -105,7 +106,9 @@ class LoadedModels:
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 running = _decoder.decode(await self._fetch())
-        except (ModelError, TimeoutError, msgspec.DecodeError, UnicodeError) as error:
+        except (
+            ModelError, TimeoutError, msgspec.DecodeError, UnicodeError, RecursionError
+        ) as error:  # fmt: skip
             logger.debug("loaded models are unknown: %s", error)
             self._not_before = self._clock() + ASK_AGAIN_SECONDS
             return None

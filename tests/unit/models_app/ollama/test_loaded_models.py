@@ -61,6 +61,8 @@ async def test_a_name_without_a_tag_is_the_latest(server):
         b"\xff",
         b'{"models": [{"context_length": 1}]}',
         b'{"models": [{"name": "m", "context_length": "4096"}]}',
+        b'{"models": [{"name": "m", "context_length": %d}]}' % 10**30,
+        b'{"models": [{"name": "m", "details": ' + b"[" * 100_000,
     ],
 )
 async def test_an_answer_that_is_no_list_says_nothing(server, body):
