@@ -41,7 +41,7 @@ class Fault(NamedTuple):
 def find_fault(
     value: Any, schema: Mapping[str, Any], *, unchecked: Collection[str] = ()
 ) -> Fault | None:
-    """Return what does not fit the schema first, as ``find_faults`` does."""
+    """Return what does not fit the schema first, as far as it is known; see ``find_faults``."""
     faults = find_faults(value, schema, unchecked=unchecked)
     return faults[0] if faults else None
 
@@ -53,11 +53,11 @@ def find_faults(
     unchecked: Collection[str] = (),
     most: int = 1,
     shows_values: bool = False,
-) -> Sequence[Fault]:
+) -> Sequence[Fault] | None:
     """Return what does not fit the schema. Blocks, at most for ``SECONDS``; not if asked again.
 
-    Returns nothing if the value fits, and also if the schema is invalid, refers to other documents
-    or takes too long: nothing is known of the value then.
+    Returns None if nothing is known of the value: the schema is invalid, refers to other documents
+    or takes too long.
 
     Args:
         value: The value.
@@ -67,7 +67,7 @@ def find_faults(
         shows_values: Whether the words may contain parts of the value.
     """
     asked = {"value": value, "unchecked": sorted(unchecked), "most": most, "shows": shows_values}
-    return _answer(schema, asked) or []
+    return _answer(schema, asked)
 
 
 def find_schema_fault(schema: Mapping[str, Any]) -> Fault | None:

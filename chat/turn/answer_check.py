@@ -15,14 +15,18 @@ _NOT_JSON = Fault("", "it is not JSON")
 def check_answer(
     text: str, schema: Mapping[str, Any]
 ) -> tuple[msgspec.Raw | UnsetType, Sequence[Fault]]:
-    """Return the JSON of an answer that fits, on one line, or what does not fit. Blocks."""
+    """Return the JSON of an answer that fits, on one line, or what does not fit. Blocks.
+
+    Returns neither if it is not known whether the answer fits.
+    """
     data = text.encode()
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return UNSET, [_NOT_JSON]
     faults = find_faults(value, schema, most=MOST_FAULTS, shows_values=True)
-    return (UNSET if faults else msgspec.Raw(msgspec.json.format(data, indent=-1))), faults
+    fits = faults is not None and not faults
+    return (msgspec.Raw(msgspec.json.format(data, indent=-1)) if fits else UNSET), faults or ()
 
 
 def described(fault: Fault) -> dict[str, str]:

@@ -107,7 +107,7 @@ def multiplying(branch):
 )
 def test_a_schema_that_never_ends_is_given_up_in_time(schema):
     begun = time.monotonic()
-    assert find_fault({}, schema) is None
+    assert find_faults({}, schema) is None
     assert time.monotonic() - begun < 2 * SECONDS
 
 
@@ -126,7 +126,7 @@ def test_what_was_checked_is_known_when_it_is_asked_again():
     schema = {**multiplying("anyOf"), "title": "asked twice"}
     assert find_fault({}, schema) is None
     begun = time.monotonic()
-    assert find_fault({}, schema) is None
+    assert find_faults({}, schema) is None
     assert time.monotonic() - begun < 0.5
 
 
