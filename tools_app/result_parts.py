@@ -30,8 +30,11 @@ def main() -> None:
     """Answer a question, the first line of standard input, about the text in the others."""
     limit_resources()
     question = json.loads(sys.stdin.buffer.readline())
+    data = sys.stdin.buffer.read()
+    if "search" in question:
+        signal.setitimer(signal.ITIMER_PROF, PATTERN_SECONDS)  # which ends the process
     try:
-        answer = {"part": part_of(sys.stdin.buffer.read(), question)}
+        answer = {"part": part_of(data, question)}
     except Unreadable as error:
         answer = {"fault": str(error)}
     json.dump(answer, sys.stdout)
@@ -84,13 +87,11 @@ def _lines(data: bytes, first: int, count: int) -> str:
 
 def _search(text: str, pattern: str, context: int) -> str:
     lines = text.removesuffix("\n").split("\n")
-    signal.setitimer(signal.ITIMER_PROF, PATTERN_SECONDS)  # which ends the process
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise Unreadable(f"search is not a regular expression of Python: {error}.") from error
     matches = list(islice(_matches(lines, compiled), MOST_MATCHES + 1))
-    signal.setitimer(signal.ITIMER_PROF, 0)
     if not matches:
         return "[Nothing matches.]"
     return _shown(lines, dict(matches[:MOST_MATCHES]), context, is_all=len(matches) <= MOST_MATCHES)
