@@ -85,7 +85,8 @@ class House:
         self.server.script(Reply(tool_calls=[ToolCall("wipe", {"path": "other"})]), "Finished.")
         path = f"/api/v1/chat/{self.new_session()}"
         with self.http.stream("POST", f"{path}/stream", json={"message": "Wipe it."}) as stream:
-            next(line for line in stream.iter_lines() if "confirmation_required" in line)
+            lines = stream.iter_lines()  # the stream is closed when they are forgotten
+            next(line for line in lines if "confirmation_required" in line)
             yield
             self.post(f"{path}/cancel", {})
 
