@@ -22,6 +22,7 @@ from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.refusals import PARTS, Attempt, RequestPart
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
+from sessions_app.variants import answer_start
 
 if TYPE_CHECKING:
     import httpx2
@@ -92,7 +93,7 @@ class VendorLanguageModel:
         """
         options = {"cache": self._prompt_cache, **request.options}
         request = structs.replace(request, options=options)
-        attempt = Attempt(part for part in PARTS if self._is_refused(part, request.model))
+        attempt = Attempt(part for part in PARTS if self._refusing.get(_key(part, request)))
         retries = Retries(BACKOFFS)
         while True:
             streaming = False
@@ -100,7 +101,7 @@ class VendorLanguageModel:
                 async with aclosing(await self._ask(request, attempt)) as batches:
                     async for batch in batches:
                         if not streaming:
-                            self._remember(request.model, attempt)
+                            self._remember(request, attempt)
                         streaming = True
                         yield batch
             except ModelError as error:
@@ -112,7 +113,7 @@ class VendorLanguageModel:
                 pause = retries.pause_after(error)
                 notice = Retrying(error.message)
             else:
-                self._remember(request.model, attempt)  # and what the library left out by itself
+                self._remember(request, attempt)  # and what the library left out by itself
                 return
             yield [notice]
             await asyncio.sleep(pause)
@@ -158,13 +159,9 @@ class VendorLanguageModel:
 
         return answer(self.vendor, request, clients.make_model, clients.key, attempt)
 
-    def _is_refused(self, part: RequestPart, model: str) -> bool:
-        key = _key(part, model)
-        return key is not None and self._refusing.get(key) is not None
-
-    def _remember(self, model: str, attempt: Attempt) -> None:
+    def _remember(self, request: ModelRequest, attempt: Attempt) -> None:
         for part in attempt.refused:
-            if (key := _key(part, model)) is not None:
+            if key := _key(part, request):
                 self._refusing.set(key, True)
 
     def _load(self, clients: _Clients) -> ModelFactory:
@@ -203,10 +200,12 @@ class VendorLanguageModel:
         )
 
 
-def _key(part: RequestPart, model: str) -> str | None:
-    """Return under what a refusal is remembered; None if it is not."""
+def _key(part: RequestPart, request: ModelRequest) -> str:
+    """Return the key of a refusal, which an agent and its caller do not share; empty for none."""
     if not part.is_of_turn:
-        return f"{part.name} {model}"
-    caller = current_caller()
-    turn_id = None if caller is None else caller.turn_id
-    return None if turn_id is None else f"{part.name} {model} {turn_id}"
+        return f"{part.name} {request.model}"
+    caller, start = current_caller(), answer_start(request.messages)
+    if caller is None or caller.turn_id is None:
+        return ""
+    question = request.messages[start - 1].message_id if start else ""
+    return f"{part.name} {request.model} {caller.turn_id} {question}"

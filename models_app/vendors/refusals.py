@@ -40,8 +40,8 @@ class RequestPart(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         is_refused: Returns whether a refusal may be about it. Asked only if it was sent.
-        is_of_turn: Whether it is left out of the model's next requests only in the same turn; else
-            for ten minutes.
+        is_of_turn: Whether it is left out of the next requests of the same turn and question only;
+            else of all of the model's, for ten minutes.
         warning: What to say of an answer without it, when it is refused; None for nothing.
     """
 

@@ -12,7 +12,7 @@ from models_app.language_model import Finished, Warned
 from models_app.model_calls import call_models_for
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.signatures import STATE_KEY
-from sessions_app.messages import SystemMessage, ToolCall
+from sessions_app.messages import SystemMessage, ToolCall, UserMessage
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
@@ -286,3 +286,25 @@ async def test_thinking_that_is_refused_is_left_out_of_all_further_rounds_of_the
 
     assert await asyncio.create_task(turn("t1", 1, 2, 3)) == [True, think, False, False]
     assert await asyncio.create_task(turn("t2", 1)) == [True]
+
+
+async def test_thinking_that_is_refused_to_an_agent_is_still_sent_for_its_caller(
+    fake: FakeVendor, open_vendor: OpenVendor
+) -> None:
+    name = "claude-sonnet-5-5"
+    thinking = [{"content": "Hm.", "signature": "c2ln"}]
+    state = {"provider": "anthropic", "model": name, "thinking": thinking}
+    call = ToolCall(id="call_1", name="now", arguments={}, extra={STATE_KEY: state})
+    fake.answer("/v1/messages", refused(400, BOUND), claude("noon"))
+    model = open_vendor("anthropic", "")
+
+    async def turn(*question_ids: str) -> list[bool]:
+        call_models_for("a1b2c3", "t1")
+        for question_id in question_ids:
+            question = UserMessage(content="Time?", message_id=question_id, timestamp="t")
+            history = [question, asking(call), result(call)]
+            await ask(model, name, *history, tools=[NOW], think=False)
+        return ["c2ln" in str(body) for body in fake.bodies]
+
+    sent = await asyncio.create_task(turn("agents", "agents", "callers"))
+    assert sent == [True, False, False, True]
