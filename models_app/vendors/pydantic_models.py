@@ -85,11 +85,10 @@ async def answer(
     with typed_errors(vendor, request.model, key):
         try:
             model = make_model(request.model, by_responses)
-            wished = vendor.settings(request) | _cached(vendor, request, attempt)
-            notices = _warnings(vendor, request, wished, attempt, by_responses=by_responses)
-            settings = _fit(wished, model, attempt, by_responses=by_responses)
-            parameters, left_out = _parameters(vendor, request, model, attempt)
-            notices += left_out
+            options = vendor.settings(request) | _cached(vendor, request, attempt)
+            notices = _warnings(vendor, request, options, attempt, by_responses=by_responses)
+            settings = _fit(options, model, attempt, by_responses=by_responses)
+            parameters = _parameters(vendor, request, model, attempt, notices)
             opened_responses.set(opened)
             inserted_files.set(files if request.files else None)
             async with model_request_stream(
@@ -105,7 +104,8 @@ async def answer(
                     if (delta := reader.read(event)) is not None:
                         yield [*notices, delta]
                         notices = []
-                last = [*notices, *reader.finish(_noted(stream.get(), attempt))]
+                _note_lost_thinking(message := stream.get(), attempt)
+                last = [*notices, *reader.finish(message)]
         finally:
             inserted_files.set(None)
             for response in opened:
@@ -113,26 +113,24 @@ async def answer(
     yield last
 
 
-def _noted(message: ModelResponse, attempt: Attempt) -> ModelResponse:
+def _note_lost_thinking(message: ModelResponse, attempt: Attempt) -> None:
     """Note if pydantic-ai has repeated the request by itself, so that Anthropic drops thinking."""
     changes = (message.provider_details or {}).get("input_transformations", ())
     if any(change["type"] == "thinking_dropped" for change in changes):
         attempt.lost(REASONING)
-    return message
 
 
 def _parameters(
-    vendor: Vendor, request: ModelRequest, model: Model, attempt: Attempt
-) -> tuple[ModelRequestParameters, list[Delta]]:
-    """Return the parameters of a request, and what to say first about its answer."""
+    vendor: Vendor, request: ModelRequest, model: Model, attempt: Attempt, notices: list[Delta]
+) -> ModelRequestParameters:
+    """Return the parameters of a request; add to the notices if they lack its schema."""
     takes_schema = _takes_schema(vendor, request, model)
     schema = request.answer_schema if takes_schema and attempt.sends(SCHEMA) else None
-    notices: list[Delta] = []
     if request.tools and schema is not request.answer_schema:
         notices.append(SchemaLeftOut())
     elif takes_schema and schema is None:
         notices.append(Warned(_NO_SCHEMA.format(vendor.name, request.model)))
-    return request_parameters(request.tools, schema), notices
+    return request_parameters(request.tools, schema)
 
 
 def _cached(vendor: Vendor, request: ModelRequest, attempt: Attempt) -> dict[str, Any]:
@@ -185,6 +183,8 @@ def _fit(
     profile = cast("dict[str, Any]", model.profile)
     if "anthropic_supports_adaptive_thinking" in profile:
         _fit_anthropic(settings, profile)
+    if not profile.get("openai_supports_reasoning"):
+        _drop(settings, "openai_text_verbosity")  # older models may answer 400
     if by_responses:
         _fit_responses(settings, profile, attempt)
     if _reasons(settings, profile):
@@ -194,8 +194,7 @@ def _fit(
 
 def _fit_responses(settings: dict[str, Any], profile: dict[str, Any], attempt: Attempt) -> None:
     _drop(settings, *_NOT_BY_RESPONSES)
-    settings["openai_store"] = False
-    settings["openai_prompt_cache_diagnostics"] = False
+    settings |= {"openai_store": False, "openai_prompt_cache_diagnostics": False}
     thinking = settings.get("thinking")
     always = profile.get("thinking_always_enabled") and not profile.get("openai_reasoning_efforts")
     if thinking is False and always:

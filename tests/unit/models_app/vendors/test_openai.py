@@ -238,6 +238,20 @@ async def test_only_openai_gets_its_own_options_by_chat_completions(
     assert [body.get("service_tier") for body in fake.bodies] == ["priority", None]
 
 
+@pytest.mark.parametrize(("name", "api"), [("gpt-4o", "auto"), ("gpt-4.1", "responses")])
+async def test_models_that_do_not_reason_get_no_verbosity(
+    fake: FakeVendor, open_vendor: OpenVendor, name: str, api: Any
+) -> None:
+    fake.answer(CHAT, chat_answer())
+    fake.answer(RESPONSES, HELLO)
+
+    await ask(open_vendor(api=api), name, options={"verbosity": "low", "service_tier": "flex"})
+
+    (body,) = fake.bodies
+    assert "verbosity" not in str(body)
+    assert body["service_tier"] == "flex"
+
+
 async def test_a_stop_that_is_left_out_is_told_once(
     fake: FakeVendor, open_vendor: OpenVendor
 ) -> None:
