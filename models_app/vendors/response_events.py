@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from models_app.odd_values import compact_json, text_of
+from models_app.odd_values import compact_json, objects_of, text_of
 from models_app.vendors.event_streams import Translator, event
 
 _ENDS = frozenset(["response.completed", "response.incomplete", "response.failed"])
+_TEXT = "response.output_text.delta"
 _ARGUMENTS = "response.function_call_arguments.delta"
 _ORDINARY = re.compile(
     r'event: (response\.output_text\.delta)\ndata: ?\{"type": ?"\1",.*\}', re.DOTALL
@@ -41,6 +42,21 @@ class ResponseEvents(Translator):
             value = {**value, "delta": text}
         if kind:
             yield event(compact_json(value), kind)
+        elif value.get("object") == "response":
+            yield from self._whole(value)
+
+    def _whole(self, response: Mapping[str, Any]) -> Iterable[str]:
+        """Return the events of an answer that a server sends at once, as one object."""
+        for number, item in enumerate(objects_of(response.get("output"))):
+            place = {"output_index": number, "item_id": item.get("id"), "item": item}
+            yield from self.translate({"type": "response.output_item.added", **place})
+            for index, part in enumerate(objects_of(item.get("content"))):
+                if part.get("type") == "output_text":
+                    text = {"content_index": index, "delta": part.get("text")}
+                    yield from self.translate({"type": _TEXT, **place, **text})
+            yield from self.translate({"type": "response.output_item.done", **place})
+        end = f"response.{response.get('status')}"
+        yield from self.translate({"type": end, "response": response})
 
     def error(self, error: Mapping[str, Any]) -> str:
         """Return an error as the API writes it."""

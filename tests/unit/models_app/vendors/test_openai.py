@@ -5,17 +5,21 @@ from typing import Any
 
 import pytest
 
-from models_app.language_model import Warned
+from models_app.language_model import Finished, Warned
 from models_app.model_calls import call_models_for
 from models_app.vendors.openai import OpenAI
 from models_app.vendors.registry import make_vendor
+from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import ToolCall
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
+    USAGE,
+    Answer,
     FakeVendor,
     ask,
     asking,
+    calls_of,
     chat_answer,
     message,
     reasoning,
@@ -236,6 +240,33 @@ async def test_only_openai_gets_its_own_options_by_chat_completions(
 
     assert [body.get("verbosity") for body in fake.bodies] == ["low", None]
     assert [body.get("service_tier") for body in fake.bodies] == ["priority", None]
+
+
+async def test_an_answer_that_comes_at_once_is_read_as_a_stream(
+    fake: FakeVendor, open_vendor: OpenVendor
+) -> None:
+    text = {"type": "output_text", "text": "Now.", "annotations": []}
+    body = {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed",
+        "error": None, "incomplete_details": None, "parallel_tool_calls": True,
+        "tool_choice": "auto", "tools": [], "usage": USAGE,
+        "output": [
+            {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "c2Vh"},
+            {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]},
+            {"id": "fc_1", "type": "function_call", "call_id": "c1", "name": "now",
+             "arguments": '{"zone": "UTC"}'},
+        ],
+    }  # fmt: skip
+    fake.answer(RESPONSES, Answer(200, body))
+
+    deltas = await ask(open_vendor(), "gpt-6-luna", user("Hi"), tools=[NOW])
+
+    (call,) = calls_of(deltas)
+    assert text_of(deltas) == "Now."
+    assert (call.id, call.name, call.arguments) == ("c1", "now", {"zone": "UTC"})
+    assert call.extra[STATE_KEY]["thinking"][0]["signature"] == "c2Vh"
+    assert isinstance(deltas[-1], Finished)
+    assert deltas[-1].prompt_eval_count == USAGE["input_tokens"]
 
 
 @pytest.mark.parametrize(("name", "api"), [("gpt-4o", "auto"), ("gpt-4.1", "responses")])
