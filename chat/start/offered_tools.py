@@ -38,7 +38,7 @@ def offered_tools(
         session: The session, whose long results the model may read on.
         info: The facts about the model, if known.
         open_calls: The calls that the turn resumes.
-        most_tokens: As of ``deferring``.
+        most_tokens: As of ``defer_schemas``.
 
     Raises:
         ToolNotFound: A selected tool does not exist.
@@ -56,12 +56,12 @@ def offered_tools(
         tools = _chosen(request.tool_choice, tools, metadata, open_calls)
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     if request.tool_choice in ("auto", "required"):
-        tools = reading_results(tools, session, info)
-        tools = deferring(tools, session, info, most_tokens)
+        tools = offer_results(tools, session, info)
+        tools = defer_schemas(tools, session, info, most_tokens)
     return tools
 
 
-def reading_results(
+def offer_results(
     tools: AvailableTools, session: Session, info: ModelInfo | None
 ) -> AvailableTools:
     """Let the model read the session's long results on, if it can call tools."""
@@ -70,7 +70,7 @@ def reading_results(
     return msgspec.structs.replace(tools, results=()).with_results(session.messages)
 
 
-def deferring(
+def defer_schemas(
     tools: AvailableTools, session: Session, info: ModelInfo | None, most_tokens: int | None
 ) -> AvailableTools:
     """Send the schemas of tools only once the model has found them, if together they are large.

@@ -33,7 +33,7 @@ class SummaryModels:
         """
         return self._first_of(metadata, self.configured)
 
-    def instead_of(self, model: str, metadata: SessionMetadata) -> str | None:
+    def fallback_for(self, model: str, metadata: SessionMetadata) -> str | None:
         """Return the model that writes if this one is configured and does not exist."""
         return self._first_of(metadata, None) if model == self.configured else None
 

@@ -220,12 +220,9 @@ class SummaryService:
 
     async def _write(self, session: Session, model: str) -> str:
         try:
-            other, patient = (
-                self.models.instead_of(model, session.metadata),
-                self._is_patient(session),
-            )
+            fallback = self.models.fallback_for(model, session.metadata)
             summary, model = await self._writer.write(
-                session, model, otherwise=other, gives_way=patient
+                session, model, fallback=fallback, gives_way=self._is_patient(session)
             )
             if await asyncio.to_thread(self._finish, session, summary, model):
                 return "done"
@@ -296,8 +293,8 @@ class SummaryService:
             )
         if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
-        otherwise = None if model else self.models.instead_of(chosen, session.metadata)
-        summary, chosen = await self._writer.write(session, chosen, otherwise=otherwise)
+        fallback = None if model else self.models.fallback_for(chosen, session.metadata)
+        summary, chosen = await self._writer.write(session, chosen, fallback=fallback)
         named = model is not None
         if not await asyncio.to_thread(self._finish, session, summary, chosen, named=named):
             return await self.summarize(session_id, model)

@@ -109,17 +109,17 @@ class SummaryWriter:
         self._repository = repository
         self._answers = answers
         self._models = models
-        self._warned_of: set[str] = set()
+        self._has_warned = False
 
     async def write(
-        self, session: Session, model: str, *, otherwise: str | None, gives_way: bool = False
+        self, session: Session, model: str, *, fallback: str | None, gives_way: bool = False
     ) -> tuple[ConversationSummary, str]:
         """Return a summary, and the model that wrote it.
 
         Args:
             session: The session.
             model: The model that writes it.
-            otherwise: The model that does if that one does not exist, of which the log warns once.
+            fallback: The model that does if that one does not exist, of which the log warns once.
             gives_way: Whether turns of other sessions that begin meanwhile come first; those of its
                 own always do.
 
@@ -131,12 +131,12 @@ class SummaryWriter:
         try:
             return await self._write(session, model, gives_way=gives_way), model
         except ModelNotFound:
-            if otherwise is None:
+            if fallback is None:
                 raise
-            if model not in self._warned_of:
-                self._warned_of.add(model)
+            if not self._has_warned:
+                self._has_warned = True
                 logger.warning("MOCHI_SUMMARY_MODEL %r does not exist; others are asked", model)
-        return await self._write(session, otherwise, gives_way=gives_way), otherwise
+        return await self._write(session, fallback, gives_way=gives_way), fallback
 
     async def _write(self, session: Session, model: str, *, gives_way: bool) -> ConversationSummary:
         task = asyncio.create_task(self._ask(session, model))
