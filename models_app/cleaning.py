@@ -5,9 +5,8 @@ Surrogate pairs are joined, too: a provider that counts in UTF-16 may stream ``"
 
 Pure and incremental: the result is the same however the text is cut into chunks. Both outputs hold
 neither ``<think>``, ``<thinking>``, ``<thought>``, ``<reasoning>``, ``[THINK]`` and their closing
-tags (in any case), nor the end marker ``␄``,
-nor control characters but newline and tab, nor halves of surrogate pairs; this is true of the
-pieces joined together too.
+tags (in any case), nor the end marker ``␄``, nor control characters but newline and tab, nor halves
+of surrogate pairs; this is true of the pieces joined together too.
 
 - A block counts anywhere, not only at the start: models reason again after a tool call. So an
   answer that *explains* the tag loses it, in code too; no parser can tell the two apart in mid-

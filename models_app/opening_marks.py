@@ -20,13 +20,8 @@ _FINAL = "<|channel|>final<|message|>"
 class _State(msgspec.Struct, frozen=True):
     """Tells whether text is reasoning, and where each mark in it leads."""
 
-    marks: Mapping[str, str]
+    marks: Mapping[str, str] = {}
     thinking: bool = False
-
-    @property
-    def pattern(self) -> "re.Pattern[str]":
-        """Match any of the marks."""
-        return re.compile("|".join(map(re.escape, self.marks)))
 
 
 _START, _OVER = "start", "over"
@@ -51,8 +46,11 @@ _STATES = {
             _ANALYSIS: "analysis",
         }
     ),
+    _OVER: _State(),
 }
-_PATTERNS = {name: state.pattern for name, state in _STATES.items()}
+_PATTERNS = {
+    name: re.compile("|".join(map(re.escape, state.marks))) for name, state in _STATES.items()
+}
 
 
 class OpeningMarks:
@@ -89,7 +87,7 @@ class OpeningMarks:
                 parts.append((text[at : found.start()], state.thinking))
                 at, self._state = found.end(), state.marks[found[0]]
                 continue
-            kept = _beginning_of_mark(text, max(at, begin) if is_start else at, state, is_start)
+            kept = _beginning_of_mark(text, begin if is_start else at, state, is_start)
             parts.append((text[at:kept], state.thinking))
             if is_start and kept == len(text) and begin < len(text):
                 self._state = _OVER
@@ -100,7 +98,7 @@ class OpeningMarks:
     def finish(self) -> list[tuple[str, bool]]:
         """Return what was held back. Reasoning without an end is begun anew in the next answer."""
         held, self._held = self._held, ""
-        is_thinking = _STATES[self._state].thinking if not self.is_over else False
+        is_thinking = _STATES[self._state].thinking
         if is_thinking:
             self._state = _START
         return [(held, is_thinking)] if held else []

@@ -170,14 +170,11 @@ class ProfileService:
         """
         if profile.provider == OLLAMA:
             return None
-        url, variable = profile.base_url, profile.api_key_env
-        named = (variable,) if variable else ()
+        url = profile.base_url and profile.base_url.rstrip("/")
+        keys: tuple[str, ...] = (profile.api_key_env,) if profile.api_key_env else ()
         if profile.provider == CUSTOM and url is not None:
             return CompatibleServer(
-                name=CUSTOM,
-                base_url=url.rstrip("/"),
-                key_variables=named,
-                api=profile.api or "auto",
+                name=CUSTOM, base_url=url, key_variables=keys, api=profile.api or "auto"
             )
         known = self._vendors.get(profile.provider)
         if known is None:
@@ -189,12 +186,10 @@ class ProfileService:
                 provider=profile.provider,
                 model=f"profile:{profile.name}",
             )
+        if url in (None, known.base_url):
+            url, keys = known.base_url, keys or known.key_variables
         api = profile.api or known.api
-        if url is None or url.rstrip("/") == known.base_url:
-            own = named or known.key_variables
-            return msgspec.structs.replace(known, key_variables=own, api=api)
-        address = url.rstrip("/")
-        return msgspec.structs.replace(known, base_url=address, key_variables=named, api=api)
+        return msgspec.structs.replace(known, base_url=url, key_variables=keys, api=api)
 
     def is_configured(self, profile: Profile) -> bool:
         """Return whether the configuration names its address, and its key for that address.

@@ -37,13 +37,9 @@ def _known_vendors_need_no_base_url(value: Any) -> Any:
     }
 
 
-def _names_are_free(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
+def _can_be_asked(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
     for name in sorted(RESERVED_NAMES & value.keys()):
         raise ValueError(f"can't hold a provider named {name}")
-    return value
-
-
-def _apis_exist(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
     for vendor in KNOWN_VENDORS:
         if vendor.name in value and value[vendor.name].api != "auto" and not vendor.has_apis:
             raise ValueError(f"can't choose the API of {vendor.name}, which has one of its own")
@@ -53,8 +49,7 @@ def _apis_exist(value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
 Providers = Annotated[
     dict[str, ProviderConfig],
     BeforeValidator(_known_vendors_need_no_base_url),
-    AfterValidator(_names_are_free),
-    AfterValidator(_apis_exist),
+    AfterValidator(_can_be_asked),
 ]
 """Providers by name."""
 

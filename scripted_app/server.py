@@ -194,8 +194,8 @@ class ScriptedModelServer:
             return refusal_of(refusal, _ollama_error)
 
     async def _openai_chat(self, request: web.Request) -> web.StreamResponse:
-        read = partial(openai_wire.read_chat, vendor="openai")
-        return await self._chat(request, read, openai_wire.OpenAIReply, openai_wire.error_body)
+        read, error_body = openai_wire.read_chat, openai_wire.error_body
+        return await self._chat(request, read, openai_wire.OpenAIReply, error_body)
 
     async def _openai_responses(self, request: web.Request) -> web.StreamResponse:
         read, error_body = responses_requests.read_chat, openai_wire.error_body

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from chat.context.window import (
     FIRST_WINDOW,
+    OLLAMAS_WINDOW,
     WindowChoice,
     choose_window,
     follow_loaded,
@@ -63,16 +64,10 @@ class ContextWindows:
     async def of_summary(self, session: Session, model: str) -> int | None:
         """Return the window of a request for a summary, whose input is cut to fit it."""
         config, is_own = session.window, model == session.metadata.model
-        if is_own and config.current_window is None:
-            return None
-        choice = choose_window(
-            dynamic_enabled=True,
-            manual_override=is_own and config.manual_override,
-            current_window=config.current_window if is_own else None,
-            model_changed=False,
-            max_context=None,
-            usage_tokens=0,
-            first_window=self.first_window,
-        )
+        window = config.current_window if is_own else self.first_window
+        if is_own and (window is None or config.manual_override):
+            return window
+        default = OLLAMAS_WINDOW if window is None else None
+        choice = WindowChoice(window=window, reason="no_adjustment", default=default)
         loaded = await self.models.loaded_window(model)
         return follow_loaded(choice, loaded, max_context=None, usage_tokens=0).window

@@ -108,7 +108,9 @@ def error_from_answer(
         if words.n_prompt_tokens is not None:
             facts["n_prompt_tokens"] = words.n_prompt_tokens
         return ContextOverflow(text, **facts)
-    refusal = _unsupported(text, facts) or _signed_out(text, words, facts)
+    refusal = _unsupported(text, facts)
+    if refusal is None and words.signin_url is not None:
+        refusal = Unauthorized(_with_hint(401, text, words), signin_url=words.signin_url, **facts)
     if refusal is not None:
         return refusal
     if status is None:
@@ -154,13 +156,6 @@ def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
     if _ABOUT_TOOLS.search(text):
         return SchemaNotSupported(text, field="tools", **facts)
     return None
-
-
-def _signed_out(text: str, words: ErrorAnswer, facts: dict[str, Any]) -> ModelError | None:
-    """Return the error for a model of the cloud that needs a sign-in; None for other errors."""
-    if words.signin_url is None:
-        return None
-    return Unauthorized(_with_hint(401, text, words), signin_url=words.signin_url, **facts)
 
 
 def redirected(status: int, location: str) -> OllamaError:

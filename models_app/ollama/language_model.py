@@ -189,7 +189,10 @@ class OllamaLanguageModel:
         await clients.transport.aclose()
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
-        body = _encoded(request, window, self._keep_alive)
+        if self._keep_alive is not None and request.options.get("keep_alive") is None:
+            options = {**request.options, "keep_alive": self._keep_alive}
+            request = msgspec.structs.replace(request, options=options)
+        body = _encoded(request, window)
         clients = self._clients
         if clients is None or clients.loop is not asyncio.get_running_loop():
             clients = await self._open()
@@ -335,14 +338,12 @@ class _Recovery:
         return window
 
 
-def _encoded(
-    request: ModelRequest, window: int | None, keep_alive: KeepAlive | None
-) -> bytes | LargeBody:
+def _encoded(request: ModelRequest, window: int | None) -> bytes | LargeBody:
     if not request.files:
-        return wire.encode_request(request, window, keep_alive)
+        return wire.encode_request(request, window)
     files = InsertedFiles(request.files)
     request = msgspec.structs.replace(request, files=files.stand_ins)
-    return files.body(wire.encode_request(request, window, keep_alive))
+    return files.body(wire.encode_request(request, window))
 
 
 def window_for(prompt_tokens: int, context_length: int | None) -> int | None:

@@ -111,36 +111,31 @@ class OllamaTransport:
         Raises:
             ModelError: The server could not be asked, or refused.
         """
-        try:
-            connection = await self._pool.send(
-                self._list_running, silence_timeout=self._silence_timeout
-            )
-        except (HttpError, OSError) as error:
-            raise self._error_from(error) from error
-        if connection.status != 200:
-            self._pool.drop(connection)
-            raise errors.invalid_answer(f"/api/ps answered with HTTP {connection.status}.")
-        return await Reply(connection, self._pool, self._error_from).read_whole(_MAX_LIST_BYTES)
+        return await self._get(self._list_running)
 
     async def ping(self) -> bool:
         """Return whether the server answers within a second. Never raises a connection error."""
         try:
             async with asyncio.timeout(PING_SECONDS):
-                connection = await self._pool.send(
-                    self._ping, silence_timeout=self._silence_timeout
-                )
-                try:
-                    while await connection.read():
-                        continue
-                finally:
-                    self._pool.release(connection)
-        except (HttpError, OSError):
+                await self._get(self._ping)
+        except (ModelError, TimeoutError):
             return False
-        return connection.status == 200
+        return True
 
     async def aclose(self) -> None:
         """Close every connection, those of running streams included."""
         self._pool.close()
+
+    async def _get(self, request: bytes) -> bytes:
+        """Send a request without a body; return the body of its answer."""
+        try:
+            connection = await self._pool.send(request, silence_timeout=self._silence_timeout)
+        except (HttpError, OSError) as error:
+            raise self._error_from(error) from error
+        if connection.status != 200:
+            self._pool.drop(connection)
+            raise errors.invalid_answer(f"it has HTTP {connection.status}.")
+        return await Reply(connection, self._pool, self._error_from).read_whole(_MAX_LIST_BYTES)
 
     async def _send(self, body: bytes | LargeBody) -> HttpConnection:
         silence, head = self._silence_timeout, self._chat_head

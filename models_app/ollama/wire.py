@@ -10,7 +10,6 @@ import msgspec
 from models_app.language_model import ModelRequest, Think
 from models_app.ollama.inventory import is_cloud
 from models_app.tool_schemas import inline_all
-from sessions_app.keep_alive import KeepAlive
 from sessions_app.messages import (
     NO_EXTRA,
     AssistantMessage,
@@ -30,13 +29,8 @@ _OLLAMA_LEVELS: Mapping[Think, Think] = {"minimal": "low", "xhigh": "max"}
 """The levels in the place of those that Ollama does not have."""
 
 
-def encode_request(
-    request: ModelRequest, context_window: int | None, keep_alive: KeepAlive | None = None
-) -> bytes:
-    """Return the body of ``POST /api/chat`` for a request, with this context window.
-
-    ``keep_alive`` is for requests without such an option.
-    """
+def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
+    """Return the body of ``POST /api/chat`` for a request, with this context window."""
     return encode_body(
         chat_body(
             model=request.model,
@@ -46,7 +40,6 @@ def encode_request(
             context_window=context_window,
             options=request.options,
             answer_schema=request.answer_schema,
-            keep_alive=keep_alive,
         )
     )
 
@@ -60,7 +53,6 @@ def chat_body(
     context_window: int | None = None,
     options: Mapping[str, Any] | None = None,
     answer_schema: Mapping[str, Any] | None = None,
-    keep_alive: KeepAlive | None = None,
 ) -> dict[str, Any]:
     """Return the body of a streaming chat request, as a JSON-compatible dict.
 
@@ -83,9 +75,8 @@ def chat_body(
     if answer_schema is not None:
         body["format"] = answer_schema
     settings = _ollama_options(options) if options else {}
-    own = settings.pop("keep_alive", None)
-    if (lasting := keep_alive if own is None else own) is not None:
-        body["keep_alive"] = lasting
+    if (keep_alive := settings.pop("keep_alive", None)) is not None:
+        body["keep_alive"] = keep_alive
     if context_window is not None:
         settings["num_ctx"] = context_window
     if is_cloud(model):  # its window is the largest that it has

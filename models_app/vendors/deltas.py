@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -149,7 +149,8 @@ class DeltaReader:
 
     def _calls(self, response: ModelResponse) -> list[ToolCall]:
         states = _states(response.parts)
-        is_kept = _size(states.values()) <= MOST_STATE_BYTES
+        text = json.dumps([*states.values()], ensure_ascii=False)
+        is_kept = len(text.encode("utf-8", "surrogatepass")) <= MOST_STATE_BYTES
         return [
             ToolCall(
                 id=self._ids.get(index) or self._unique(part.tool_call_id),
@@ -220,12 +221,6 @@ def _states(parts: Sequence[ModelResponsePart]) -> dict[int, dict[str, Any]]:
             states[index] = state
             thinking, phase = [], None
     return states
-
-
-def _size(states: Iterable[Mapping[str, Any]]) -> int:
-    """Return the size of state in a session's file, in bytes."""
-    texts = (json.dumps(state, ensure_ascii=False) for state in states if state)
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _state_of(part: ThinkingPart) -> dict[str, Any]:

@@ -217,10 +217,11 @@ class _History:
         stored = [part for part in state.get("thinking", ()) if isinstance(part, Mapping)]
         if self._api is not None:
             # Without these, the part would be sent as a text of the model.
-            own = [
-                it for it in stored if it.get("signature") or "raw_content" in (_details(it) or {})
-            ]
-            ids = {part.get("id") for part in own}
+            ids = {
+                part.get("id")
+                for part in stored
+                if part.get("signature") or "raw_content" in (_details(part) or {})
+            }
             stored = [part for part in stored if part.get("id") in ids]
         return [
             (

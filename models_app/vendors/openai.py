@@ -44,10 +44,9 @@ class OpenAI(Vendor, frozen=True, kw_only=True):
 
     def uses_responses(self, model: str) -> bool:
         """Return whether to ask a model by Responses: those that reason may need it for tools."""
-        if self.api != "auto":
-            return self.api == "responses"
         # Behind a configured address there may be models of others, too.
-        return bool(_OWN_MODELS.match(model)) and not _BY_CHAT.match(model)
+        needs_it = bool(_OWN_MODELS.match(model)) and not _BY_CHAT.match(model)
+        return needs_it if self.api == "auto" else super().uses_responses(model)
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that OpenAI alone has."""

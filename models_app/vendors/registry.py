@@ -33,10 +33,9 @@ def make_vendor(
     named = (key_variable,) if key_variable else ()
     known = next((vendor for vendor in KNOWN_VENDORS if vendor.name == name), None)
     if known is not None:
-        if base_url is None:
-            own = named or known.key_variables
-            return msgspec.structs.replace(known, key_variables=own, api=api)
-        return msgspec.structs.replace(known, base_url=base_url, key_variables=named, api=api)
+        keys = named if base_url else named or known.key_variables
+        address = base_url or known.base_url
+        return msgspec.structs.replace(known, base_url=address, key_variables=keys, api=api)
     if base_url is None:
         raise ValueError(f"the provider '{name}' needs a base URL")
     return CompatibleServer(name=name, base_url=base_url, key_variables=named, api=api)

@@ -4,6 +4,8 @@ import asyncio
 import base64
 from contextlib import aclosing
 
+import pytest
+
 from models_app.language_model import (
     CallDelta,
     Finished,
@@ -191,3 +193,16 @@ async def test_a_model_can_be_used_again_after_it_was_closed(ollama, fake, wire)
     await ollama.aclose()
     await deltas_of(ollama, wire.request())
     assert fake.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"), [({}, "1h"), ({"keep_alive": 0}, 0), ({"keep_alive": None}, "1h")]
+)
+async def test_the_servers_keep_alive_is_sent_where_a_request_has_none(fake, wire, options, sent):
+    fake.answers = [wire.stream_of(wire.text("Hello"), wire.DONE)]
+    model = OllamaLanguageModel(fake.url, keep_alive="1h")
+
+    await deltas_of(model, wire.request(options=options))
+    await model.aclose()
+
+    assert fake.chats[-1].json["keep_alive"] == sent

@@ -92,14 +92,6 @@ def test_how_long_the_model_stays_loaded_is_no_option_of_ollamas():
 
 
 @pytest.mark.parametrize(
-    ("options", "sent"), [({}, "1h"), ({"keep_alive": 0}, 0), ({"keep_alive": None}, "1h")]
-)
-def test_the_servers_keep_alive_is_sent_where_a_request_has_none(options, sent):
-    request = ModelRequest(model="m", messages=[user()], options=options)
-    assert json.loads(encode_request(request, None, "1h"))["keep_alive"] == sent
-
-
-@pytest.mark.parametrize(
     ("model", "think", "sent"),
     [
         ("qwen3", "minimal", "low"),
