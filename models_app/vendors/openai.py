@@ -116,7 +116,6 @@ def chat_model(
 ) -> "OpenAIChatModel":
     """Return pydantic-ai's model for a name; OpenAI's own models have other parameters."""
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - a second of imports
-    from pydantic_ai.profiles import merge_profile  # noqa: PLC0415
     from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
 
     # Without its reason for stopping, an answer may have broken off anywhere.
@@ -124,8 +123,7 @@ def chat_model(
     if not is_openais:
         overrides["supports_thinking"] = True
         overrides["openai_chat_supports_max_completion_tokens"] = False
-    known = OpenAIChatModel(name, provider=provider).profile
-    return OpenAIChatModel(name, provider=provider, profile=merge_profile(known, overrides))
+    return OpenAIChatModel(name, provider=provider, profile=overrides)
 
 
 def responses_model(
@@ -139,7 +137,6 @@ def responses_model(
         may_reason: Whether a model that the library does not know may be asked to reason.
     """
     from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415 - slow
-    from pydantic_ai.profiles import merge_profile  # noqa: PLC0415
     from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
 
     known = OpenAIResponsesModel(name, provider=provider)
@@ -152,5 +149,4 @@ def responses_model(
         openai_supports_encrypted_reasoning_content=True,
         thinking_always_enabled=True,  # not every model that can reason knows "none"
     )
-    profile = merge_profile(known.profile, overrides)
-    return OpenAIResponsesModel(name, provider=provider, profile=profile)
+    return OpenAIResponsesModel(name, provider=provider, profile=overrides)

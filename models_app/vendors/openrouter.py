@@ -63,7 +63,6 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
     def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
         """Import OpenAI's SDK and return a factory of OpenRouter's models."""
         from pydantic_ai.models.openrouter import OpenRouterModel  # noqa: PLC0415 - lazy
-        from pydantic_ai.profiles import merge_profile  # noqa: PLC0415
         from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
         from pydantic_ai.providers.openrouter import OpenRouterProvider  # noqa: PLC0415
 
@@ -81,7 +80,6 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
                     provider=self.name,
                     model=name,
                 )
-            known = OpenRouterModel(name, provider=provider).profile
-            return OpenRouterModel(name, provider=provider, profile=merge_profile(known, overrides))
+            return OpenRouterModel(name, provider=provider, profile=overrides)
 
         return make
