@@ -1,7 +1,7 @@
 """Decides whether a tool call needs approval. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,27 +14,41 @@ NEVER_CONFIRM: Final = "never_confirm"
 CONFIRM_DESTRUCTIVE: Final = "confirm_destructive"
 
 
+class PoliciesOfTool(NamedTuple):
+    """The policies that decide about the calls of one tool: for all tools, its own, its scopes."""
+
+    general: str
+    own: str | None
+    scopes: tuple[PolicyScope, ...]
+
+
+def policies_of(settings: ToolSettings, name: str) -> PoliciesOfTool:
+    """Return the policies that decide about a tool, by its name in ``tool_policies``."""
+    scopes = tuple(settings.tool_scopes.get(name, ()))
+    return PoliciesOfTool(settings.execution_policy, settings.tool_policies.get(name), scopes)
+
+
 class RememberedPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The policy that a person sets with the approval of a call, for further calls of the tool.
 
     Attributes:
         tool: The tool's name in ``tool_policies``.
         arguments: The globs of calls that it is for; None for all calls.
-        replaces: The tool's policy when it was set; a person's later one is not replaced.
-        replaced_scopes: Its scopes at that time.
+        replaces: What decided about the tool when it was set; a person's later choice stays.
     """
 
     tool: str
     arguments: Mapping[str, str] | None = None
-    replaces: str | None = None
-    replaced_scopes: tuple[PolicyScope, ...] = ()
+    replaces: PoliciesOfTool
 
     def applied_to(self, settings: ToolSettings) -> ToolSettings:
         """Return the settings with this policy, unless they have a later one for the tool."""
-        name, scopes = self.tool, tuple(settings.tool_scopes.get(self.tool, ()))
+        name, current = self.tool, policies_of(settings, self.tool)
+        scopes = current.scopes
         is_added = self.arguments is not None and bool(scopes)  # which all others stay beside
-        replaced = self.replaces, self.replaced_scopes
-        if not is_added and (settings.tool_policies.get(name), scopes) != replaced:
+        if current.general != self.replaces.general:
+            return settings
+        if not is_added and current != self.replaces:
             return settings
         policies = {**settings.tool_policies, name: ALWAYS_CONFIRM}
         if self.arguments is None:

@@ -19,7 +19,7 @@ from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.policy_scope import MOST_SCOPES
 from sessions_app.session import ToolSettings
 from sessions_app.store.repository import SessionRepository
-from tools_app.policy import RememberedPolicy, policy_name
+from tools_app.policy import RememberedPolicy, policies_of, policy_name
 
 Remember = Literal["once", "session"] | Mapping[str, str]
 CHECKS_AT_ONCE = 2
@@ -164,7 +164,8 @@ def _remembered(
             "The tool has changed since it was enabled: approve this call once.", field="remember"
         )
     name = policy_name(asked.tool_name, asked.agent_name)
-    if remember != "session" and len(settings.tool_scopes.get(name, ())) >= MOST_SCOPES:
+    current = policies_of(settings, name)
+    if remember != "session" and len(current.scopes) >= MOST_SCOPES:
         raise ValidationFailed(
             f"The tool {name!r} has {MOST_SCOPES} policies for certain arguments already. Change "
             "them in the session's tool_settings.",
@@ -173,6 +174,5 @@ def _remembered(
     return RememberedPolicy(
         tool=name,
         arguments=None if isinstance(remember, str) else remember,
-        replaces=settings.tool_policies.get(name),
-        replaced_scopes=tuple(settings.tool_scopes.get(name, ())),
+        replaces=current,
     )

@@ -2,7 +2,7 @@ import pytest
 
 from sessions_app.policy_scope import PolicyScope
 from sessions_app.session import ToolSettings
-from tools_app.policy import RememberedPolicy, must_ask
+from tools_app.policy import PoliciesOfTool, RememberedPolicy, must_ask, policies_of
 
 
 @pytest.mark.parametrize(
@@ -109,20 +109,22 @@ def test_a_scope_is_for_the_tool_that_it_names_and_no_other(agent: str | None, n
 
 def test_a_remembered_approval_sets_the_policy_of_its_tool_alone() -> None:
     settings = ToolSettings(tool_policies={"read": "always_confirm"})
-    changed = RememberedPolicy(tool="write").applied_to(settings)
+    changed = RememberedPolicy(tool="write", replaces=policies_of(settings, "write")).applied_to(
+        settings
+    )
     assert changed.tool_policies == {"read": "always_confirm", "write": "never_confirm"}
     assert changed.execution_policy == "always_confirm"
 
 
 def test_remembered_arguments_are_added_and_all_other_calls_ask() -> None:
     settings = ToolSettings(execution_policy="confirm_destructive")
+    before = policies_of(settings, "write")
     for path in ("src/*", "docs/*", "src/*"):
-        remembered = RememberedPolicy(tool="write", arguments={"path": path})
+        remembered = RememberedPolicy(tool="write", arguments={"path": path}, replaces=before)
         settings = remembered.applied_to(settings)
     assert settings.tool_policies == {"write": "always_confirm"}
     assert settings.tool_scopes == {"write": (scope(path="src/*"), scope(path="docs/*"))}
-    scopes = settings.tool_scopes["write"]
-    remembered = RememberedPolicy(tool="write", replaces="always_confirm", replaced_scopes=scopes)
+    remembered = RememberedPolicy(tool="write", replaces=policies_of(settings, "write"))
     whole = remembered.applied_to(settings)
     assert (whole.tool_policies, whole.tool_scopes) == ({"write": "never_confirm"}, {})
 
@@ -136,13 +138,27 @@ def test_a_policy_that_was_set_since_the_approval_stays(
     arguments: dict[str, str] | None, replaces: str | None, now: str | None
 ) -> None:
     settings = ToolSettings(tool_policies={} if now is None else {"write": now})
-    remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=replaces)
+    before = PoliciesOfTool("always_confirm", replaces, ())
+    remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=before)
+    assert remembered.applied_to(settings) is settings
+
+
+@pytest.mark.parametrize("arguments", [None, {"path": "src/*"}])
+@pytest.mark.parametrize("scopes", [(), (scope(path="docs/*"),)])
+def test_nothing_is_remembered_once_the_policy_of_all_tools_has_changed(
+    arguments: dict[str, str] | None, scopes: tuple[PolicyScope, ...]
+) -> None:
+    settings = ToolSettings(tool_scopes={"write": scopes} if scopes else {})
+    before = policies_of(settings, "write")._replace(general="confirm_destructive")
+    remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=before)
     assert remembered.applied_to(settings) is settings
 
 
 def test_a_tool_has_at_most_twenty_scopes() -> None:
     settings = ToolSettings()
+    before = policies_of(settings, "write")
     for number in range(30):
-        remembered = RememberedPolicy(tool="write", arguments={"path": f"{number}/*"})
+        arguments = {"path": f"{number}/*"}
+        remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=before)
         settings = remembered.applied_to(settings)
     assert len(settings.tool_scopes["write"]) == 20

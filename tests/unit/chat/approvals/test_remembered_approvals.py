@@ -169,6 +169,18 @@ async def test_a_policy_that_is_set_between_approval_and_call_stays(house, sessi
     assert (await settings_of(house, session_id)).tool_policies == {"delete": "always_confirm"}
 
 
+@pytest.mark.parametrize("remember", ["session", IN_SRC])
+async def test_a_policy_of_all_tools_that_is_set_between_approval_and_call_stays(
+    house, session_id, remember
+):
+    [asked] = await ask(house, session_id, call("c1", path="src/a"))
+    await approve(house, session_id, asked, remember)
+    later = ToolSettings(tools=("read", "delete"), execution_policy="confirm_destructive")
+    await asyncio.to_thread(house.sessions.update, session_id, tool_settings=later)
+    await go_on(house, session_id)
+    assert await settings_of(house, session_id) == later
+
+
 IN_LIB = (PolicyScope(policy="always_confirm", arguments={"path": "lib/*"}),)
 
 
