@@ -37,6 +37,8 @@ def main() -> None:
         answer = {"part": part_of(data, question)}
     except Unreadable as error:
         answer = {"fault": str(error)}
+    except MemoryError:
+        answer = {"fault": "This takes too much memory: use a simpler pattern, or from_byte."}
     json.dump(answer, sys.stdout)
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.decoding import convert_to
+from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import ToolSpec
 from sessions_app.short_process import answer_of
 from tools_app import result_parts
@@ -70,7 +71,7 @@ class ResultReader:
 
         Raises:
             ToolNotFound: Another tool is called.
-            StorageError, AttachmentNotFound: The result can't be read.
+            StorageError: The result can't be read.
         """
         if invocation.results is None:
             raise ToolNotFound(invocation.name)
@@ -85,13 +86,16 @@ class ResultReader:
             question["from_line"] = 1
         for attachment in invocation.results:
             if result_id(attachment.id) == asked.id:
-                data = await self._files.read(attachment.id)
+                try:
+                    data = await self._files.read(attachment.id)
+                except AttachmentNotFound:
+                    return _failed("This result is not kept any more: call its tool again.")
                 return await asyncio.to_thread(_read, question, data)
         known = ", ".join(dict.fromkeys(result_id(each.id) for each in invocation.results))
         return _failed(f"This session has no result {asked.id!r}; it has: {known or 'none'}.")
 
 
-def _read(question: "dict[str, object]", data: bytes) -> ToolResult:
+def _read(question: dict[str, object], data: bytes) -> ToolResult:
     """Read in a process, which a pattern can't hold up for long. Blocks."""
     try:
         head = json.dumps(question).encode()

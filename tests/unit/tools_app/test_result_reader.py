@@ -1,12 +1,17 @@
 """`read_result`, by which a model reads a long result of its session."""
 
+import io
+import json
 import subprocess
+import sys
 import time
 
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.messages import Attachment
+from tools_app import result_parts
 from tools_app.errors import ToolNotFound
 from tools_app.output_limit import result_id
 from tools_app.result_reader import READ_RESULT, ResultReader
@@ -81,6 +86,29 @@ async def test_a_process_that_can_not_be_started_is_told(read, monkeypatch):
     monkeypatch.setattr(subprocess, "run", start_none)
 
     assert (await read()).error_code == "SERVICE_UNAVAILABLE"
+
+
+def test_a_pattern_that_fills_the_memory_is_told(monkeypatch, capsys):
+    def fill_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(result_parts, "limit_resources", lambda: None)
+    monkeypatch.setattr(result_parts, "part_of", fill_memory)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"search": "x"}\ntext')))
+
+    result_parts.main()
+
+    assert "use a simpler pattern" in json.loads(capsys.readouterr().out)["fault"]
+
+
+async def test_a_result_that_is_gone_is_told_with_what_to_do(files):
+    gone = Attachment(id=f"sha256:{'0' * 64}", name="x", media_type="text/plain", size=3)
+    arguments = {"id": result_id(gone.id)}
+    invocation = ToolInvocation(name="read_result", arguments=arguments, results=[gone])
+
+    result = await ResultReader(files).call_tool(invocation)
+
+    assert result.error_message == "This result is not kept any more: call its tool again."
 
 
 async def test_without_results_it_is_no_tool(files):
