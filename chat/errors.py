@@ -162,8 +162,8 @@ class AnswerInvalid(TurnError):
             "The model's answer does not fit the schema, also after corrections. Make the schema "
             "simpler, or ask another model.",
             errors=list(errors),
-            content=content,
         )
+        self.details["content"] = content  # longer than other texts in errors
 
 
 class NothingToContinue(TurnError):

@@ -161,6 +161,17 @@ async def test_an_answer_that_never_fits_is_an_error_with_what_is_wrong(make_hou
     assert len(house.model.requests) == 3
 
 
+async def test_of_an_answer_that_never_fits_64_kib_are_told(make_house):
+    house = make_house()
+    for _ in range(3):
+        house.model.say_text("x" * 70_000)
+
+    _, outcome = await run(house, await house.new_session(), STRICTLY)
+
+    content = outcome.error.details["content"]
+    assert content.startswith("x" * 65_536 + "\n\n[cut: 4,464 of 70,000 bytes")
+
+
 async def test_at_most_ten_errors_are_told(make_house):
     house = make_house()
     schema = {"type": "array", "items": {"type": "integer"}}
