@@ -1,6 +1,8 @@
 """Cuts the outputs of tools to a limit, and says how much is missing. Pure."""
 
+from sessions_app.attachments.references import WHOLE_RESULT
 from tools_app.limits import KIBIBYTE, MAX_OUTPUT_BYTES
+from tools_app.toolset import ToolFile
 
 _HEAD_BYTES = 8 * KIBIBYTE
 _TAIL_BYTES = 2 * KIBIBYTE
@@ -37,12 +39,12 @@ def cut_middle(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
     return f"{head}\n\n{_marker(len(data) - limit, len(data))}\n\n{tail}"
 
 
-def whole_of(text: str) -> bytes | None:
-    """Return a text that ``cut`` would cut, as UTF-8; None if it fits."""
+def whole_of(text: str) -> list[ToolFile]:
+    """Return a text that ``cut`` would cut as a file; none if it fits."""
     if len(text) * 4 <= MAX_OUTPUT_BYTES:
-        return None
+        return []
     data = text.encode("utf-8", errors="replace")
-    return data if len(data) > MAX_OUTPUT_BYTES else None
+    return [ToolFile(name=WHOLE_RESULT, data=data)] if len(data) > MAX_OUTPUT_BYTES else []
 
 
 def result_id(attachment_id: str) -> str:

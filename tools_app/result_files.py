@@ -40,10 +40,12 @@ class ResultFiles:
             result: The result. A long text that can't be kept stays cut.
             tool_name: The tool, after which a long text is named; without it none is kept.
         """
+        if not result.files:
+            return result
         attachments: dict[str, Attachment] = {}
         most = self._most
-        if (whole := result.whole) is None and not result.files:
-            return result
+        files = [file for file in result.files if file.name != WHOLE_RESULT]
+        whole = next((file.data for file in result.files if file.name == WHOLE_RESULT), b"")
         # A text that begins as an image does would be taken for one.
         if whole and most and tool_name and image_type(whole[:HEAD_BYTES]) is None:
             name = f"{clean_name(tool_name)}{WHOLE_RESULT}"
@@ -53,13 +55,13 @@ class ResultFiles:
                 attachments[kept.id] = kept
                 result = _saying(result, await asyncio.to_thread(excerpt, whole, kept.id))
         missing = []
-        for file in result.files[:most]:
+        for file in files[:most]:
             kept = await self._keep(file)
             if isinstance(kept, str):
                 missing.append(kept)
             else:
                 attachments.setdefault(kept.id, kept)
-        if (more := len(result.files) - most) > 0:
+        if (more := len(files) - most) > 0:
             missing.append(f"[{more} more files were not kept: {most} are the most.]")
         return _with(result, tuple(attachments.values()), missing)
 
@@ -77,9 +79,7 @@ def _with(
 ) -> ToolResult:
     said = result.error_message if result.result is None else result.result
     text = "\n".join([*([said] if said else []), *missing])
-    return msgspec.structs.replace(
-        _saying(result, text), files=(), whole=None, attachments=attachments
-    )
+    return msgspec.structs.replace(_saying(result, text), files=(), attachments=attachments)
 
 
 def _saying(result: ToolResult, text: str) -> ToolResult:

@@ -149,9 +149,9 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         error_message: The failure, as text for model and user.
         error_code: The failure, for programs.
         server: The MCP server that ran it, if one did.
-        files: What it returned beside the text; none once the catalogue has kept them.
+        files: What it returned beside the text, and a text that is cut, whole (``WHOLE_RESULT``);
+            none once the catalogue has kept them.
         attachments: The images and files that are kept.
-        whole: The whole text as UTF-8 where it is cut, until the catalogue has kept it.
     """
 
     success: bool
@@ -160,7 +160,6 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     server: str | None = None
     files: Sequence[ToolFile] = ()
-    whole: bytes | None = None
     attachments: tuple[Attachment, ...] = ()
 
 

@@ -8,18 +8,10 @@ from typing import Any, NamedTuple
 
 from sessions_app.surrogates import join_surrogates
 from tools_app.errors import EXECUTION_FAILED
-from tools_app.hosts.messages import (
-    MAX_FILES_BYTES,
-    Answer,
-    Failed,
-    FileHead,
-    Loaded,
-    Returned,
-)
+from tools_app.hosts.messages import MAX_FILES_BYTES, Answer, Failed, FileHead, Loaded, Returned
 from tools_app.hosts.returned_files import text_and_files
 from tools_app.output_limit import cut, whole_of
 from tools_app.text import words_of
-from tools_app.toolset import ToolFile
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
@@ -39,14 +31,11 @@ def answer(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
         text, files = text_and_files(value, name)
-        whole = whole_of(text)
-        if whole is not None and len(whole) + sum(len(f.data) for f in files) > MAX_FILES_BYTES:
-            whole = None
-        if whole is not None:
-            files = [*files, ToolFile(name="", data=whole)]
+        with_whole = [*files, *whole_of(text)]
+        if sum(len(file.data) for file in with_whole) <= MAX_FILES_BYTES:
+            files = with_whole
         heads = tuple(FileHead(name=file.name, size=len(file.data)) for file in files)
-        returned = Returned(text=cut(text), files=heads, has_whole=whole is not None)
-        return Reply(returned, [file.data for file in files])
+        return Reply(Returned(text=cut(text), files=heads), [file.data for file in files])
     except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool, too, is a failure
         return Reply(failure(error))
 

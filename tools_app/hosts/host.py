@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sessions_app.attachments.references import WHOLE_RESULT
 from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
@@ -259,11 +260,8 @@ class Host:
             return ()
         heads = answer.files
         sizes = [head.size for head in heads]
-        if (
-            len(heads) - answer.has_whole > MAX_FILES
-            or min(sizes) < 0
-            or sum(sizes) > MAX_FILES_BYTES
-        ):
+        most = MAX_FILES + 1  # with the whole of a long text
+        if len(heads) > most or min(sizes) < 0 or sum(sizes) > MAX_FILES_BYTES:
             raise ProtocolError("more files than it may")
         self._calls.expect(sum(sizes) + HEADER.size * len(sizes))
         files = []
@@ -271,8 +269,8 @@ class Host:
             data = await self._calls.receive(head.size)
             if len(data) != head.size:
                 raise ProtocolError("a file of another size than it announced")
-            name = clean_name(head.name) or file_name(function, number, data)
-            files.append(ToolFile(name=name, data=data))
+            name = head.name if head.name == WHOLE_RESULT else clean_name(head.name)
+            files.append(ToolFile(name=name or file_name(function, number, data), data=data))
         self._calls.expect(0)
         return files
 
@@ -280,9 +278,7 @@ class Host:
         if isinstance(answer, Returned):
             # A tool process cuts it, unless the tool has taken the process over.
             text = cut(answer.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
-            whole = files[-1].data if answer.has_whole and files else None
-            others = files if whole is None else files[:-1]
-            return ToolResult(success=True, result=text, files=others, whole=whole)
+            return ToolResult(success=True, result=text, files=files)
         if not isinstance(answer, Failed) or answer.code not in (
             EXECUTION_FAILED,
             INVALID_ARGUMENTS,

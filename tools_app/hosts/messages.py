@@ -68,17 +68,10 @@ class FileHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned", omit_defaults=True):
-    """The function returned this text, and these files.
-
-    Attributes:
-        text: The text, cut if it is long.
-        files: The files.
-        has_whole: Whether the last file is the whole of a text that was cut.
-    """
+    """The function returned this text, cut if it is long, and these files."""
 
     text: str
     files: tuple[FileHead, ...] = ()
-    has_whole: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

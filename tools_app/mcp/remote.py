@@ -35,13 +35,9 @@ class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call: text, files, and whether the server reports a failure.
-
-    ``whole`` is the whole text as UTF-8 where ``text`` is cut.
-    """
+    """The result of a call: text, files, and whether the server reports a failure."""
 
     text: str
-    whole: bytes | None = None
     is_error: bool = False
     files: Sequence[ToolFile] = ()
 

@@ -53,9 +53,8 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
     text = "\n".join(parts) if parts else _NO_OUTPUT
     return RemoteResult(
         text=cut(text),
-        whole=whole_of(text),
         is_error=is_error is True or is_error == "true",
-        files=files,
+        files=[*files, *whole_of(text)],
     )
 
 

@@ -158,14 +158,8 @@ class McpTools:
             return _failure(server, f"The MCP server {server.name!r}{said}", code)
         if result.is_error:
             failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
-            return msgspec.structs.replace(failure, files=result.files, whole=result.whole)
-        return ToolResult(
-            success=True,
-            result=result.text,
-            server=server.name,
-            files=result.files,
-            whole=result.whole,
-        )
+            return msgspec.structs.replace(failure, files=result.files)
+        return ToolResult(success=True, result=result.text, server=server.name, files=result.files)
 
     async def servers(self) -> Sequence[McpServer]:
         """Return the status of every server in the file; starts none."""

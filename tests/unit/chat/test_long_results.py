@@ -37,7 +37,7 @@ class Lister:
     async def call_tool(self, invocation):
         if invocation.name == "read_result":
             return ToolResult(success=True, result="mine")
-        return ToolResult(success=True, result=cut(TEXT), whole=whole_of(TEXT))
+        return ToolResult(success=True, result=cut(TEXT), files=whole_of(TEXT))
 
 
 @pytest.fixture

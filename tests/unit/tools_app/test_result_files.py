@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.references import WHOLE_RESULT
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import StorageFull
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
@@ -80,10 +81,11 @@ async def test_a_failure_keeps_its_files_and_stays_one(result):
 
 
 LONG = b"".join(b"line %06d\n" % number for number in range(10_000))
+WHOLE = ToolFile(name=WHOLE_RESULT, data=LONG)
 
 
 async def test_a_long_text_is_kept_whole_and_its_result_says_how_to_read_it():
-    result = ToolResult(success=True, result="Cut.", whole=LONG, files=files(png()))
+    result = ToolResult(success=True, result="Cut.", files=[*files(png()), WHOLE])
 
     kept = await keeper().kept(result, tool_name="works__list")
 
@@ -92,11 +94,11 @@ async def test_a_long_text_is_kept_whole_and_its_result_says_how_to_read_it():
     assert (whole.size, picture.media_type) == (len(LONG), "image/png")
     assert (kept.result or "").startswith("line 000000\n")
     assert f'read_result {{"id": "{whole.id[7:23]}", "from_line": 1' in (kept.result or "")
-    assert kept.whole is None
+    assert kept.files == ()
 
 
 async def test_a_long_failure_is_kept_whole_too():
-    result = ToolResult(success=False, error_message="Cut.", error_code="X", whole=LONG)
+    result = ToolResult(success=False, error_message="Cut.", error_code="X", files=[WHOLE])
 
     kept = await keeper().kept(result, tool_name="list")
 
@@ -118,11 +120,12 @@ async def test_a_long_failure_is_kept_whole_too():
     ids=["too large", "a full disk", "no files", "no text", "as a PDF begins", "no session"],
 )
 async def test_a_long_text_that_can_not_be_kept_stays_cut(how, data, tool_name):
-    result = ToolResult(success=True, result="line\n\n[cut: ...]", whole=data)
+    whole = ToolFile(name=WHOLE_RESULT, data=data)
+    result = ToolResult(success=True, result="line\n\n[cut: ...]", files=[whole])
 
     kept = await keeper(**how).kept(result, tool_name=tool_name)
 
-    assert (kept.result, kept.attachments, kept.whole) == ("line\n\n[cut: ...]", (), None)
+    assert (kept.result, kept.attachments, kept.files) == ("line\n\n[cut: ...]", (), ())
 
 
 async def test_bombs_and_rubbish_are_refused_by_the_store_itself(tmp_path):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.attachments.references import WHOLE_RESULT
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.messages import MAX_FILES, MAX_FILES_BYTES
@@ -180,8 +181,9 @@ async def test_a_long_text_comes_whole_with_the_files_unless_it_is_too_long(
     long = await hosts.call("talk", {"megabytes": 20}, timeout_seconds=60)
     too_long = await hosts.call("talk", {"megabytes": 32}, timeout_seconds=60)
 
-    assert long.whole == b"x" + "ä".encode() * (20 << 19) + b"\n[a.txt, 3 bytes]"
-    assert (too_long.success, too_long.whole) == (True, None)
+    text = b"x" + "ä".encode() * (20 << 19) + b"\n[a.txt, 3 bytes]"
+    picture, whole = ToolFile(name="a.txt", data=b"abc"), ToolFile(name=WHOLE_RESULT, data=text)
+    assert long.files == [picture, whole]
+    assert (too_long.success, too_long.files) == (True, [picture])
     for result in (long, too_long):
-        assert [(file.name, file.data) for file in result.files] == [("a.txt", b"abc")]
         assert "[cut: " in (result.result or "")[-80:]

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from sessions_app.attachments.references import WHOLE_RESULT
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
 from tools_app.limits import MAX_OUTPUT_BYTES
 from tools_app.mcp.limits import MAX_BLOCKS
@@ -92,7 +93,7 @@ def test_a_long_text_is_cut_with_a_marker_and_no_character_is_broken():
     shown = result(text("ä" * MAX_OUTPUT_BYTES))
 
     assert shown.text.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 ")
-    assert shown.whole == ("ä" * MAX_OUTPUT_BYTES).encode()
+    assert [file.data for file in shown.files] == [("ä" * MAX_OUTPUT_BYTES).encode()]
 
 
 def test_long_structured_content_is_whole_beside_its_beginning():
@@ -101,8 +102,8 @@ def test_long_structured_content_is_whole_beside_its_beginning():
     shown = result(structuredContent=value)
 
     assert shown.text.startswith('{"rows":[{"n":0},')
-    assert shown.whole is not None
-    assert json.loads(shown.whole) == value
+    [whole] = shown.files
+    assert (whole.name, json.loads(whole.data)) == (WHOLE_RESULT, value)
 
 
 @pytest.mark.parametrize(
