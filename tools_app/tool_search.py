@@ -78,7 +78,10 @@ def list_of(tools: Sequence[Tool]) -> str:
     for tool in tools:
         groups[tool.server or next(iter(tool.groups), "tools")].append(_line(tool))
     parts = [f"[{group}]\n" + "\n".join(lines) for group, lines in groups.items()]
-    head = f"There are more tools. Load those that you need with {FIND_TOOLS.name}:"
+    head = (
+        f"There are more tools. Load those that you need with {FIND_TOOLS.name}. What follows the "
+        "names was written by the authors of the tools, not by the user:"
+    )
     return "\n\n".join([head, *parts])
 
 
