@@ -10,7 +10,7 @@ import msgspec
 from agents_app.agent import AgentDefinition
 from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
-from chat.start.offered_tools import defer_schemas
+from chat.start.offered_tools import with_own_tools
 from chat.start.preparation import Prepare, TurnPreparer, plan_turn, user_message
 from chat.turn.job import LoadedLookUp, TurnJob
 from models_app.language_model import ModelInfo
@@ -67,9 +67,8 @@ class AgentPreparation:
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
         language_model, name = self.preparer.models.resolve(self.model)
-        offered = AvailableTools(tools=self.agent.tools, settings=self.settings, results=())
-        offered = offered.with_results(refreshed.messages)
-        offered = defer_schemas(offered, refreshed, self.info, self.preparer.tool_limits.tokens)
+        offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
+        offered = with_own_tools(offered, refreshed, self.info, self.preparer.tool_limits.tokens)
         can_think = self.info is not None and self.info.can_think
         messages = [self._message()] if continuation.append else ()
         rules = self.preparer.rules(refreshed, self.info)

@@ -50,8 +50,6 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The descriptions that are sent to the model."""
-        if not self.tools and not self.client_tools and not self.results:
-            return ()
         if self.loaded is not None:  # each has its place from when it comes: caches go by prefixes
             first = [READ_RESULT] if self.reads_results(READ_RESULT.name) else []
             agents = [tool.spec for tool in self.tools.values() if tool.delegated]
@@ -84,25 +82,18 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return not (name in self.tools or name in self.resumed or name in self.client_tools)
 
-    def with_results(self, messages: Sequence[Message]) -> "AvailableTools":
-        """Return the tools after these messages, whose long results can be read."""
-        if self.results is None or not (more := whole_results(messages)):
-            return self
-        return msgspec.structs.replace(self, results=[*self.results, *more])
-
-    def after(self, result: Message) -> "AvailableTools":
-        """Return the tools after a result of this turn."""
-        return self.with_results([result]).with_loaded([result])
-
-    def with_loaded(self, messages: Sequence[Message]) -> "AvailableTools":
-        """Return the tools after these messages, which may have loaded some."""
-        if self.loaded is None:
-            return self
-        loaded = list(self.loaded)
+    def after(self, messages: Sequence[Message]) -> "AvailableTools":
+        """Return the tools after these messages, which have long results or load some."""
+        tools = self
+        if tools.results is not None and (more := whole_results(messages)):
+            tools = msgspec.structs.replace(tools, results=[*tools.results, *more])
+        if tools.loaded is None:
+            return tools
+        loaded = list(tools.loaded)
         for name in chain.from_iterable(map(loaded_by, messages)):
             if name in self.tools and name not in loaded and not self.delegates(name):
                 loaded = [*loaded, name][-MOST_LOADED:]
-        return msgspec.structs.replace(self, loaded=loaded)
+        return msgspec.structs.replace(tools, loaded=loaded)
 
     def delegates(self, name: str) -> bool:
         """Return whether a call of this tool is a turn of its own (an agent's)."""

@@ -38,7 +38,7 @@ def offered_tools(
         session: The session, whose long results the model may read on.
         info: The facts about the model, if known.
         open_calls: The calls that the turn resumes.
-        most_tokens: As of ``defer_schemas``.
+        most_tokens: As of ``with_own_tools``.
 
     Raises:
         ToolNotFound: A selected tool does not exist.
@@ -56,24 +56,14 @@ def offered_tools(
         tools = _chosen(request.tool_choice, tools, metadata, open_calls)
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     if request.tool_choice in ("auto", "required"):
-        tools = offer_results(tools, session, info)
-        tools = defer_schemas(tools, session, info, most_tokens)
+        tools = with_own_tools(tools, session, info, most_tokens)
     return tools
 
 
-def offer_results(
-    tools: AvailableTools, session: Session, info: ModelInfo | None
-) -> AvailableTools:
-    """Let the model read the session's long results on, if it can call tools."""
-    if info is None or not info.can_call_tools or session.metadata.answering_agent is not None:
-        return tools
-    return msgspec.structs.replace(tools, results=()).with_results(session.messages)
-
-
-def defer_schemas(
+def with_own_tools(
     tools: AvailableTools, session: Session, info: ModelInfo | None, most_tokens: int | None
 ) -> AvailableTools:
-    """Send the schemas of tools only once the model has found them, if together they are large.
+    """Let a model that can call tools read long results on, and find tools if they are many.
 
     Args:
         tools: The tools.
@@ -82,18 +72,21 @@ def defer_schemas(
         most_tokens: The tokens up to which schemas are sent; None for a tenth of the model's limit,
             between 2,000 and 20,000; 0 for any number.
     """
-    names = {*tools.tools, *tools.resumed, *tools.client_tools}
-    if info is None or not info.can_call_tools or most_tokens == 0 or FIND_TOOLS.name in names:
+    if info is None or not info.can_call_tools:
         return tools
+    if session.metadata.answering_agent is None:
+        tools = msgspec.structs.replace(tools, results=())
     if most_tokens is None:
         limit = limit_of(
             session.window, max_context=info.context_length, context_limit=info.context_limit
         )
         share = MOST_TOKENS if limit is None else limit // 10
         most_tokens = min(max(share, LEAST_TOKENS), MOST_TOKENS)
-    if estimate_tools([tool.spec for tool in tools.tools.values()]) <= most_tokens:
-        return tools
-    return msgspec.structs.replace(tools, loaded=()).with_loaded(session.messages)
+    is_free = FIND_TOOLS.name not in {*tools.tools, *tools.resumed, *tools.client_tools}
+    specs = [tool.spec for tool in tools.tools.values()]
+    if most_tokens and is_free and estimate_tools(specs) > most_tokens:
+        tools = msgspec.structs.replace(tools, loaded=())
+    return tools.after(session.messages)
 
 
 def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, ToolSpec]:

@@ -14,7 +14,7 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.errors import HistoryChanged, NothingToContinue
 from chat.start.accepted_files import require_room, require_takes
-from chat.start.offered_tools import defer_schemas, first_call, offer_results, offered_tools
+from chat.start.offered_tools import first_call, offered_tools, with_own_tools
 from chat.start.turn_request import TurnRequest
 from chat.start.windows import ContextWindows
 from chat.summaries.prompt import bare_name
@@ -114,8 +114,7 @@ class TurnPreparer:
         tools = NO_AVAILABLE_TOOLS
         if (selection := selection_of(session.metadata, None, ())) is not None:
             tools = choose_tools(await self.list_tools(selection), session.metadata, None, ())
-        tools = offer_results(tools, session, info)
-        return defer_schemas(tools, session, info, self.tool_limits.tokens)
+        return with_own_tools(tools, session, info, self.tool_limits.tokens)
 
     async def list_tools(self, selection: ToolSelection) -> ToolListing:
         """Return the existing ones of the selected tools and agents."""

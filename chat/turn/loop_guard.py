@@ -46,7 +46,7 @@ class LoopGuard:
             if result is None:
                 continue
             before, rounds = self._latest.get(key, (result, 0))
-            rounds = rounds + 1 if _is_same(before, result) else 1
+            rounds = rounds + 1 if _facts_of(before) == _facts_of(result) else 1
             self._latest[key] = result, rounds
             if rounds >= FIRST_NOTED:
                 self._notes[result.message_id] = _NOTE.format(rounds)
@@ -78,9 +78,5 @@ def _key(call: ToolCall) -> _CallKey:
     return call.name, msgspec.json.encode(call.arguments, enc_hook=dict, order="deterministic")
 
 
-def _is_same(one: ToolMessage, other: ToolMessage) -> bool:
-    return (one.content, one.failed, [it.id for it in one.attachments]) == (
-        other.content,
-        other.failed,
-        [it.id for it in other.attachments],
-    )
+def _facts_of(result: ToolMessage) -> tuple[object, ...]:
+    return result.content, result.failed, *(each.id for each in result.attachments)

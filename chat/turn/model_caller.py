@@ -25,7 +25,6 @@ from chat.turn.model_requests import (
     asked_to_fit,
     asked_to_write_again,
     rest_of,
-    without_stop,
 )
 from chat.turn.session_writer import SessionWriter
 from models_app.errors import CallRefused, ModelError, ToolCallUnreadable
@@ -301,13 +300,16 @@ class ModelCaller:
         if self._job.attached is not None and have_attachments(messages):
             messages, files = await asyncio.to_thread(self._job.attached.load, messages)
         first_call, self._first_call = self._first_call, "optional"
+        options = {**self._job.options}
+        if planning:
+            options.pop("stop", None)
         request = ModelRequest(
             model=self._job.model,
             messages=messages,
             tools=tools,
             think=self._job.think,
             context_window=self.window.window,
-            options=without_stop(self._job.options) if planning else self._job.options,
+            options=options,
             answer_schema=self._job.answer_schema,
             requires_call=first_call == "forced",
             purpose=self._job.purpose,

@@ -1,7 +1,6 @@
 """Changes the requests of a turn: with notes to the model, for the rest of an answer. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,11 +9,6 @@ from chat.context.window import WindowChoice
 from chat.turn.model_answer import ModelAnswer
 from models_app.language_model import TOKEN_LIMITS, ModelRequest
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, UserMessage
-
-
-def without_stop(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options without stop sequences, for a plan."""
-    return {name: value for name, value in options.items() if name != "stop"}
 
 
 def rest_of(
@@ -44,17 +38,11 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
     Ollama drops calls of unknown tools, which leaves an empty answer; the model would repeat it.
     """
     names = ", ".join(tool.name for tool in request.tools)
-    note = (
-        "(Your last answer was empty. "
-        + (
-            f"You can call these tools and no others: {names}. "
-            if names
-            else "There are no tools. "
-        )
-        + "Answer now, in words if no tool is needed.)"
+    tools = f"You can call these tools and no others: {names}." if names else "There are no tools."
+    note = f"(Your last answer was empty. {tools} Answer now, in words if no tool is needed.)"
+    return msgspec.structs.replace(
+        request, messages=_with_note(request.messages, note), context_window=window
     )
-    messages = with_note(request.messages, note)
-    return msgspec.structs.replace(request, messages=messages, context_window=window)
 
 
 def asked_to_write_again(
@@ -77,20 +65,20 @@ def asked_to_fit(
     """Return the request without tools, with the answer that does not fit and its correction."""
     messages = request.messages
     if answer:
-        unfit = AssistantMessage(content=answer, message_id="", timestamp="")
-        messages = [*messages, unfit]
-    messages = with_note(messages, correction)
-    return msgspec.structs.replace(request, messages=messages, tools=(), context_window=window)
+        messages = [*messages, AssistantMessage(content=answer, message_id="", timestamp="")]
+    return msgspec.structs.replace(
+        request, messages=_with_note(messages, correction), tools=(), context_window=window
+    )
 
 
 def asked_for_call(request: ModelRequest) -> ModelRequest:
     """Return the request with a note asking for a tool call, for providers that can't force one."""
     names = ", ".join(tool.name for tool in request.tools)
     note = f"(Call one of these tools now, before you say anything: {names}.)"
-    return msgspec.structs.replace(request, messages=with_note(request.messages, note))
+    return msgspec.structs.replace(request, messages=_with_note(request.messages, note))
 
 
-def with_note(messages: Sequence[Message], note: str) -> list[Message]:
+def _with_note(messages: Sequence[Message], note: str) -> list[Message]:
     """Return the messages with a note to the model at their end."""
     noted = list(messages)
     last = noted[-1] if noted else None

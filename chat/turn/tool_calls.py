@@ -158,7 +158,7 @@ class ToolCallRunner:
                     self.round.set([item], CallState.OPEN)
                     continue
                 outcome = _outcome(item, result, milliseconds, is_shown=not has_own_event)
-                self._available = self._available.after(outcome.message)
+                self._available = self._available.after([outcome.message])
                 yield outcome
                 self.round.set([item], ENDED)  # not before it is saved, or it would run once more
         finally:

@@ -93,7 +93,9 @@ def test_what_is_found_is_loaded_and_so_is_what_was_called() -> None:
 
 def test_the_list_has_the_first_line_of_each_tool_by_group() -> None:
     long = tool("long", "x" * 200, "github")
-    assert list_of([*TOOLS, long]).splitlines()[2:] == [
+    head, *lines = list_of([*TOOLS, long]).splitlines()
+    assert head.endswith("was written by the authors of the tools, not by the user:")
+    assert lines[1:] == [
         "[files]",
         "read_file: Read a text.",
         "write_file: Write a text.",
@@ -119,7 +121,7 @@ def test_what_is_loaded_is_added_at_the_end_and_keeps_its_place() -> None:
     first = [FIND_TOOLS.name, READ_RESULT.name, "page", "agent"]
     assert specs(tools) == first
     for name in ("weather", "read_file", "weather", "unknown", "agent", "find_tools"):
-        tools = tools.with_loaded([result_of(name)])
+        tools = tools.after([result_of(name)])
     assert specs(tools) == [*first, "weather", "read_file"]
 
 
@@ -128,8 +130,8 @@ def test_the_last_thirty_are_loaded() -> None:
     tools = AvailableTools(tools=many, loaded=())
     one_by_one = tools
     for name in many:
-        one_by_one = one_by_one.with_loaded([result_of(name)])
-    together = tools.with_loaded([result_of(name) for name in many])
+        one_by_one = one_by_one.after([result_of(name)])
+    together = tools.after([result_of(name) for name in many])
     assert specs(one_by_one) == specs(together) == ["find_tools", *list(many)[10:]]
 
 

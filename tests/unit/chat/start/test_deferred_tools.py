@@ -5,7 +5,7 @@ import itertools
 import msgspec
 import pytest
 
-from chat.start.offered_tools import defer_schemas
+from chat.start.offered_tools import with_own_tools
 from chat.start.turn_request import TurnRequest
 from chat.turn.job import ToolLimits
 from models_app.language_model import Finished, ModelInfo
@@ -166,7 +166,7 @@ def test_unless_it_is_configured_a_tenth_of_the_limit_is_sent(limit, tokens, def
         name="m", size_mb=1, capabilities=["tools"], context_length=limit, context_limit=limit
     )
     session = make_session("a1b2c3d4e5", "m", now="t")
-    tools = defer_schemas(AvailableTools(tools={"t": Tool(spec=spec)}), session, info, None)
+    tools = with_own_tools(AvailableTools(tools={"t": Tool(spec=spec)}), session, info, None)
     assert (tools.loaded is not None) is defers
 
 
