@@ -22,8 +22,6 @@ Stop = Annotated[str, Meta(min_length=1)]
 
 FewKeys = Annotated[Mapping[str, Any], FEW]
 
-"""The efforts of reasoning, in the words of all vendors."""
-
 
 class PartIn(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a message: ``text``, ``refusal``, ``image_url``, ``input_audio`` or ``file``.

@@ -96,10 +96,6 @@ class PolicyScopeIn(BaseModel, extra="forbid"):
     policy: ExecutionPolicy
     arguments: Globs
 
-    def to_value(self) -> PolicyScope:
-        """Return the scope in the form that a session stores."""
-        return PolicyScope(policy=self.policy, arguments=self.arguments)
-
 
 ToolPolicy = Annotated[
     ExecutionPolicy
@@ -137,10 +133,12 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
         policies: dict[str, str] = {}
         scopes: dict[str, tuple[PolicyScope, ...]] = {}
         for name, policy in (self.tool_policies or {}).items():
-            policies[name] = policy if isinstance(policy, str) else "always_confirm"
-            if not isinstance(policy, str):
-                several = policy if isinstance(policy, list) else [policy]
-                scopes[name] = tuple(scope.to_value() for scope in several)
+            if isinstance(policy, str):
+                policies[name] = policy
+                continue
+            policies[name] = "always_confirm"
+            several = policy if isinstance(policy, list) else [policy]
+            scopes[name] = tuple(PolicyScope(**dict(scope)) for scope in several)
         return ToolSettings(
             tools=tuple(self.tools or ()),
             tool_group=self.tool_group,
