@@ -26,12 +26,13 @@ async def respond(started: StartedResponse, body: ResponseIn) -> HttpResponseBas
     Raises:
         MochiError: An error ended the response, before its stream or without one.
     """
-    if started.store is not None:
-        task = asyncio.create_task(started.note_end())
-        _ends.add(task)
-        task.add_done_callback(_ends.discard)
+    task = asyncio.create_task(started.note_end())
+    _ends.add(task)
+    task.add_done_callback(_ends.discard)
     with renamed_fields(partial(name_of_field, body=body)):
         answer = await _answer(started, body)
+    if not (answer.streaming or body.background):  # it has ended, and may be read next
+        await asyncio.shield(task)
     if body.store is not False:
         answer[SESSION_HEADER] = started.turn.session_id
     for name, value in warning_headers(started.warnings).items():
