@@ -88,13 +88,13 @@ async def test_a_process_that_can_not_be_started_is_told(read, monkeypatch):
     assert (await read()).error_code == "SERVICE_UNAVAILABLE"
 
 
-def test_a_pattern_that_fills_the_memory_is_told(monkeypatch, capsys):
+def test_what_fills_the_memory_is_told(monkeypatch, capsys):
     def fill_memory(*_):
         raise MemoryError
 
     monkeypatch.setattr(result_parts, "limit_resources", lambda: None)
     monkeypatch.setattr(result_parts, "part_of", fill_memory)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"search": "x"}\ntext')))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"from_byte": 0}\ntext')))
 
     result_parts.main()
 
