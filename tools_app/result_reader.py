@@ -76,23 +76,23 @@ class ResultReader:
         if invocation.results is None:
             raise ToolNotFound(invocation.name)
         try:
-            asked = convert_to(invocation.arguments, ReadResult)
+            arguments = convert_to(invocation.arguments, ReadResult)
         except msgspec.ValidationError as error:
             return _failed(f"{error}.")
-        question = msgspec.to_builtins(asked)
+        question = msgspec.to_builtins(arguments)
         if len(question.keys() & _WAYS) > 1:
             return _failed(f"Give only one of {', '.join(_WAYS)}.")
         if not question.keys() & set(_WAYS):
             question["from_line"] = 1
         for attachment in invocation.results:
-            if result_id(attachment.id) == asked.id:
+            if result_id(attachment.id) == arguments.id:
                 try:
                     data = await self._files.read(attachment.id)
                 except AttachmentNotFound:
                     return _failed("This result is not kept any more: call its tool again.")
                 return await asyncio.to_thread(_read, question, data)
         known = ", ".join(dict.fromkeys(result_id(each.id) for each in invocation.results))
-        return _failed(f"This session has no result {asked.id!r}; it has: {known or 'none'}.")
+        return _failed(f"This session has no result {arguments.id!r}; it has: {known or 'none'}.")
 
 
 def _read(question: dict[str, object], data: bytes) -> ToolResult:

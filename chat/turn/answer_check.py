@@ -37,8 +37,8 @@ def described(fault: Fault) -> dict[str, str]:
 
 def correction(fault: Fault) -> str:
     """Return what the model is told about an answer that does not fit."""
-    told = described(fault)
+    place = described(fault)
     return (
-        f"Your answer does not fit the schema: at {told['path']}: {told['message']}. "
+        f"Your answer does not fit the schema: at {place['path']}: {place['message']}. "
         "Answer with the corrected JSON alone."
     )

@@ -65,8 +65,10 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
     async def note_end(self) -> None:
         """Wait for the end of the response, and store the facts that its session lacks."""
         turn, store = self.turn, self.store
+        if store is None:
+            return
         end = _end_of(await turn.finished())
-        if end is None or store is None:
+        if end is None:
             return
         try:
             await asyncio.to_thread(store.keep_end, turn.session_id, turn.turn_id, end)
