@@ -55,16 +55,20 @@ def thinks_and_calls(scripted: Scripted) -> Any:
     )
 
 
-async def test_the_events_come_in_openais_order(
-    client: openai.AsyncOpenAI, scripted: Scripted
-) -> None:
-    events = await events_of(
+async def thoughts_and_calls(client: openai.AsyncOpenAI, scripted: Scripted) -> list[Any]:
+    return await events_of(
         client,
         input=[thinks_and_calls(scripted)],
         tools=[TOOL],
         reasoning=SHOWN,
         include=ENCRYPTED,
     )
+
+
+async def test_the_events_come_in_openais_order(
+    client: openai.AsyncOpenAI, scripted: Scripted
+) -> None:
+    events = await thoughts_and_calls(client, scripted)
 
     assert [event.sequence_number for event in events] == list(range(len(events)))
     kinds = [event.type.removeprefix("response.") for event in events]
@@ -102,13 +106,7 @@ async def test_the_events_come_in_openais_order(
 async def test_the_final_event_has_all_items_and_the_usage(
     client: openai.AsyncOpenAI, scripted: Scripted
 ) -> None:
-    events = await events_of(
-        client,
-        input=[thinks_and_calls(scripted)],
-        tools=[TOOL],
-        reasoning=SHOWN,
-        include=ENCRYPTED,
-    )
+    events = await thoughts_and_calls(client, scripted)
 
     response = events[-1].response
     reasoning, message, call = response.output

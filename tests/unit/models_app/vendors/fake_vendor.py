@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from models_app.language_model import CallDelta, Delta, ModelRequest, TextDelta, ThinkingDelta
+from models_app.language_model import Delta, ModelRequest
 from models_app.vendors.language_model import VendorLanguageModel
 from sessions_app.messages import (
     AssistantMessage,
@@ -156,18 +156,6 @@ async def ask(
     request = ModelRequest(model=name, messages=messages or [user("Hello")], **more)
     async with aclosing(model.stream(request)) as batches:
         return [delta async for batch in batches for delta in batch]
-
-
-def text_of(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
-
-
-def thinking_of(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta))
-
-
-def calls_of(deltas: list[Delta]) -> list[ToolCall]:
-    return [delta.call for delta in deltas if isinstance(delta, CallDelta)]
 
 
 # OpenAI's Responses: the events of an answer, in the order in which OpenAI sends them.

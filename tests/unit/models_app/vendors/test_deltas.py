@@ -18,20 +18,18 @@ from models_app.language_model import (
 )
 from models_app.vendors.deltas import DeltaReader
 from models_app.vendors.signatures import STATE_KEY
+from tests.contract.language_model.cases import calls_of, text_of, thinking_of
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
     FakeVendor,
     ask,
     call,
-    calls_of,
     message,
     raw_reasoning,
     reasoning,
     refusal,
     response,
-    text_of,
-    thinking_of,
 )
 
 

@@ -8,6 +8,7 @@ from models_app.errors import ModelError
 from models_app.language_model import Retrying, Warned
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import AssistantMessage, Message, ToolCall
+from tests.contract.language_model.cases import calls_of, text_of
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
@@ -16,7 +17,6 @@ from tests.unit.models_app.vendors.fake_vendor import (
     ask,
     asking,
     call,
-    calls_of,
     claude,
     message,
     raw_reasoning,
@@ -24,7 +24,6 @@ from tests.unit.models_app.vendors.fake_vendor import (
     refused,
     response,
     result,
-    text_of,
     user,
 )
 

@@ -9,6 +9,7 @@ from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Retrying, Warned
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import ToolCall
+from tests.contract.language_model.cases import text_of
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
@@ -22,7 +23,6 @@ from tests.unit.models_app.vendors.fake_vendor import (
     refused,
     response,
     result,
-    text_of,
     user,
 )
 

@@ -11,6 +11,7 @@ from models_app.vendors.openai import OpenAI
 from models_app.vendors.registry import make_vendor
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import ToolCall
+from tests.contract.language_model.cases import calls_of, text_of, thinking_of
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
@@ -19,14 +20,11 @@ from tests.unit.models_app.vendors.fake_vendor import (
     FakeVendor,
     ask,
     asking,
-    calls_of,
     chat_answer,
     message,
     reasoning,
     response,
     result,
-    text_of,
-    thinking_of,
     user,
 )
 

@@ -13,6 +13,7 @@ from models_app.model_calls import call_models_for
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.signatures import STATE_KEY
 from sessions_app.messages import SystemMessage, ToolCall, UserMessage
+from tests.contract.language_model.cases import text_of
 from tests.unit.models_app.vendors.conftest import OpenVendor
 from tests.unit.models_app.vendors.fake_vendor import (
     NOW,
@@ -23,7 +24,6 @@ from tests.unit.models_app.vendors.fake_vendor import (
     claude,
     refused,
     result,
-    text_of,
     user,
 )
 
