@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
+from chat.chores import TEMPORARY_FILE_SECONDS
 from chat.remote.recovery import TurnRecovery
 from chat.storage.files.journals import FileTurnJournal
 from sessions_app.store.file_repository import FileSessionRepository
@@ -97,9 +99,16 @@ def check(server, chat, seen, message):
 
 
 def is_tidy(server):
-    """Whether nothing is left of dead processes but what is to be kept."""
+    """Whether nothing is left of dead processes but what is to be kept.
+
+    Half-written files are kept for an hour: they are made that old.
+    """
     sessions = server.data_dir / "chat_sessions"
-    left = [path.name for path in server.data_dir.rglob("*.tmp")]
+    torn = list(server.data_dir.rglob("*.tmp"))
+    for path in torn:
+        with suppress(FileNotFoundError):  # swept, or made whole, just now
+            os.utime(path, (0, time.time() - TEMPORARY_FILE_SECONDS))
+    left = [path.name for path in torn]
     left += [name for name in os.listdir(sessions / ".claims") if name != "workers"]
     left += list((server.data_dir / ".mochi" / "signals").glob("*"))
     return not left
