@@ -105,12 +105,14 @@ def _serve() -> int:
         announce,
         api_token,
         prepare_data_dir,
+        trust_new_data_dir,
     )
     from mochi_project.process.web_workers import WebProcessPool  # noqa: PLC0415
 
     settings = _settings()
     allow_many_connections()
     with listening(settings) as (sockets, url):
+        trust_new_data_dir(settings)
         settings = with_fresh_data_dir(settings)
         prepare_data_dir(settings)
         api_token(settings, on_network=not settings.is_loopback)  # or said by each web process

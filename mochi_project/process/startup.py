@@ -1,9 +1,11 @@
 """Prepares the data directory and the token, and announces the server."""
 
+import logging
 import os
 import sys
 
 from mochi_project.configuration.config import THE_SAME_EVERYWHERE, ServerSettings
+from mochi_project.configuration.loading import start_here
 from mochi_project.configuration.secrets import (
     API_TOKEN_FILE,
     SECRET_KEY_FILE,
@@ -13,15 +15,36 @@ from mochi_project.configuration.secrets import (
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.file_systems import check_file_systems
 from mochi_project.screen_text import printable
+from mochi_project.trust.contents import has_state, parts_of
+from mochi_project.trust.decision import remember
 from mochi_project.trust.own_files import UnsafeFileError
-from mochi_project.trust.records import make_state_home
+from mochi_project.trust.records import TrustRecords, TrustRecordsError, make_state_home
 from models_app.ollama.host import parse_host
 from models_app.settings import ModelsSettings
 from sessions_app.errors import StorageError
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.atomic import make_private_directory
 
+logger = logging.getLogger(__name__)
+
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+def trust_new_data_dir(settings: ServerSettings) -> None:
+    """Record a named data directory as trusted if nothing in it needs trust yet, as `init` does.
+
+    Otherwise the secrets and tasks that this start makes there would be a stranger's for a start
+    that does not name it (docs/decisions/0156). Call before ``prepare_data_dir``.
+    """
+    folder = settings.resolved_data_dir
+    is_named = "data_dir" in settings.model_fields_set and settings.trust.folder is None
+    if not is_named or has_state(settings.resolved_state_dir):
+        return
+    try:
+        if TrustRecords().get(folder) is None and not parts_of(start_here().layout(folder)):
+            remember(folder, {}, trusted=True)
+    except TrustRecordsError as error:
+        logger.warning("%s", error)
 
 
 def prepare_data_dir(settings: ServerSettings) -> list[str]:

@@ -221,10 +221,13 @@ async def _servers(services: Services) -> Finding:
 
 
 def _worker(settings: ServerSettings) -> Finding:
+    # A start that named the folder trusts it, and has its worker's state in the folder itself.
+    places = (settings.resolved_private_dir, settings.resolved_state_dir)
     try:
-        state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
+        states = [worker_state(place / WORKER_LOCK_FILE) for place in places]
     except OSError as error:
         return Finding("worker", "broken", f"{error.filename}: {error.strerror}")
+    state = states[0] or states[1]
     if state is None:
         advice = "is not running"
         if not settings.background_worker:

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.functional.processes import start_process
+from mochi_project.background.worker_state import WORKER_LOCK_FILE, WorkerState, write_state
+from sessions_app.store.holder import Holder
+from tests.functional.processes import run_process, start_process
+from tests.functional.starting.conftest import clean_environment
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +78,15 @@ def clone(tmp_path: Path) -> Path:
         path = folder / "ran-module"
         write(f"{module}.py", f"open({str(path)!r}, 'w')")
     return folder
+
+
+def findings_in(folder: Path) -> dict[str, str]:
+    """Return what doctor finds when it is run in a folder."""
+    ended = run_process(
+        [*SERVER, "doctor", "--json"], env=clean_environment(), cwd=folder, timeout=60
+    )
+    found = json.loads(ended.stdout)["findings"]
+    return {finding["check"]: finding["detail"] for finding in found}
 
 
 def ran(clone: Path) -> list[str]:
@@ -229,6 +241,33 @@ def test_a_fresh_folder_asks_nothing_and_keeps_its_data(start: Start, tmp_path: 
         assert server.get("/api/v1/sessions").status_code == 200
         server.stop()
         assert server.stderr == ""
+
+
+def test_doctor_in_a_folder_that_a_server_was_started_on_finds_its_worker(
+    start: Start, tmp_path: Path
+) -> None:
+    named = {"MOCHI_BACKGROUND_WORKER": "true", "MOCHI_TEST_MODE": "true"}
+    server = start(*SERVER, "--port", "0", "--data-dir", "data", **named)
+    while not server.get("/api/v1/health").json()["worker_alive"]:
+        assert server.process.poll() is None
+        time.sleep(0.1)
+
+    found = findings_in(tmp_path / "data")
+
+    assert found["trust"] == "nothing waits for a decision"
+    assert found["worker"] == f"running, kept by process {server.process.pid}"
+
+
+def test_doctor_finds_the_worker_of_a_start_that_named_a_strange_folder(clone: Path) -> None:
+    holder = Holder.take(clone / ".mochi" / WORKER_LOCK_FILE)
+    assert holder
+    write_state(holder, WorkerState(phase="running", keeper=1))
+
+    found = findings_in(clone)
+
+    holder.release()
+    assert "is not trusted" in found["trust"]
+    assert found["worker"] == "running, kept by process 1"
 
 
 def test_trust_is_listed_and_taken_back(run: Run, clone: Path) -> None:

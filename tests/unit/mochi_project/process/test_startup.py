@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.loading import MochiSettings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.process.startup import api_token, prepare_data_dir
+from mochi_project.process.startup import api_token, prepare_data_dir, trust_new_data_dir
+from mochi_project.trust.records import TrustRecords
 
 KEY = "0123456789abcdef" * 4
 
@@ -24,6 +25,73 @@ def test_no_secret_key_is_made_where_one_is_given(tmp_path: Path) -> None:
     prepare_data_dir(MochiSettings.model_validate({"data_dir": tmp_path, "secret_key": KEY}))
 
     assert not (tmp_path / ".mochi" / "secret_key").exists()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where a server is started, with no data directory named and nothing decided."""
+    monkeypatch.delenv("MOCHI_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    return tmp_path / "home"
+
+
+def start_with(data_dir: str | None) -> None:
+    settings = load_settings(data_dir=data_dir)
+    trust_new_data_dir(settings)
+    prepare_data_dir(settings)
+
+
+@pytest.mark.parametrize("name", ["data", "../home/data", "link"])
+def test_a_folder_that_was_made_by_naming_it_is_no_stranger_to_a_start_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (home / "link").symlink_to(home / "data")
+    start_with(name)
+    monkeypatch.chdir(home / name)
+
+    settings = load_settings()
+
+    assert settings.trust.notes == ()
+    assert settings.resolved_private_dir == home / "data" / ".mochi"
+
+
+def test_naming_a_folder_that_was_filled_by_others_is_not_remembered(home: Path) -> None:
+    (home / "data" / "tools").mkdir(parents=True)
+    (home / "data" / "tools" / "a.py").touch()
+    start_with("data")
+    start_with("data")
+
+    assert TrustRecords().all() == {}
+
+
+def test_secrets_that_came_with_a_folder_are_not_trusted_by_naming_it(home: Path) -> None:
+    (home / "data" / ".mochi").mkdir(parents=True)
+    (home / "data" / ".mochi" / "secret_key").write_text("planted")
+    (home / "data" / ".mochi" / "secret_key").chmod(0o600)
+    start_with("data")
+
+    assert TrustRecords().all() == {}
+
+
+def test_a_start_that_names_no_folder_trusts_none(home: Path) -> None:
+    start_with(None)
+
+    assert TrustRecords().all() == {}
+
+
+def test_a_start_goes_on_where_trust_can_not_be_remembered(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = home / "state"
+    state.mkdir()
+    (state / "mochi-server").symlink_to(home)
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    start_with("data")
+
+    assert "can't be written" in caplog.text
+    assert (home / "data" / ".mochi" / "secret_key").exists()
 
 
 def node(tmp_path: Path, **settings: object) -> MochiSettings:
