@@ -77,7 +77,7 @@ bench *arguments:
 constraints:
     uv run --no-project python scripts/constraints.py
 
-# What is written from code: .env.example, tables in README.md and docs/
+# What is written from code: .env.example, tables in docs/
 docs:
     uv run python scripts/docs.py
 

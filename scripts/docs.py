@@ -37,20 +37,6 @@ from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# What most people set; the README shows these, docs/configuration.md all.
-COMMON = (
-    "MOCHI_HOST",
-    "MOCHI_PORT",
-    "MOCHI_WORKERS",
-    "MOCHI_LOG_LEVEL",
-    "MOCHI_OLLAMA_HOST",
-    "MOCHI_DEFAULT_MODEL",
-    "MOCHI_DATA_DIR",
-    "MOCHI_ALLOWED_HOSTS",
-    "MOCHI_CORS_ORIGINS",
-    "MOCHI_API_TOKEN",
-    "MOCHI_TEST_MODE",
-)
 # From the lowest app to the highest: the order of errors in the docs.
 APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
@@ -93,7 +79,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Yield every file that is generated, or has generated parts, with its text."""
     yield ROOT / ".env.example", reference.env_example()
     written = sections()
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in sorted((ROOT / "docs").rglob("*.md")):
         text = _read(path)
         if MARKED.search(text):
             yield path, MARKED.sub(lambda found: found[1] + written[found[2]] + found[3], text)
@@ -107,12 +93,10 @@ def sections() -> dict[str, str]:
         "failures": cluster.failures(),
         "sizing": cluster.sizing(),
         "configuration": reference.markdown_table(),
-        "common_configuration": reference.markdown_table(only=COMMON),
         "routes": routes(),
         "api": operations(),
         "errors": errors(),
         "events": events(),
-        "event_table": event_table(),
         "changes": changes(),
         "typescript": typescript(),
         "trace_attributes": trace_names.attribute_table(),
@@ -175,11 +159,6 @@ def _first_sentence(described: type) -> str:
 
 
 # Events
-
-
-def event_table() -> str:
-    """Return the README's table of events: name and meaning."""
-    return _table(["Event", "When"], [[f"`{e.event}`", _first_sentence(e)] for e in EVENTS])
 
 
 def events() -> str:

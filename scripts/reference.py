@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -44,14 +44,11 @@ def env_example() -> str:
     return HEADER + "".join(parts) + KEYS
 
 
-def markdown_table(only: Iterable[str] | None = None) -> str:
-    """Return a table of all variables, or of some, in this order."""
-    rows = {
-        variable: f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
-        for variable, default, description in variables()
-    }
+def markdown_table() -> str:
+    """Return the table of all variables."""
     return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(
-        rows[variable] for variable in only or rows
+        f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
+        for variable, default, description in variables()
     )
 
 

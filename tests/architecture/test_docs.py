@@ -38,6 +38,10 @@ def test_commands_are_shown_as_people_with_a_wheel_run_them(page: Path) -> None:
     assert {command.strip("`,.)") for command in shown} <= {"runserver"}
 
 
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert (ROOT / "README.md").stat().st_size <= 9 * 1024
+
+
 def test_every_section_that_can_be_generated_is_somewhere(docs: ModuleType) -> None:
     marked = {found[2] for page in PAGES for found in docs.MARKED.finditer(page.read_text("utf-8"))}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from io import StringIO
 from pathlib import Path
@@ -133,6 +134,23 @@ def test_a_file_that_is_dropped_into_the_new_folder_is_found(tmp_path: Path, set
 
     assert {"today", "add_numbers", "roll_dice"} <= listed["tools"].keys()
     assert not listed["invalid"]
+
+
+def test_a_clone_of_the_project_is_not_mixed_with_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings
+) -> None:
+    clone = tmp_path / "clone"
+    shutil.copytree(EXAMPLES, clone / "mochi_project" / "examples")
+    monkeypatch.chdir(clone)
+    settings.MOCHI = settings.MOCHI.model_copy(update={"data_dir": Path()})
+    before = content_of(clone)
+
+    with pytest.raises(CommandError, match=r"source code of mochi-server.*: init DIR"):
+        run()
+
+    assert content_of(clone) == before
+    run("my-chats")
+    assert (clone / "my-chats" / "tools").is_dir()
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
