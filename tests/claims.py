@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from sessions_app.session import Session
 from sessions_app.store.claims import TurnClaims
-from sessions_app.store.repository import Change, Recover, SessionRepository
+from sessions_app.store.repository import Change, Hold, Recover, SessionRepository
 
 
 def claim_session(
@@ -33,3 +33,8 @@ def delete_and_die(repository: SessionRepository, session_id: str) -> None:
     """Delete a session in a process that dies before it removes the claim of a dead turn."""
     with patch.object(TurnClaims, "remove"):
         repository.delete(session_id)
+
+
+def hold_of(repository: SessionRepository, turn_id: str) -> Hold:
+    """Return the hold of a turn that the repository's own process runs."""
+    return Hold(turn_id, repository.owners.mine())

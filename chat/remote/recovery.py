@@ -214,7 +214,7 @@ class TurnRecovery:
             if deleted_at is not None:
                 self._discard_before(session_id, deleted_at)
                 if (claim := self._repository.claim_of(session_id)) is not None:
-                    self._repository.release(session_id, claim.turn_id)
+                    self._repository.release(session_id, claim.hold)
 
     def forget(self, session_id: str) -> None:
         """Remove the journals of a session whose file was replaced by a copy.

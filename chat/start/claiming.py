@@ -34,7 +34,7 @@ from sessions_app.calls import call_ids
 from sessions_app.errors import AttachmentNotFound, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, require_known_format
-from sessions_app.store.repository import Change, SessionRepository
+from sessions_app.store.repository import Change, Hold, SessionRepository
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class TurnClaimer:
         writer = SessionWriter(
             self._repository,
             session=job.session,
-            turn_id=job.turn_id,
+            hold=Hold(job.turn_id, opened.owner),
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
@@ -292,7 +292,7 @@ class TurnClaimer:
         except BaseException:
             self._forget(turn_id)
             if attempt.writer is not None:
-                self._give_up(session_id, turn_id, attempt.writer, attempt.taken_back)
+                self._give_up(session_id, Hold(turn_id, owner), attempt.writer, attempt.taken_back)
             raise
         ids = frozenset(call_ids(session.messages)) if opened.job.available_tools.specs else ()
         job = msgspec.structs.replace(
@@ -352,7 +352,7 @@ class TurnClaimer:
             with suppress(AttachmentNotFound):
                 self._renew_attachments([attachment_id])
 
-    def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter, undo: Change) -> None:
+    def _give_up(self, session_id: str, hold: Hold, writer: JournalWriter, undo: Change) -> None:
         """Undo the claim of a turn that can't begin, and what was saved with it.
 
         Failures are only logged, as the client gets the reason why the turn can't begin. If the
@@ -361,18 +361,18 @@ class TurnClaimer:
         """
         try:
             try:
-                self._repository.update(session_id, undo, turn_id=turn_id, release=True)
+                self._repository.update(session_id, undo, hold=hold, release=True)
             except (SessionBusy, SessionNotFound):
                 pass  # it was not made, others have ended it, or it can't be had: that is looked at
             finally:
                 writer.close()
             claim = self._repository.claim_of(session_id)
-            if claim is None or claim.turn_id != turn_id:
-                self._journal.discard(session_id, turn_id)
+            if claim is None or claim.turn_id != hold.turn_id:
+                self._journal.discard(session_id, hold.turn_id)
         except Exception:
             logger.exception(
                 "a turn that can't begin left something behind",
-                extra={"session_id": session_id, "turn_id": turn_id},
+                extra={"session_id": session_id, "turn_id": hold.turn_id},
             )
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:

@@ -24,7 +24,7 @@ from sessions_app.session import (
     with_metadata,
     with_refusal,
 )
-from sessions_app.store.repository import Change, SessionRepository
+from sessions_app.store.repository import Change, Hold, SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class SessionWriter:
         repository: SessionRepository,
         *,
         session: Session,
-        turn_id: str,
+        hold: Hold,
         replaced_id: str | None = None,
         wants_summaries: bool = False,
         in_thread: InThread = asyncio.to_thread,
@@ -61,7 +61,7 @@ class SessionWriter:
         self._in_thread = in_thread
         self._repository = repository
         self._session = session
-        self._turn_id = turn_id
+        self._hold = hold
         self._replaced_id = replaced_id
         self._wants_summaries = wants_summaries
         self._released = False
@@ -175,7 +175,7 @@ class SessionWriter:
             raise TurnInterrupted
 
     def _extended(self, session: Session, *messages: Message) -> Session:
-        said = [said_in(self._turn_id, message) for message in messages]
+        said = [said_in(self._hold.turn_id, message) for message in messages]
         return extend_answer(session, *said, now=utc_now(), replaced_id=self._replaced_id)
 
     async def _write(self, change: Callable[[Session], Session], begun: Sequence[str] = ()) -> None:
@@ -193,13 +193,13 @@ class SessionWriter:
                 self._session = self._repository.update(
                     self._session.session_id,
                     change,
-                    turn_id=self._turn_id,
+                    hold=self._hold,
                     release=release,
                     begun=begun,
                 )
         except SessionBusy as error:
             claim = self._repository.claim_of(self._session.session_id)
-            if claim is None or claim.turn_id != self._turn_id:
+            if claim is None or claim.hold != self._hold:
                 raise TurnLost from error
             raise
         self._begun = self._begun.union(begun)
@@ -216,7 +216,7 @@ class SessionWriter:
 
     def _release(self) -> None:
         if not self._released:
-            self._repository.release(self._session.session_id, self._turn_id)
+            self._repository.release(self._session.session_id, self._hold)
             self._released = True
 
 

@@ -38,6 +38,7 @@ from sessions_app.store.repository import (
     Change,
     Check,
     Claim,
+    Hold,
     Listing,
     Opening,
     Recover,
@@ -159,18 +160,18 @@ class ObjectSessionRepository:
         self._observer.turn_started(session_id, turn_id)
         return made.session, made.result
 
-    def release(self, session_id: str, turn_id: str) -> None:
-        """Release that turn's claim; do nothing if it is not the current one."""
+    def release(self, session_id: str, hold: Hold) -> None:
+        """Release that claim; do nothing if it is not the current one."""
         require_session_id(session_id)
 
         def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
-            kept = None if claim is not None and claim.turn_id == turn_id else claim
+            kept = None if claim is not None and claim.hold == hold else claim
             return StepResult(session=document.session, claim=kept, result=None)
 
         with suppress(SessionNotFound):  # then the claim does not exist either
-            self._swap(session_id, step, turn_id=turn_id)
-        self._observer.turn_ended(session_id, turn_id)
+            self._swap(session_id, step, turn_id=hold.turn_id)
+        self._observer.turn_ended(session_id, hold.turn_id)
 
     def sync_claims(self) -> None:
         """Do nothing: acknowledged writes are durable."""
@@ -219,14 +220,14 @@ class ObjectSessionRepository:
         session_id: str,
         change: Change,
         *,
-        turn_id: str | None = None,
+        hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> Session:
         """Replace the session by ``change(session)`` in one write, and return the new one.
 
         Raises:
-            SessionBusy: ``turn_id`` is given and does not hold the session's claim.
+            SessionBusy: ``hold`` is given and is not the session's claim.
             SessionNotFound: There is no session with this id.
             SessionCorrupt: The object can't be read; it is left untouched.
             StorageUnavailable: The store does not respond; the change may have been made.
@@ -235,7 +236,7 @@ class ObjectSessionRepository:
 
         def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
-            if turn_id is not None and (claim is None or claim.turn_id != turn_id):
+            if hold is not None and (claim is None or claim.hold != hold):
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
             if claim is not None and begun:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
@@ -243,10 +244,10 @@ class ObjectSessionRepository:
                 claim = None
             return StepResult(session=_changed(document, change), claim=claim, result=None)
 
-        made = self._swap(session_id, step, turn_id=turn_id)
+        made = self._swap(session_id, step, turn_id=hold and hold.turn_id)
         if release:
             self._objects.known.get(session_id)  # decode it before the next turn
-            self._observer.turn_ended(session_id, turn_id or "")
+            self._observer.turn_ended(session_id, hold.turn_id if hold else "")
         else:
             self._observer.changed(session_id)
         return made.session
@@ -351,7 +352,7 @@ class ObjectSessionRepository:
 
         def step(document: Document) -> StepResult[None]:
             claim = document.envelope.claim
-            if claim is None or claim.turn_id != dead.turn_id or claim.owner != dead.owner:
+            if claim is None or claim.hold != dead.hold:
                 return StepResult(session=document.session, claim=claim, result=None)
             require_known_format(document.session)
             dead_now = msgspec.structs.replace(claim, alive=False)

@@ -25,7 +25,7 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Claim
+from sessions_app.store.repository import Claim, Hold
 
 logger = logging.getLogger(__name__)
 
@@ -100,13 +100,13 @@ class TurnClaims:
             is_known=record is not None,
         )
 
-    def turn_of(self, session_id: str) -> str | None:
-        """Return the turn that has the claim on the session, dead or alive, or None."""
+    def hold_of(self, session_id: str) -> Hold | None:
+        """Return who has the claim on the session, dead or alive, or None.
+
+        Turn and process of a newer server's record are empty.
+        """
         text = self._text(session_id)
-        if text is None:
-            return None
-        record = _record(text)
-        return record[0] if record is not None else ""
+        return None if text is None else Hold(*(_record(text) or ("", ""))[:2])
 
     def write(self, session_id: str, *, turn_id: str, owner: str, started_at: str) -> None:
         """Claim the session for a turn of that process, replacing any other claim."""

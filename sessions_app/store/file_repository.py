@@ -42,6 +42,7 @@ from sessions_app.store.repository import (
     Change,
     Check,
     Claim,
+    Hold,
     Listing,
     Opening,
     Recover,
@@ -127,32 +128,32 @@ class FileSessionRepository:
         session_id: str,
         change: Change,
         *,
-        turn_id: str | None = None,
+        hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
-        With ``release`` the turn's claim is removed, too.
+        With ``release`` the claim is removed, too.
 
         Raises:
-            SessionBusy: ``turn_id`` is given and does not hold the session's claim.
+            SessionBusy: ``hold`` is given and is not the session's claim.
             SessionNotFound: There is no session with this id.
             SessionCorrupt: The file can't be read; it is left untouched.
             StorageFull: No space is left; the old file is intact.
         """
         with self._locked_existing(session_id):
-            if turn_id is not None:
-                holder = self._claims.turn_of(session_id)
-                if holder != turn_id:
-                    raise self._busy(session_id, holder)
-                self._claims.begin(session_id, turn_id, begun)
+            if hold is not None:
+                current = self._claims.hold_of(session_id)
+                if current != hold:
+                    raise self._busy(session_id, current and current.turn_id)
+                self._claims.begin(session_id, hold.turn_id, begun)
             file = self._read_to_change(session_id)
             session = self._files.change(file, change)
             if release:
                 self._claims.remove(session_id)
         if release:
-            self._observer.turn_ended(session_id, turn_id or "")
+            self._observer.turn_ended(session_id, hold.turn_id if hold else "")
         else:
             self._observer.changed(session_id)
         return session
@@ -261,13 +262,13 @@ class FileSessionRepository:
         self._observer.turn_started(session_id, turn_id)
         return session, result
 
-    def release(self, session_id: str, turn_id: str) -> None:
-        """Release that turn's claim; do nothing if it is not the current one."""
+    def release(self, session_id: str, hold: Hold) -> None:
+        """Release that claim; do nothing if it is not the current one."""
         require_session_id(session_id)
         with self._locked(session_id):
-            if self._claims.turn_of(session_id) == turn_id:
+            if self._claims.hold_of(session_id) == hold:
                 self._claims.remove(session_id)
-        self._observer.turn_ended(session_id, turn_id)
+        self._observer.turn_ended(session_id, hold.turn_id)
 
     def sync_claims(self) -> None:
         """Sync the claims made so far to disk."""

@@ -1,7 +1,7 @@
 """Declares the port of the session store, and the values that cross it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +11,17 @@ from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.owners import Owners
 
 Result = TypeVar("Result")
+
+
+class Hold(NamedTuple):
+    """A turn, and the process whose claim it must have to write.
+
+    The turn alone is not enough: it may go on in another process, and then the first one, which
+    was only frozen, wakes up.
+    """
+
+    turn_id: str
+    owner: str
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +46,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     begun: Sequence[str] = ()
     alive: bool = True
     is_known: bool = True
+
+    @property
+    def hold(self) -> Hold:
+        """The turn and the process that have the claim."""
+        return Hold(self.turn_id, self.owner)
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +161,8 @@ class SessionClaims(Protocol):
             The changed session and the result of ``change``.
         """
 
-    def release(self, session_id: str, turn_id: str) -> None:
-        """Release that turn's claim; do nothing if it is not the current one."""
+    def release(self, session_id: str, hold: Hold) -> None:
+        """Release that claim; do nothing if it is not the current one."""
 
     def sync_claims(self) -> None:
         """Make the claims made so far survive a power cut."""
@@ -176,13 +192,13 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
         session_id: str,
         change: Change,
         *,
-        turn_id: str | None = None,
+        hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> Session:
         """Change the session, and return it.
 
-        With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise), which
+        With ``hold`` the session must have that claim (``SessionBusy`` otherwise), which
         ``release`` removes. ``begun`` names tool calls about to run: if the repository
         ``keeps_begun``, the claim records them, so that they never run again.
         """

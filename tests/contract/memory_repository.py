@@ -8,7 +8,16 @@ import msgspec
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import is_session_id, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
-from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import (
+    Change,
+    Check,
+    Claim,
+    Hold,
+    Listing,
+    Opening,
+    Recover,
+    Result,
+)
 
 
 class MemoryOwners:
@@ -136,9 +145,9 @@ class MemorySessionRepository:
             document = self._make(document)
         return document.session, result
 
-    def release(self, session_id: str, turn_id: str) -> None:
+    def release(self, session_id: str, hold: Hold) -> None:
         def step(document: Document) -> Document:
-            if document.claim is None or document.claim.turn_id != turn_id:
+            if document.claim is None or document.claim.hold != hold:
                 return document
             return Document(session=document.session)
 
@@ -180,13 +189,13 @@ class MemorySessionRepository:
         session_id: str,
         change: Change,
         *,
-        turn_id: str | None = None,
+        hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> Session:
         def step(document: Document) -> Document:
             claim = document.claim
-            if turn_id is not None and (claim is None or claim.turn_id != turn_id):
+            if hold is not None and (claim is None or claim.hold != hold):
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
             if claim is not None and begun:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))

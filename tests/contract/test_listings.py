@@ -14,7 +14,7 @@ from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Change, Listing, SessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_repository import MemoryOwners
 
 STEPS = 60
@@ -46,7 +46,9 @@ def happen(repository: SessionRepository, chance: random.Random) -> str | None:
         elif what == 2:
             claim_session(repository, session_id, "a-turn", change=said(text, at))
         elif what == 3:
-            repository.update(session_id, said(text, at), turn_id="a-turn", release=True)
+            repository.update(
+                session_id, said(text, at), hold=hold_of(repository, "a-turn"), release=True
+            )
         elif what == 4:
             repository.update_idle(session_id, said(text, at))
         else:

@@ -12,7 +12,7 @@ from sessions_app.errors import (
 )
 from sessions_app.session import Session, with_metadata
 from sessions_app.store.repository import Claim, SessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.sessions import FIRST, LATER, SECOND, new_session, say, texts
 
@@ -23,7 +23,7 @@ def test_a_claimed_session_is_busy_for_everybody_else(repository: SessionReposit
     for call in (
         lambda: claim_session(repository, FIRST, "t2"),
         lambda: repository.update_idle(FIRST, say("Hello")),
-        lambda: repository.update(FIRST, say("Hello"), turn_id="t2"),
+        lambda: repository.update(FIRST, say("Hello"), hold=hold_of(repository, "t2")),
         lambda: repository.delete(FIRST),
     ):
         with pytest.raises(SessionBusy) as raised:
@@ -37,7 +37,7 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
 ) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.update(FIRST, say("Hello"), turn_id="t1")
+    repository.update(FIRST, say("Hello"), hold=hold_of(repository, "t1"))
     repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="other"))
     session = repository.load(FIRST)
     assert texts(session) == ["Hello"]
@@ -47,13 +47,13 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
 def test_a_released_session_can_be_claimed_again(repository: SessionRepository) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.release(FIRST, "another turn")
+    repository.release(FIRST, hold_of(repository, "another turn"))
     assert repository.claim_of(FIRST) is not None
-    repository.release(FIRST, "t1")
-    repository.release(FIRST, "t1")
+    repository.release(FIRST, hold_of(repository, "t1"))
+    repository.release(FIRST, hold_of(repository, "t1"))
     assert repository.claim_of(FIRST) is None
     with pytest.raises(SessionBusy):
-        repository.update(FIRST, say("too late"), turn_id="t1")
+        repository.update(FIRST, say("too late"), hold=hold_of(repository, "t1"))
     claim_session(repository, FIRST, "t2")
 
 
@@ -102,7 +102,7 @@ def test_a_new_session_is_made_with_its_claim(repository: SessionRepository) -> 
     claim = repository.claim_of(FIRST)
     assert claim is not None
     assert (claim.turn_id, claim.alive) == ("t1", True)
-    repository.update(FIRST, say("Bye"), turn_id="t1", release=True)
+    repository.update(FIRST, say("Bye"), hold=hold_of(repository, "t1"), release=True)
     assert texts(repository.load(FIRST)) == ["Hello", "Bye"]
 
 
@@ -164,7 +164,7 @@ def test_a_dead_turn_is_recovered_once_before_anything_else(
     )
     assert texts(session) == ["sealed t1", "Hello"]
     assert repository.load(FIRST) == session
-    repository.update(FIRST, say("Bye"), turn_id="t2", release=True)
+    repository.update(FIRST, say("Bye"), hold=hold_of(repository, "t2"), release=True)
     assert texts(repository.update_idle(FIRST, say("?"), recover=seal))[-2:] == ["Bye", "?"]
 
 
@@ -187,8 +187,25 @@ def test_an_owner_that_was_given_up_can_not_write(
     condemn(repository, tmp_path / "sessions")
     claim_session(repository, FIRST, "t2", recover=seal)
     with pytest.raises(SessionBusy):
-        repository.update(FIRST, say("too late"), turn_id="t1")
+        repository.update(FIRST, say("too late"), hold=hold_of(repository, "t1"))
     assert texts(repository.load(FIRST)) == ["sealed t1"]
+
+
+def test_a_turn_that_another_process_took_over_is_not_written_by_the_first_one(
+    repository: SessionRepository, tmp_path: Path
+) -> None:
+    """The first one may only have been frozen: the turn's id alone would let it write."""
+    repository.create(new_session())
+    claim_session(repository, FIRST, "t1")
+    first = hold_of(repository, "t1")
+    condemn(repository, tmp_path / "sessions")
+    claim_session(repository, FIRST, "t1", recover=seal)
+    assert hold_of(repository, "t1") != first
+    with pytest.raises(SessionBusy):
+        repository.update(FIRST, say("too late"), hold=first)
+    repository.release(FIRST, first)
+    repository.update(FIRST, say("goes on"), hold=hold_of(repository, "t1"))
+    assert texts(repository.load(FIRST)) == ["sealed t1", "goes on"]
 
 
 def test_a_change_that_is_made_again_is_made_of_the_newest_session(
@@ -212,9 +229,13 @@ def test_a_change_that_is_made_again_is_made_of_the_newest_session(
 def test_calls_that_begin_are_no_change_of_the_session(repository: SessionRepository) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
+    repository.update(
+        FIRST, lambda session: session, hold=hold_of(repository, "t1"), begun=["call_1"]
+    )
     assert repository.load(FIRST) == new_session()
-    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_2", "call_3"])
+    repository.update(
+        FIRST, lambda session: session, hold=hold_of(repository, "t1"), begun=["call_2", "call_3"]
+    )
     claim = repository.claim_of(FIRST)
     assert claim is not None
     kept = ["call_1", "call_2", "call_3"] if repository.keeps_begun else []
@@ -226,12 +247,14 @@ def test_calls_that_begin_are_kept_with_what_is_saved_until_the_turn_lets_go(
 ) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.update(FIRST, say("asked for a tool"), turn_id="t1", begun=["call_1"])
-    repository.update(FIRST, say("result"), turn_id="t1")
+    repository.update(
+        FIRST, say("asked for a tool"), hold=hold_of(repository, "t1"), begun=["call_1"]
+    )
+    repository.update(FIRST, say("result"), hold=hold_of(repository, "t1"))
     claim = repository.claim_of(FIRST)
     assert claim is not None
     assert list(claim.begun) == (["call_1"] if repository.keeps_begun else [])
-    repository.update(FIRST, say("done"), turn_id="t1", release=True)
+    repository.update(FIRST, say("done"), hold=hold_of(repository, "t1"), release=True)
     claim_session(repository, FIRST, "t2")
     claim = repository.claim_of(FIRST)
     assert claim is not None
@@ -243,7 +266,9 @@ def test_a_dead_turn_is_recovered_with_the_calls_that_had_begun(
 ) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
+    repository.update(
+        FIRST, lambda session: session, hold=hold_of(repository, "t1"), begun=["call_1"]
+    )
     condemn(repository, tmp_path / "sessions")
     repository.owners.mine()
     found: list[Claim] = []

@@ -12,6 +12,7 @@ from sessions_app.session import Session, make_session, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.observer import SessionObserver
 from sessions_app.store.repository import SessionRepository
+from tests.claims import hold_of
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 
@@ -93,10 +94,10 @@ def test_it_tells_what_becomes_of_a_session(repository: SessionRepository, told:
 
 def test_it_tells_of_turns_and_how_they_end(repository: SessionRepository, told: Told) -> None:
     claim(repository, new=new())
-    repository.update(SESSION, titled, turn_id=TURN)
-    repository.update(SESSION, titled, turn_id=TURN, release=True)
+    repository.update(SESSION, titled, hold=hold_of(repository, TURN))
+    repository.update(SESSION, titled, hold=hold_of(repository, TURN), release=True)
     claim(repository)
-    repository.release(SESSION, TURN)
+    repository.release(SESSION, hold_of(repository, TURN))
     assert told.calls == [
         ("created", SESSION),
         ("turn_started", SESSION, TURN),

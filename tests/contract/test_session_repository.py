@@ -12,7 +12,7 @@ from sessions_app.errors import (
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, with_metadata
 from sessions_app.store.repository import SessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.sessions import FIRST, LATER, NOW, SECOND, new_session, say, texts
 
 
@@ -134,7 +134,7 @@ def test_a_check_keeps_the_session_as_it_is(repository: SessionRepository) -> No
 def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")
-    repository.release(FIRST, "t1")
+    repository.release(FIRST, hold_of(repository, "t1"))
     assert repository.deleted_at(FIRST) is None
     repository.delete(FIRST)
     assert repository.deleted_at(FIRST) is not None

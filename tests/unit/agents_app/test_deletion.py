@@ -37,7 +37,7 @@ class Turns:
         claim = await asyncio.to_thread(self._sessions.repository.claim_of, session_id)
         if claim is None:
             raise NoActiveTurn(session_id)
-        await asyncio.to_thread(self._sessions.repository.release, session_id, claim.turn_id)
+        await asyncio.to_thread(self._sessions.repository.release, session_id, claim.hold)
         if self.goes_on is not None:
             goes_on, self.goes_on = self.goes_on, None
             await asyncio.to_thread(goes_on, session_id)

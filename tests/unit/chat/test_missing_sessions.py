@@ -16,7 +16,7 @@ from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session, delete_and_die
+from tests.claims import claim_session, delete_and_die, hold_of
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!", detached=True)
@@ -218,7 +218,7 @@ async def test_deleting_leaves_a_journal_that_is_being_written(house):
         repository = house.sessions.repository
         claim_session(repository, session_id, turn_id)
         writer = house.journal.open(session_id, turn_id, owner="me")
-        repository.release(session_id, turn_id)
+        repository.release(session_id, hold_of(repository, turn_id))
         repository.delete(session_id)
         house.journal.discard_session(session_id)
         house.journal.discard(session_id, turn_id)
@@ -271,7 +271,7 @@ def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path):
     claim_session(repository, session_id, "t1")
     (tmp_path / "sessions").rename(tmp_path / "below")
     shutil.copytree(tmp_path / "below", tmp_path / "sessions", symlinks=True)
-    repository.release(session_id, "t1")
+    repository.release(session_id, hold_of(repository, "t1"))
     claim_session(repository, session_id, "t2")
     look = [sys.executable, "-c", ALIVE, str(tmp_path / "sessions"), session_id]
     assert subprocess.check_output(look, text=True) == "True\n"

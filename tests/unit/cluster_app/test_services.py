@@ -20,7 +20,7 @@ from sessions_app.messages import ToolCall
 from sessions_app.session import make_session
 from sessions_app.store.records import record_name
 from sessions_app.store.repository import Listing, SessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.unit.cluster_app.test_connections import KEY
 
 
@@ -164,7 +164,7 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
         assert (claim.turn_id, claim.alive) == ("turn-1", True)
         with pytest.raises(SessionBusy):
             other.delete(session.session_id)
-        mine.release(session.session_id, "turn-1")
+        mine.release(session.session_id, hold_of(mine, "turn-1"))
         assert session.metadata in other.list().sessions
         other.delete(session.session_id)
     for cluster in clusters:

@@ -11,7 +11,7 @@ from sessions_app.message_editor import MessageEditor
 from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 
@@ -70,6 +70,6 @@ def test_messages_stay_while_a_turn_runs(kept: SessionRepository, session_id: st
     for change in (editor.delete_message, editor.hide_message):
         with pytest.raises(SessionBusy):
             change(session_id, 0)
-    kept.release(session_id, "t1")
+    kept.release(session_id, hold_of(kept, "t1"))
     with pytest.raises(InvalidMessageIndex):
         editor.delete_message(session_id, 4)

@@ -22,6 +22,7 @@ from sessions_app.errors import StorageUnavailable
 from sessions_app.messages import ToolCall
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import hold_of
 from tests.contract.memory_storage import MemoryRecords
 
 TURN = "0199f3a2b4c50000abcd"
@@ -121,7 +122,8 @@ async def test_who_listens_is_told_of_sessions_and_turns_of_all_processes(
     for told in tabs:
         payload = await told.until("turn_started")
         assert (payload["turn_id"], payload["session"]["state"]) == (TURN, "running")
-    await in_thread(elsewhere.repository.release, session_id, TURN)
+    hold = await in_thread(hold_of, elsewhere.repository, TURN)
+    await in_thread(elsewhere.repository.release, session_id, hold)
     for told in tabs:
         assert (await told.until("turn_ended"))["session"]["state"] == "idle"
     await in_thread(here.sessions.delete, session_id)

@@ -12,6 +12,7 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import ToolCall, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, with_messages, with_metadata
+from tests.claims import hold_of
 
 TURN = "0199f3a2b4c50000abcd"
 
@@ -74,7 +75,7 @@ def test_a_session_with_a_turn_is_running_until_it_ends(
     session, other = made(manager), made(manager)
     claim(manager, session)
     assert (state_of(session), state_of(other)) == ("running", "idle")
-    manager.repository.release(session.session_id, TURN)
+    manager.repository.release(session.session_id, hold_of(manager.repository, TURN))
     assert state_of(session) == "idle"
 
 
@@ -101,7 +102,7 @@ def test_a_question_waits_until_it_is_answered_with_a_turn_or_without(
     claim(manager, session)
     question = ask(questions, session)
     assert state_of(session) == "awaiting_approval"
-    manager.repository.release(session.session_id, TURN)
+    manager.repository.release(session.session_id, hold_of(manager.repository, TURN))
     assert state_of(session) == "awaiting_approval"
     questions.decide(session.session_id, question.confirmation_id, approved=False)
     assert state_of(session) == "idle"

@@ -7,6 +7,7 @@ import pytest
 
 from chat.storage.journal import Fenced, line
 from sessions_app.errors import SessionBusy
+from tests.claims import hold_of
 from tests.unit.chat.remote.wrecks import SAID, SESSION, TURN, Died, Wreck
 
 
@@ -118,7 +119,12 @@ def test_an_owner_that_wakes_can_not_save_what_others_sealed():
     wreck = Wreck().lose()
     wreck.process("sealer").recovery.seal_all()
     with pytest.raises(SessionBusy):
-        wreck.owner.repository.update(SESSION, lambda session: session, turn_id=TURN, release=True)
+        wreck.owner.repository.update(
+            SESSION,
+            lambda session: session,
+            hold=hold_of(wreck.owner.repository, TURN),
+            release=True,
+        )
     wreck.check_sealed_once()
 
 

@@ -12,7 +12,7 @@ from chat.summaries.writer import WantedModels
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.structured import StructuredModels
 from sessions_app.messages import ToolCall
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.unit.chat.summaries.house import ANSWERED, Claims
 
 pytestmark = pytest.mark.allow_blocking  # tests look into files between the steps
@@ -30,7 +30,7 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
     assert house.answers.cancelled == 1
     assert house.metadata(session_id).summary_due == ANSWERED
     assert house.service.failing() == []
-    house.repository.release(session_id, "turn")
+    house.repository.release(session_id, hold_of(house.repository, "turn"))
     assert await house.run(session_id) == "done"
 
 
@@ -50,7 +50,7 @@ async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
     assert house.service.failing() == []
     assert await house.run(session_id) == "gave way to a turn of another session"
     assert len(house.answers.questions) == 1  # the model was not asked again
-    house.repository.release(other, "turn2")
+    house.repository.release(other, hold_of(house.repository, "turn2"))
     assert await house.run(session_id) == "done"
 
 

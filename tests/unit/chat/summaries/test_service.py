@@ -12,7 +12,7 @@ from models_app.window_sizes import LoadedWindow
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import WindowConfig, append_messages, with_messages, with_metadata
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.unit.chat.summaries.house import ANSWERED, LATER
 
 pytestmark = pytest.mark.allow_blocking  # tests look into files between the steps
@@ -83,7 +83,7 @@ async def test_nothing_is_written_while_a_turn_runs(house):
     assert await house.run(session_id) == "skipped: a turn runs"
     with pytest.raises(SessionBusy):
         await house.service.summarize(session_id)
-    house.repository.release(session_id, "turn")
+    house.repository.release(session_id, hold_of(house.repository, "turn"))
     assert await house.run(session_id) == "done"
 
 

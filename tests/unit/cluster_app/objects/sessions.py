@@ -8,7 +8,7 @@ from cluster_app.objects.store import ObjectStore
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
 from sessions_app.store.repository import Change
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.object_server import ObjectServer
 
 FIRST = "a1b2c3d4e5"
@@ -42,10 +42,10 @@ def whole_life(repository: ObjectSessionRepository, session: Session) -> None:
     repository.create(session)
     claim_session(repository, FIRST, "t1", change=say("question"))
     repository.update(FIRST, say("setting"))
-    repository.update(FIRST, lambda found: found, turn_id="t1", begun=["call_1"])
-    repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    repository.update(FIRST, lambda found: found, hold=hold_of(repository, "t1"), begun=["call_1"])
+    repository.update(FIRST, say("answer"), hold=hold_of(repository, "t1"), release=True)
     claim_session(repository, FIRST, "t2", change=say("more"))
-    repository.release(FIRST, "t2")
+    repository.release(FIRST, hold_of(repository, "t2"))
     repository.update_idle(FIRST, say("end"))
 
 

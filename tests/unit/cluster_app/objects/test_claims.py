@@ -15,7 +15,7 @@ from sessions_app.errors import (
 from sessions_app.session import Session, with_metadata
 from sessions_app.store import session_files
 from sessions_app.store.repository import Claim
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
@@ -39,7 +39,7 @@ def test_a_claim_stands_until_its_turn_lets_go_of_it(
     with pytest.raises(SessionExists):
         claim_session(repository, FIRST, "t3", new=new_session)
     assert [claim.turn_id for claim in repository.claims()] == ["t1"]
-    repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    repository.update(FIRST, say("answer"), hold=hold_of(repository, "t1"), release=True)
     assert repository.claims() == []
 
 
@@ -146,7 +146,7 @@ def test_a_recovery_has_room_that_other_changes_have_not(
     claim_session(repository, FIRST, "t1")
     most = "x" * 316_000  # twice: it is its own id
     with pytest.raises(ValidationFailed):
-        repository.update(FIRST, say(most), turn_id="t1")
+        repository.update(FIRST, say(most), hold=hold_of(repository, "t1"))
     owners.condemn()
     claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say(most)(session))
     assert len(texts(repository.load(FIRST))) == 1

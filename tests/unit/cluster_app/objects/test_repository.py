@@ -22,7 +22,7 @@ from sessions_app.errors import (
 )
 from sessions_app.format.codec import encode
 from sessions_app.session import Session
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import ObjectServer, refusal
@@ -43,7 +43,9 @@ def test_an_object_is_a_session_file_with_its_claim_behind_the_metadata(
 ) -> None:
     repository.create(new_session)
     claim_session(repository, FIRST, "t1", change=say("Hello"))
-    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
+    repository.update(
+        FIRST, lambda session: session, hold=hold_of(repository, "t1"), begun=["call_1"]
+    )
     found = document(object_store)
     assert list(found) == ["metadata", "revision", "earlier", "turn", "messages"]
     assert found["turn"] == {
@@ -151,7 +153,9 @@ def test_a_turn_costs_two_writes_and_no_read(
     object_server.forget_requests()
     for number in range(3):
         claim_session(repository, FIRST, f"t{number}", change=say("question"))
-        repository.update(FIRST, say("answer"), turn_id=f"t{number}", release=True)
+        repository.update(
+            FIRST, say("answer"), hold=hold_of(repository, f"t{number}"), release=True
+        )
         assert asked(object_server) == ["PUT", "PUT"]
     assert repository.recall(FIRST) == repository.load(FIRST)
 
@@ -194,7 +198,7 @@ def test_a_session_and_its_claim_are_read_at_once(
     assert asked(object_server) == ["GET"]
     assert claim is not None
     assert (session, claim.turn_id) == (new_session, "t1")
-    other.release(FIRST, "t1")
+    other.release(FIRST, hold_of(other, "t1"))
     assert asked(object_server) == ["PUT"], "what was just read is not read again"
 
 
@@ -204,11 +208,11 @@ def test_what_is_refused_is_asked_again_of_the_newest_session(
     mine, other = open_repository(), open_repository()
     mine.create(new_session)
     claim_session(mine, FIRST, "t1")
-    other.update(FIRST, say("done"), turn_id="t1", release=True)
+    other.update(FIRST, say("done"), hold=hold_of(other, "t1"), release=True)
     with pytest.raises(SessionBusy):
-        mine.update(FIRST, say("more"), turn_id="t1")
+        mine.update(FIRST, say("more"), hold=hold_of(mine, "t1"))
     claim_session(mine, FIRST, "t2")
-    other.release(FIRST, "t2")
+    other.release(FIRST, hold_of(other, "t2"))
     mine.update_idle(FIRST, say("it was busy when this process read it last"))
     assert mine.claim_of(FIRST) is None
 
@@ -237,7 +241,7 @@ def test_the_index_is_told_of_every_write(
     claim = index.claimed[FIRST]
     assert claim is not None
     assert claim.turn_id == "t3"
-    repository.release(FIRST, "t3")
+    repository.release(FIRST, hold_of(repository, "t3"))
     repository.delete(FIRST)
     assert (index.etags, index.marks) == ({}, {})
 

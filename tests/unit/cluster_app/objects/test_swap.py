@@ -14,7 +14,7 @@ from sessions_app.errors import (
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, with_metadata
 from sessions_app.store.envelope import is_tombstone, tombstone
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
 from tests.unit.cluster_app.objects.conftest import OpenRepository
 from tests.unit.cluster_app.objects.sessions import (
@@ -265,7 +265,7 @@ def test_a_running_turn_waits_for_the_store_to_come_back(
         return refusal("503 Slow Down") if refused % 2 else None
 
     with object_server.meddled(refuse_for_a_while):
-        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+        repository.update(FIRST, say("answer"), hold=hold_of(repository, "t1"), release=True)
     assert texts(repository.load(FIRST)) == ["answer"]
     assert repository.claim_of(FIRST) is None
 
@@ -282,10 +282,10 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
     claim_session(repository, FIRST, "t1")
     with object_server.meddled(lambda request, serve: refusal("503 Slow Down")):
         with pytest.raises(StorageUnavailable):
-            repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+            repository.update(FIRST, say("answer"), hold=hold_of(repository, "t1"), release=True)
         object_server.forget_requests()
         with pytest.raises(StorageUnavailable):
-            repository.update(FIRST, say("part"), turn_id="t1", release=True)
+            repository.update(FIRST, say("part"), hold=hold_of(repository, "t1"), release=True)
         assert asked(object_server) == ["PUT", "GET"]
     claim = repository.claim_of(FIRST)
     assert claim is not None
@@ -308,7 +308,7 @@ def test_a_store_that_takes_no_writes_is_unavailable_and_no_session_busy(
         return refusal("503 Slow Down") if request.writes else serve()
 
     with object_server.meddled(refuse), pytest.raises(StorageUnavailable):
-        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+        repository.update(FIRST, say("answer"), hold=hold_of(repository, "t1"), release=True)
     assert repository.claim_of(FIRST) is not None, "it is left to be sealed"
 
 

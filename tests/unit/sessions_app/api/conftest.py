@@ -105,7 +105,7 @@ class Turns:
         claim = await asyncio.to_thread(self._repository.claim_of, session_id)
         if claim is None:
             raise NoActiveTurn(session_id)
-        await asyncio.to_thread(self._repository.release, session_id, claim.turn_id)
+        await asyncio.to_thread(self._repository.release, session_id, claim.hold)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from sessions_app.errors import StorageFull
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.unit.chat.disk import FailingDisk
 
 SESSION, NOW = "a1b2c3d4e5", "2026-11-21T10:00:00.000000+00:00"
@@ -50,7 +50,9 @@ def test_on_a_full_disk_nothing_begins_and_nothing_is_saved(tmp_path):
     with FailingDisk(tmp_path).installed() as disk:
         disk.fill()
         with pytest.raises(StorageFull):
-            repository.update(SESSION, lambda found: found, turn_id="t1", begun=["m/call_0"])
+            repository.update(
+                SESSION, lambda found: found, hold=hold_of(repository, "t1"), begun=["m/call_0"]
+            )
     assert repository.load(SESSION) == session
 
 
@@ -61,5 +63,7 @@ def test_where_journals_know_nothing_is_written(tmp_path):
     )
     repository.create(session)
     claim_session(repository, SESSION, "t1")
-    repository.update(SESSION, lambda found: found, turn_id="t1", begun=["m/call_0"])
+    repository.update(
+        SESSION, lambda found: found, hold=hold_of(repository, "t1"), begun=["m/call_0"]
+    )
     assert [path.suffix for path in (tmp_path / ".claims").iterdir() if path.is_file()] == []

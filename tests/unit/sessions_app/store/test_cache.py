@@ -19,7 +19,7 @@ from sessions_app.session import Session, append_messages
 from sessions_app.store import cache, session_files
 from sessions_app.store.cache import RecentSessions
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -63,7 +63,9 @@ def test_a_process_decodes_nothing_that_it_wrote_or_read_itself(
 ) -> None:
     for number in range(3):
         claim_session(repository, SESSION_ID, "t", change=say(f"question {number}"))
-        repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
+        repository.update(
+            SESSION_ID, say(f"answer {number}"), hold=hold_of(repository, "t"), release=True
+        )
     assert len(repository.load(SESSION_ID).messages) == 7
     assert decoded == []
     other = FileSessionRepository(path.parent)

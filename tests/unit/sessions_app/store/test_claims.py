@@ -14,7 +14,7 @@ from sessions_app.session import Session
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 from tests.contract.memory_repository import MemoryOwners
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -83,7 +83,7 @@ def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
     session = make_session("Hello")
     repository.create(session)
     claim_session(repository, SESSION_ID, "t1")
-    repository.release(SESSION_ID, "t1")
+    repository.release(SESSION_ID, hold_of(repository, "t1"))
     assert repository.deleted_at(SESSION_ID) is None
     repository.delete(SESSION_ID)
     repository.sweep()

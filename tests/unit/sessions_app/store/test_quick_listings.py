@@ -11,7 +11,7 @@ from sessions_app.format.codec import encode
 from sessions_app.session import Session, with_metadata
 from sessions_app.store import listing
 from sessions_app.store.file_repository import FileSessionRepository
-from tests.claims import claim_session
+from tests.claims import claim_session, hold_of
 
 SESSION_ID = "a1b2c3d4e5"
 LATER = "2026-11-21T11:00:00.000000+00:00"
@@ -68,7 +68,7 @@ def test_claims_and_recoveries_are_saves(server: Server) -> None:
     claim_session(server.one, session_id, "t1")
     server.one.update(session_id, lambda session: with_metadata(session, now=LATER, title="turn"))
     assert server.titles()[session_id] == "turn"
-    server.one.release(session_id, "t1")
+    server.one.release(session_id, hold_of(server.one, "t1"))
     server.one.update_idle(session_id, lambda found: with_metadata(found, now=LATER, title="idle"))
     assert server.titles()[session_id] == "idle"
 

@@ -24,6 +24,7 @@ from sessions_app.session import (
 )
 from sessions_app.store import cache
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import hold_of
 from tests.unit.sessions_app.left_out import NOW, leaving_out
 
 SESSION_ID = "a1b2c3d4e5"
@@ -68,7 +69,7 @@ def turn(repository: FileSessionRepository, text: str, meanwhile: Read = lambda:
     owner, ask = repository.owners.mine(), say(text, meanwhile)
     repository.claim(SESSION_ID, text, owner=owner, change=lambda found: (ask(found), None))
     answer = say(f"{text}: answer", meanwhile)
-    return repository.update(SESSION_ID, answer, turn_id=text, release=True)
+    return repository.update(SESSION_ID, answer, hold=hold_of(repository, text), release=True)
 
 
 @pytest.fixture
@@ -224,7 +225,9 @@ def test_an_edit_of_a_file_that_was_touched_is_seen_and_kept(
         change = say("third")
         repository.claim(SESSION_ID, "t", owner=owner, change=lambda found: (change(found), None))
         edit()
-        repository.update(SESSION_ID, say("third: answer"), turn_id="t", release=True)
+        repository.update(
+            SESSION_ID, say("third: answer"), hold=hold_of(repository, "t"), release=True
+        )
     turn(repository, "fourth")
     messages = FileSessionRepository(sessions_dir).load(SESSION_ID).messages
     assert messages[index].content.startswith(f"Message {index}. SOME")

@@ -35,7 +35,7 @@ class Turns:
     async def cancel(self, session_id: str, turn_id: str | None = None) -> None:
         claim = await asyncio.to_thread(self._repository.claim_of, session_id)
         assert claim is not None
-        await asyncio.to_thread(self._repository.release, session_id, claim.turn_id)
+        await asyncio.to_thread(self._repository.release, session_id, claim.hold)
 
 
 @pytest.fixture
