@@ -1,7 +1,9 @@
-"""Cleans texts of models, tools and files before they are shown on a terminal. Pure."""
+"""Cleans texts of models, tools and files before they are shown on a terminal."""
 
 import json
+import os
 import re
+from typing import IO
 
 # Controls but for newline and tab, halves of surrogate pairs, line separators, and what turns the
 # direction of the text after it. Joiners and wide blanks stay: emoji and many scripts need them.
@@ -42,3 +44,9 @@ def printable(text: str) -> str:
 def steering_escaped(text: str) -> str:
     """Return the same JSON with escapes for those characters, which can only stand in strings."""
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def has_colors(stream: IO[str]) -> bool:
+    """Return whether a stream is a terminal whose user did not ask for plain text."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from mochi_project.screen_text import printable
+from mochi_project.screen_text import has_colors, printable
 from terminal_app.keyboard import line_keyboard
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
@@ -95,12 +95,6 @@ class Console:
         termios.tcflush(stdin, termios.TCIFLUSH)
         self.err.write(printable(question))
         self.err.flush()
-
-
-def has_colors(stream: IO[str]) -> bool:
-    """Return whether a stream is a terminal whose user did not ask for plain text."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return stream.isatty() and not plain
 
 
 def _note(typed: "asyncio.Future[None]") -> None:

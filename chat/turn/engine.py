@@ -163,6 +163,7 @@ class TurnEngine:
                 tool_calls=len(self.outcome.tool_calls),
                 seconds=time.perf_counter() - started,
                 answer=self.outcome.message,
+                usage=self.outcome.usage,
             )
         )
         return self.outcome

@@ -1,8 +1,10 @@
 """Configures structured logs on stderr: text for people, or one JSON object a line.
 
 Every module logs through :mod:`logging`; structlog renders the lines and adds the values bound to
-the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). Texts
-of users and models are logged at DEBUG only, keys and tokens never.
+the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). A
+record may have a sentence for people, ``extra={"sentence": ...}``, which text shows in the place of
+the message and its values. Texts of users and models are logged at DEBUG only, keys and tokens
+never.
 """
 
 import io
@@ -12,7 +14,19 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
 from mochi_project.configuration.config import ServerSettings
-from mochi_project.screen_text import printable, steering_escaped
+from mochi_project.screen_text import has_colors, printable, steering_escaped
+
+_OF_CALLS = ("models_app.model_calls", "scripted_app.server")
+_OF_CONTENTS = (
+    "aiohttp",
+    "asyncio",
+    "httpcore",
+    "httpcore2",
+    "httpx",
+    "httpx2",
+    "ollama_instructor",
+)
+"""Below WARNING these log headers, or whole calls with prompts."""
 
 
 class StructuredFormatter(logging.Formatter):
@@ -70,14 +84,9 @@ def logging_config(settings: ServerSettings) -> dict[str, Any]:
             "uvicorn.error": to_root(in_detail),
             # It formats a line for every response unless the logger is disabled.
             "uvicorn.access": {**to_root(in_detail), "propagate": settings.log_level == "DEBUG"},
-            # Below WARNING these log headers, or whole calls with prompts.
-            **{
-                name: to_root("WARNING")
-                for name in (
-                    *("aiohttp", "asyncio", "httpcore", "httpcore2", "httpx", "httpx2"),
-                    "ollama_instructor",
-                )
-            },
+            # People read one line for each turn, which has the sums of its calls.
+            **({} if output == "json" else dict.fromkeys(_OF_CALLS, to_root(in_detail))),
+            **dict.fromkeys(_OF_CONTENTS, to_root("WARNING")),
             # Its errors quote servers and models; tools_app.mcp logs the failure.
             "mcp": to_root("CRITICAL"),
             "stamina": to_root("CRITICAL"),
@@ -93,26 +102,46 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     rendering: list[Any]
     if as_json:
         rendering = [
+            _without_sentence,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.EventRenamer("message"),
             structlog.processors.JSONRenderer(),
         ]
     else:
         rendering = [
+            _as_sentence,
             _on_one_line,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=_write_traceback
+                colors=has_colors(sys.stderr),
+                exception_formatter=_write_traceback,
+                pad_event_to=0,
+                pad_level=False,
             ),
         ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=foreign,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
+
+
+def _without_sentence(
+    _logger: Any, _method: str, record: MutableMapping[str, Any]
+) -> Mapping[str, Any]:
+    record.pop("sentence", None)
+    return record
+
+
+def _as_sentence(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    if "sentence" not in record:
+        return record
+    shown = {key: record[key] for key in ("level", "session_id") if key in record}
+    return {**shown, "event": record["sentence"]}
 
 
 def _on_one_line(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:

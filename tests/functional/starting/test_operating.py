@@ -13,6 +13,8 @@ import httpx
 import pytest
 import redis
 
+from tests.functional.starting.conftest import clean_environment
+from tests.functional.starting.terminal import Terminal
 from tests.redis_server import running_redis
 
 pytestmark = pytest.mark.slow
@@ -27,6 +29,26 @@ def test_a_server_that_takes_requests_is_ready(start: Start) -> None:
     server = start(**TEST_MODE, MOCHI_API_TOKEN="secret")  # which probes do not have
 
     assert server.get("/api/v1/health/ready").json() == {"status": "ready"}
+
+
+def test_at_a_terminal_a_turn_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mochi_server", "--port", "0"]
+    terminal = Terminal(command, cwd=tmp_path, env=clean_environment(**TEST_MODE))
+    try:
+        terminal.read_until("listening on ")
+        url = terminal.read_until("\r\n")
+        terminal.read_until("CTRL-C\r\n")
+        answer = httpx.post(f"{url}/api/v1/chat", json=QUESTION, timeout=60, trust_env=False)
+        session_id = answer.json()["session_id"]
+        line = terminal.read_until(f"{session_id}")
+    finally:
+        terminal.close()
+
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[info\] "
+        r"qwen3:14b: \d+\.\d s, [\d,]+ tokens in, [\d,]+ out session_id=",
+        line,
+    )
 
 
 def test_a_server_that_is_about_to_stop_lives_and_is_not_ready(start: Start) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 
+import msgspec
 import pytest
 
 from chat.start.turn_request import TurnRequest
@@ -9,6 +10,7 @@ from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnLog, TurnObserve
 from chat.turn.state_machine import Input, State
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta
+from sessions_app.messages import Usage
 from tests.unit.chat.conftest import SeenTurns
 from tests.unit.chat.turns import Calculator, call, run
 
@@ -125,3 +127,28 @@ def test_the_log_has_a_line_for_each_start_and_end(caplog):
     assert (began.levelname, began.getMessage()) == ("DEBUG", "turn started")
     assert (ended.levelname, ended.getMessage()) == ("INFO", "turn ended")
     assert (ended.state, ended.code, ended.rounds, ended.purpose) == ("failed", "X", 2, "agent")
+
+
+def test_the_log_has_a_sentence_for_people(caplog):
+    caplog.set_level(logging.INFO, logger="chat.turn.observer")
+    start = TurnStart(session_id="s", turn_id="t", model="qwen3:14b", purpose="chat")
+    end = TurnEnd(
+        start=start,
+        state=State.COMPLETED,
+        error_code=None,
+        rounds=1,
+        tool_calls=0,
+        seconds=2.345,
+        usage=Usage(input_tokens=1812, output_tokens=120, cost_usd="0.0012"),
+    )
+    failed = msgspec.structs.replace(end, state=State.FAILED, error_code="X", usage=None)
+    of_agent = msgspec.structs.replace(start, agent="coder")
+
+    for each in (end, failed, msgspec.structs.replace(end, start=of_agent)):
+        TurnLog().turn_ended(each)
+
+    assert [record.sentence for record in caplog.records] == [
+        "qwen3:14b: 2.3 s, 1,812 tokens in, 120 out, $0.0012",
+        "qwen3:14b: failed (X), 2.3 s",
+        "coder with qwen3:14b: 2.3 s, 1,812 tokens in, 120 out, $0.0012",
+    ]

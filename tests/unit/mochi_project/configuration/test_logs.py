@@ -3,6 +3,8 @@
 import json
 import logging
 import logging.config
+import sys
+import time
 
 import pytest
 import structlog
@@ -33,6 +35,53 @@ def test_json_lines_carry_what_is_bound_to_the_turn() -> None:
         "turn_id": "t1",
         "port": 5,
     }
+
+
+def test_people_read_the_sentence_of_a_record_and_programs_its_values() -> None:
+    record = {"msg": "turn ended", "sentence": "qwen3:14b: 2.3 s\x1b[2J", "rounds": 1}
+    with structlog.contextvars.bound_contextvars(session_id="0123456789", turn_id="t1"):
+        text, entry = line_of("text", **record), json.loads(line_of("json", **record))
+
+    day, clock, rest = text.split(" ", 2)
+    assert (len(day), len(clock)) == (10, 8)
+    assert rest == r"[warning] qwen3:14b: 2.3 s\u001b[2J session_id=0123456789"
+    assert (entry["message"], entry["rounds"]) == ("turn ended", 1)
+    assert "sentence" not in entry
+
+
+def test_text_has_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XXX-14")
+    time.tzset()
+    try:
+        here = time.strftime("%Y-%m-%d %H:")
+        line = line_of("text")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert line.startswith(here)
+
+
+@pytest.mark.parametrize(("plain", "colours"), [("", True), ("1", False)])
+def test_a_terminal_has_colours_unless_its_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch, plain: str, colours: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", plain)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    assert ("\x1b" in line_of("text")) is colours
+
+
+def test_calls_of_models_have_a_line_of_their_own_for_programs_only() -> None:
+    def shown(**settings: object) -> bool:
+        name = "models_app.model_calls"
+        loggers = logging_config(load_settings(**settings))["loggers"]
+        return loggers.get(name, {"level": "INFO"})["level"] != "WARNING"
+
+    assert shown(log_format="json")
+    assert not shown(log_format="text")
+    assert shown(log_format="text", log_level="DEBUG")
 
 
 def test_text_lines_are_readable_and_without_colours_outside_a_terminal() -> None:
