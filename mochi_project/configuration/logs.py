@@ -9,6 +9,7 @@ never.
 
 import io
 import logging
+import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
@@ -145,8 +146,11 @@ def _as_sentence(_logger: Any, _method: str, record: MutableMapping[str, Any]) -
 
 
 def _on_one_line(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Escape line breaks and terminal control characters, since lines may have untrusted text."""
-    text = steering_escaped(str(record.get("event", ""))).replace("\n", "\\n")
+    """Escape line breaks and terminal control characters, since lines may have untrusted text.
+
+    Lines that are indented, as those of a tool's traceback, can't pass for records of their own.
+    """
+    text = re.sub(r"\n(?! {4})", r"\\n", steering_escaped(str(record.get("event", ""))))
     return {**record, "event": text}
 
 

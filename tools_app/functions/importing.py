@@ -15,7 +15,7 @@ import sys
 import traceback
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn, TypeGuard
@@ -23,6 +23,7 @@ from typing import Any, NoReturn, TypeGuard
 import typing_extensions
 
 from sessions_app.surrogates import join_surrogates
+from tools_app.functions.requirements import Requirements
 from tools_app.text import shortened, words_of
 from tools_app.toolset import InvalidTool
 
@@ -96,6 +97,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
     Attributes:
         package: The name of the folder as a package.
         failures: Modules that could not be imported, by name, with the reasons.
+        requirements: What the modules need.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         if (previous := _installed.get(folder)) is not None:
             previous.uninstall()
         self.package = _free_name(folder)
+        self.requirements = Requirements(self.package, folder.name)
         self._install()
 
     def _install(self) -> None:
@@ -283,15 +286,19 @@ class FolderImports(importlib.abc.MetaPathFinder):
         if not self._loading:
             loader.exec_module(module)
             return
+        file, path = self.file_of(module) or module.__name__, module.__file__ or ""
         with self.busy_with(name):
             reason = self._skip.get(name)
             if reason is None:
                 try:
                     loader.exec_module(module)
                 except BaseException as error:  # noqa: BLE001 - SystemExit, too, fails one module only
-                    reason = _reason_of(error, module.__file__ or "")
+                    reason = _reason_of(error, path)
+                    self.requirements.add_failure(name, file, error)
+        if path.endswith(".py"):
+            with suppress(OSError):  # deleted meanwhile
+                self.requirements.read(name, file, Path(path).read_bytes())
         if reason is not None:
-            file = self.file_of(module) or module.__name__
             self.fail(name, file, reason)
             _make_stub(module, file, reason)
 
@@ -381,7 +388,4 @@ def _reason_of(error: BaseException, file: str) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename == file
     ]
-    text = f"{text} (line {lines[-1]})" if lines else text
-    if isinstance(error, ModuleNotFoundError):
-        text += "; install it where the server runs"
-    return shortened(text, MAX_REASON_CHARS)
+    return shortened(f"{text} (line {lines[-1]})" if lines else text, MAX_REASON_CHARS)

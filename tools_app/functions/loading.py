@@ -166,6 +166,7 @@ def _claims_tools(path: Path, imports: FolderImports) -> bool:
                 tree = ast.parse(data)
         except SyntaxError as error:
             fault = f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+            imports.requirements.read(path.stem, path.name, data)
         except (ValueError, RecursionError, MemoryError) as error:
             fault = f"It can't be read as Python: {type(error).__name__}: {error}"
         else:
@@ -243,7 +244,7 @@ class _Collection:
 
     def finished(self) -> LoadedFolder:
         """Return the folder, with failed modules first among what is invalid."""
-        failed = self._imports.failures.values()
+        failed = self._imports.requirements.explained(self._imports.failures)
         return LoadedFolder(
             tools=self._tools, groups=self._groups, invalid=[*failed, *self._invalid]
         )

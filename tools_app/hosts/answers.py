@@ -2,8 +2,10 @@
 
 import asyncio
 import inspect
+import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sessions_app.surrogates import join_surrogates
@@ -15,6 +17,8 @@ from tools_app.text import words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
+MAX_FRAMES = 20
+_CALLERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, asyncio.__file__))
 
 
 class Reply(NamedTuple):
@@ -58,7 +62,16 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def _traceback(error: BaseException) -> str:
+    """Return the traceback from the first frame on that is not of what called the function."""
+    begin = error.__traceback__
+    while begin is not None and begin.tb_frame.f_code.co_filename.startswith(_CALLERS):
+        begin = begin.tb_next
     try:
-        return "".join(traceback.format_exception(error, limit=-20))
+        told = traceback.TracebackException(type(error), error, begin or error.__traceback__)
+        each: traceback.TracebackException | None = told
+        while each is not None:  # the function's frames are the first, the failing ones the last
+            del each.stack[MAX_FRAMES // 2 : -MAX_FRAMES // 2]
+            each = each.__cause__ or each.__context__
+        return "".join(told.format())
     except Exception as broken:  # noqa: BLE001 - an exception class of the user
         return f"(no traceback: {type(broken).__name__})"

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,9 +65,11 @@ def write_files(data_dir: Path, *names: str) -> None:
             (data_dir / name).write_text(code)
 
 
-def mochi(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def mochi(
+    data_dir: Path, *arguments: str, env: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mochi_server", "--data-dir", str(data_dir), *arguments]
-    return run_process(command, env=os.environ, cwd=ROOT)
+    return run_process(command, env=env, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,18 @@ def test_both_ways_to_lay_the_folder_out_are_understood(data_dir: Path) -> None:
         assert listing["groups"] == {group: ["days_between"]}
         assert listing["invalid"] == []
         assert listing["tools"]["days_between"]["destructive"] is False
+
+
+def test_what_a_file_needs_is_told_with_the_command_that_has_it(data_dir: Path) -> None:
+    write_files(data_dir, "tools/pages.py")
+    shown = re.search(r"<!-- output: check -->\n```\n(.*?)```", TOOLS, re.DOTALL)
+    assert shown
+    environment = {**os.environ, "UV": "/usr/bin/uv", "UV_RUN_RECURSION_DEPTH": "1"}
+
+    ended = mochi(data_dir, "tools", "check", env=environment)
+
+    assert ended.returncode == 1
+    assert shown[1] in ended.stdout
 
 
 def test_the_tool_of_two_minutes_can_be_offered(examples: Any) -> None:

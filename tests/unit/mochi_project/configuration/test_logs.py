@@ -102,6 +102,15 @@ def test_nothing_that_is_logged_makes_a_line_of_its_own_or_steers_the_terminal(
     assert line.count("all is well") == 2
 
 
+def test_indented_lines_are_lines_on_a_terminal_and_part_of_the_message_in_json() -> None:
+    message = "f failed:\n    Traceback:\n      File\n[info] all is well\n   [info] all is well"
+
+    assert "\n    Traceback:\n      File\\n[info] all is well\\n   [" in line_of(
+        "text", msg=message
+    )
+    assert json.loads(line_of("json", msg=message))["message"] == message
+
+
 def test_no_error_in_a_traceback_steers_the_terminal() -> None:
     error = LookupError("lost\x1b[2J\x9b")
     line = line_of("text", exc_info=(type(error), error, None))

@@ -120,9 +120,8 @@ def test_star_imports_of_a_module_that_fails_bring_nothing(write_tools: WriteToo
     loaded = load(folder)
 
     assert list(loaded.functions) == ["add"]
-    assert reasons(loaded) == {
-        "bad": "No module named 'nowhere' (line 1); install it where the server runs"
-    }
+    assert list(reasons(loaded)) == ["bad"]
+    assert reasons(loaded)["bad"].startswith("No module named 'nowhere' (line 1); ")
 
 
 def test_a_function_that_needs_a_failed_module_says_so_when_it_runs(
