@@ -5,11 +5,11 @@ from pathlib import Path, PurePosixPath
 
 from tools_app.errors import ToolNotFound
 from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
-from tools_app.functions.checks import NAME
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.pool import HostPool
 from tools_app.toolset import (
     AGENT_TOOL,
+    TOOL_NAME,
     InvalidTool,
     Tool,
     ToolInvocation,
@@ -156,7 +156,7 @@ def _checked(reported: ToolListing) -> ToolListing:
     invalid = list(reported.invalid)
     for name, tool in reported.tools.items():
         is_object = tool.spec.parameters.get("type") == "object"
-        is_name = NAME.fullmatch(name) and name != AGENT_TOOL
+        is_name = TOOL_NAME.fullmatch(name) and name != AGENT_TOOL
         if not is_name or tool.name != name or not is_object:
             reason = "Its process sent an invalid description of the tool."
             invalid.append(InvalidTool(name=name, file=_file(tool) or "?", reason=reason))

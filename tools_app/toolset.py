@@ -1,5 +1,6 @@
 """Declares the port to tools, and its values: listings, invocations, results."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ from sessions_app.messages import Attachment, ToolSpec
 
 AGENT_TOOL = "agent"
 """The reserved name of the tool that calls agents."""
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""Names of tools that every provider accepts."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

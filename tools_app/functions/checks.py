@@ -1,15 +1,11 @@
 """Checks whether an object can be offered as a tool, and says what to change. Pure."""
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any
 
 from tools_app.functions.importing import Placeholder
-from tools_app.toolset import AGENT_TOOL
-
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""Names of tools that every provider accepts."""
+from tools_app.toolset import AGENT_TOOL, TOOL_NAME
 
 _UNFILLABLE = {
     inspect.Parameter.VAR_POSITIONAL: "*{0} can't be filled by a model, which names what it "
@@ -25,7 +21,7 @@ def fault_of(name: str, value: object) -> str | None:
     """Return why ``value`` can't be the tool ``name``, as a sentence; None when it can."""
     if isinstance(value, Placeholder):
         return value.reason
-    if not NAME.fullmatch(name):
+    if not TOOL_NAME.fullmatch(name):
         return (
             "A model can't call a tool of this name: use 1 to 64 ASCII letters, digits and '_', "
             "beginning with a letter or '_'."
