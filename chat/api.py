@@ -48,6 +48,7 @@ from models_app.language_model import ModelInfo
 from models_app.window_sizes import LoadedWindow
 from sessions_app.attachments.intake import resolve
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.edits import Rewind
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
@@ -294,6 +295,14 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
         answer_schema=schema,
         requires_fit=schema is not None,
     )
+    if body.message_id is not None:
+        if session_id is None:
+            raise ValidationFailed(
+                "message_id is a message of a session: send session_id, too.", field="message_id"
+            )
+        kept = attachments if body.attachments is not None else None
+        to = Rewind(message_id=body.message_id, content=body.message, attachments=kept)
+        turn = msgspec.structs.replace(turn, message=None, attachments=(), rewind=to)
     return ChatRequest(turn=turn, session_id=session_id, model=model)
 
 

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Status
 
 from chat.activity.states import StateReader
-from chat.service import ChatService
+from chat.http.page import SessionPageOut, answer_with_page
+from chat.service import ChatService, SessionSpace
 from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
@@ -38,7 +39,6 @@ from sessions_app.http.request_schemas import (
     SystemPromptIn,
 )
 from sessions_app.http.schemas import (
-    SessionDetailOut,
     SessionOut,
     SessionSavedOut,
     SystemPromptOut,
@@ -169,13 +169,32 @@ async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any
 
 @router.get(
     "/sessions/{session_id}",
-    response={200: SessionDetailOut, (404, 500, 503): ENVELOPE},
+    response={200: SessionPageOut, (404, 422, 500, 503): ENVELOPE},
     summary="Get a session",
-    description="Everything about it, with all its messages, and its `state`.",
+    description=(
+        "Everything about it, with all its messages, and its `state`. `view=page` adds what a page "
+        "shows when it is loaded again: the running turn, the calls that wait for an approval, and "
+        "the `position` from which the turn's stream goes on, which `messages` do not overlap."
+    ),
     operation_id="get_session",
 )
-async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
+async def get_session(
+    request: HttpRequest,
+    session_id: str,
+    view: Annotated[
+        Literal["page"] | None, Query(description="`page`: with its turn, for a page")
+    ] = None,
+) -> HttpResponseBase:
     """Return a whole session."""
+    if view == "page":
+        space = service(SessionSpace)
+        return await answer_with_page(
+            session_id,
+            sessions=service(SessionManager),
+            turns=space.turns,
+            remote=space.remote,
+            confirmations=space.confirmations,
+        )
 
     def work() -> dict[str, Any]:
         session = service(SessionManager).get(session_id)
@@ -292,10 +311,9 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> HttpResponseBase:
     """Copy a session."""
     sessions = service(SessionManager)
+    place = body.message_index if body.message_id is None else body.message_id
     return await answer(
-        lambda: session_overview(
-            sessions.fork(session_id, message_index=body.message_index, title=body.title)
-        ),
+        lambda: session_overview(sessions.fork(session_id, message_index=place, title=body.title)),
         status=201,
     )
 

@@ -19,6 +19,22 @@ from sessions_app.session import Session, message_at, with_messages, with_metada
 from sessions_app.text_rules import require_text
 
 
+def index_of(messages: Sequence[Message], place: int | str) -> int:
+    """Return the index of a message that is given by its index or by its id.
+
+    Raises:
+        MessageChanged: There is no message with this id.
+    """
+    if isinstance(place, int):
+        return place
+    for index, message in enumerate(messages):
+        if message.message_id == place:
+            return index
+    raise MessageChanged(
+        "The message is not in the session any more. Read the messages again.", message_id=place
+    )
+
+
 def edit_user_message(
     session: Session,
     index: int,
@@ -66,14 +82,14 @@ class Rewind(msgspec.Struct, frozen=True, kw_only=True):
     """Goes back to a user message, so that it is answered anew.
 
     Attributes:
-        message_id: The message.
+        message_id: The message; without ``content`` also one of its answer.
         content: Its new text; None keeps the message and its answer, which is to be made again.
-        attachments: Its new images and files, if there is a new text.
+        attachments: Its new images and files, if there is a new text; None keeps the current ones.
     """
 
     message_id: str
     content: str | None = None
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] | None = None
 
 
 def rewind(session: Session, to: Rewind, *, now: str) -> Session:
@@ -83,20 +99,15 @@ def rewind(session: Session, to: Rewind, *, now: str) -> Session:
         ValidationFailed: The new text is blank, and there are no attachments.
         MessageChanged: The session has no such message any more.
     """
-    ids = [message.message_id for message in session.messages]
-    if to.message_id not in ids:
-        raise MessageChanged(
-            "The message is not in the session any more. Read the messages again.",
-            message_id=to.message_id,
-        )
-    index = ids.index(to.message_id)
+    index = index_of(session.messages, to.message_id)
     if to.content is not None:
         return edit_user_message(session, index, to.content, now=now, attachments=to.attachments)
+    count = len(session.messages)
     stop = next(
-        (at for at in range(index + 1, len(ids)) if isinstance(session.messages[at], UserMessage)),
-        len(ids),
+        (at for at in range(index + 1, count) if isinstance(session.messages[at], UserMessage)),
+        count,
     )
-    if stop == len(ids):
+    if stop == count:
         return session
     return _cut(session, session.messages[:stop], stop, now=now)
 

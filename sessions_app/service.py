@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from sessions_app.check import CheckReport, check_sessions
+from sessions_app.edits import index_of
 from sessions_app.errors import MochiError, SessionExists
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
@@ -193,23 +194,30 @@ class SessionManager(MessageEditor):
         )
 
     def fork(
-        self, session_id: str, *, message_index: int | None = None, title: str | None = None
+        self,
+        session_id: str,
+        *,
+        message_index: int | str | None = None,
+        title: str | None = None,
     ) -> Session:
         """Copy a session up to and including a message (the last one by default).
 
         Args:
             session_id: The session.
-            message_index: The last message to copy.
+            message_index: The index or the id of the last message to copy.
             title: The title of the copy; that of the original if None.
 
         Raises:
             InvalidMessageIndex: There is no message at the index.
+            MessageChanged: There is no message with the id.
             SessionReadOnly: The session has a format that this server can't write.
             ValidationFailed: The title is blank or too long.
         """
         labels = labels_of(title, None)
         original = self.get(session_id)
         now = utc_now()
+        if isinstance(message_index, str):
+            message_index = index_of(original.messages, message_index)
         copy = fork(original, session_id=new_session_id(), now=now, message_index=message_index)
         return self.keep_new(with_labels(copy, **labels) if labels else copy)
 

@@ -84,6 +84,13 @@ class ChatIn(BaseModel):
         description="Images and files of the message, which may then be left out: each an id, "
         '`{"id", "name"}`, or `{"data": base64, "name"}`.',
     )
+    message_id: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="The message of the session to go back to. With `message` it is edited and "
+        "answered, and must be one of the user; without, its answer is made again. What was said "
+        "after it goes, and comes back if the turn ends without an answer. 409 `MESSAGE_CHANGED`: "
+        "it is not there any more.",
+    )
     think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
         None, description="Whether, or how hard, a thinking model reasons before it answers."
     )

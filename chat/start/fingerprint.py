@@ -61,6 +61,8 @@ def fingerprint_of_request(
         value = getattr(turn, name)
         if name not in _FirstTurn.__struct_fields__ and value != getattr(default, name):
             asked[name] = value
+    if turn.rewind is not None:  # the client names it: it was not made for the request
+        asked["rewind_to"] = turn.rewind.message_id
     asked |= {name: value for name, value in others.items() if value}
     return fingerprint_of(first, _said(asked)) if asked else fingerprint_of(first)
 

@@ -293,8 +293,10 @@ class ChatPreparation:
         said: Sequence[Message] = continuation.said
         if continuation.append and self.request.message is not None:
             said = [user_message(self.request.message, self.request.attachments)]
-        require_takes(info, said, brought=self.request.messages)
-        require_room(info, said, brought=self.request.messages)
+        to = self.request.rewind
+        checked = said if to is None else [*said, user_message("", to.attachments or ())]
+        require_takes(info, checked, brought=self.request.messages)
+        require_room(info, checked, brought=self.request.messages)
         return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:

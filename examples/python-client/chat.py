@@ -39,22 +39,16 @@ class Mochi:
     def follow(self) -> tuple[list[dict[str, Any]], Iterator[Event]]:
         """Return the messages that are finished, and the events of the running turn, if any.
 
-        Nothing is in both: the stream shows everything after the user's message.
+        Nothing is in both: the stream shows what the messages lack.
         """
         while True:
-            turn = self._get(f"/sessions/{self.session_id}/status")["active_turn"]
-            messages = self._get(f"/sessions/{self.session_id}/messages")["messages"]
-            if turn is None:
-                return messages, iter(())
-            events = self._events("GET")
+            page = self._get(f"/sessions/{self.session_id}?view=page")
+            if page["position"] is None:
+                return page["messages"], iter(())
+            events = self._events("GET", params={"after": page["position"]})
             name, started = next(events, ("", {}))
-            if started.get("turn_id") == turn["turn_id"]:
-                at = started.get("user_message_index")
-                if at is None:  # it goes on after tool calls of an earlier turn
-                    shown = [each for each in messages if each.get("turn_id") != turn["turn_id"]]
-                else:
-                    shown = messages[: at + 1]
-                return shown, _with_first((name, started), events)
+            if started.get("turn_id") == page["active_turn"]["turn_id"]:
+                return page["messages"], _with_first((name, started), events)
 
     def waits(self, confirmation_id: str) -> bool:
         """Return whether a question still waits for its answer."""

@@ -16,7 +16,12 @@ from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import many_messages
 from sessions_app.http.deletion_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
+from sessions_app.http.request_schemas import (
+    MessageEditIn,
+    MessageHiddenIn,
+    MessagePlace,
+    VariantIn,
+)
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
 from sessions_app.message_editor import MessageChange
 from sessions_app.service import SessionManager
@@ -57,14 +62,14 @@ async def list_messages(
     response={200: MessageEditOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Edit a user message",
     description=(
-        "Replaces the text of a user message and cuts off every message after it. The index "
-        "counts all messages from 0, the system prompt included. Then send a chat request "
-        "without a message to have it answered."
+        "Replaces the text of a user message and cuts off every message after it. To have it "
+        "answered in the same request, and the old messages back if that fails, send a chat "
+        "request with `message_id` instead."
     ),
     operation_id="edit_message",
 )
 async def edit_message(
-    request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
+    request: HttpRequest, session_id: str, message_index: MessagePlace, body: MessageEditIn
 ) -> HttpResponseBase:
     """Edit a user message and remove all messages after it."""
     sessions, attachments = service(SessionManager), None
@@ -109,7 +114,7 @@ async def edit_message(
 async def delete_message(
     request: HttpRequest,
     session_id: str,
-    message_index: int,
+    message_index: MessagePlace,
     message_id: Annotated[
         str | None,
         Query(description="Expected `message_id`; 409 if the index has another message"),
@@ -142,7 +147,7 @@ async def delete_message(
     operation_id="hide_message",
 )
 async def hide_message(
-    request: HttpRequest, session_id: str, message_index: int, body: MessageHiddenIn
+    request: HttpRequest, session_id: str, message_index: MessagePlace, body: MessageHiddenIn
 ) -> HttpResponseBase:
     """Hide a message from models, or show it to them again."""
     sessions = service(SessionManager)
@@ -162,14 +167,14 @@ async def hide_message(
     summary="Choose a variant of the last answer",
     description=(
         "Restores a replaced answer; the current answer becomes a variant. "
-        "The index is that of the message with the variants. Only the last answer can be "
+        "The path names the message with the variants. Only the last answer can be "
         "exchanged, because later messages reply to an older one: fork the session for that. "
         "Idempotent."
     ),
     operation_id="choose_variant",
 )
 async def choose_variant(
-    request: HttpRequest, session_id: str, message_index: int, body: VariantIn
+    request: HttpRequest, session_id: str, message_index: MessagePlace, body: VariantIn
 ) -> HttpResponseBase:
     """Make a variant of the last answer the answer."""
     sessions = service(SessionManager)

@@ -87,7 +87,7 @@ async def test_an_edit_replaces_the_text_and_cuts_off_the_rest(
         ("1", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
         ("4", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
         ("-1", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
-        ("zero", {"content": "x"}, 422, "VALIDATION_ERROR"),
+        ("zero", {"content": "x"}, 409, "MESSAGE_CHANGED"),
         ("0", {"content": " "}, 422, "VALIDATION_ERROR"),
         ("0", {}, 422, "VALIDATION_ERROR"),
         ("0", {"content": None}, 422, "VALIDATION_ERROR"),

@@ -76,7 +76,7 @@ async def test_a_variant_is_made_the_answer_and_back(client: AsyncClient, regene
         (2, {"message_id": "0000000003"}, 400, "INVALID_MESSAGE_INDEX"),
         (9, {"message_id": "0000000003"}, 400, "INVALID_MESSAGE_INDEX"),
         (-1, {"message_id": "0000000003"}, 400, "INVALID_MESSAGE_INDEX"),
-        ("x", {"message_id": "0000000003"}, 422, "VALIDATION_ERROR"),
+        ("x", {"message_id": "0000000003"}, 409, "MESSAGE_CHANGED"),
         (3, {"message_id": "nope"}, 404, "VARIANT_NOT_FOUND"),
         (3, {"message_id": 3}, 422, "VALIDATION_ERROR"),
         (3, {"variant": 0}, 422, "VALIDATION_ERROR"),
