@@ -1,4 +1,7 @@
-"""Reads what a page shows of a session: its messages, its turn and its questions, of one moment."""
+"""Reads what a page shows of a session: its messages, its turn and its questions, of one moment.
+
+What the stream of its running turn shows is left out of its messages (docs/decisions/0159).
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,8 +28,8 @@ from sessions_app.service import SessionManager
 
 MOST_READS = 100
 PAUSE_SECONDS = 0.02
-"""How often a session is read until its turn neither begins nor ends meanwhile, and the pause: a
-session is saved with its question just before it is claimed."""
+"""A session is read again while its turn begins or ends, so often and with such pauses: it is saved
+with its question just before it is claimed."""
 
 
 class SessionPageOut(SessionDetailOut):
