@@ -26,6 +26,7 @@ class SettingArguments(TypedDict, total=False):
     host: str
     port: int
     unix_socket: str | Path
+    unix_socket_mode: Literal["0600", "0660", "0666"]
     workers: int
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     log_format: Literal["auto", "text", "json"]
@@ -85,6 +86,7 @@ class SettingArguments(TypedDict, total=False):
     api_token: str | SecretStr
     secret_key: str | SecretStr
     trusted_proxies: Sequence[str]
+    proxies_authenticate: bool
     root_path: str
     insecure_no_auth: bool
     playground: bool | None

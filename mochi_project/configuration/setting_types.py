@@ -88,17 +88,23 @@ def _checked_proxies(names: list[str]) -> list[str]:
     """Validate names of proxies.
 
     Raises:
-        ValueError: One is neither an IP address nor a network nor ``unix``.
+        ValueError: One is neither an IP address nor a network nor ``unix``, or is everybody.
     """
     for name in names:
         if name != UNIX_PEER:
             try:
-                ipaddress.ip_network(name, strict=False)
+                network = ipaddress.ip_network(name, strict=False)
             except ValueError as error:
                 raise ValueError(
                     "must list IP addresses or networks (10.0.0.0/8), or unix for a Unix socket"
                 ) from error
+            if network.prefixlen == 0:
+                raise ValueError("can't list every address: nobody would need a token")
     return names
+
+
+def _four_digits(value: Any) -> Any:
+    return value.zfill(4) if isinstance(value, str) else value
 
 
 _OF_WINGS = {
@@ -131,6 +137,7 @@ List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
+SocketMode = Annotated[Literal["0600", "0660", "0666"], BeforeValidator(_four_digits)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]

@@ -66,7 +66,17 @@ _MAY_REPEAT = frozenset({b"transfer-encoding", b"x-request-id"})
 _KEY_HEADERS = (b"x-api-key", b"api-key")
 """Further headers for the token, as sent by clients of Anthropic and Azure."""
 
+_ADMITTED = "mochi.admitted"
+
 logger = logging.getLogger(__name__)
+
+
+def is_admitted(scope: Scope) -> bool:
+    """Return whether the client of a route that needs no token may use those that do.
+
+    False if no guard says so (docs/decisions/0162).
+    """
+    return scope.get(_ADMITTED) is True
 
 
 class Guard:
@@ -98,6 +108,7 @@ class Guard:
         self._readers: dict[str, BodyReader] = {}
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
+        self._proxies_authenticate = settings.proxies_authenticate
         self._root_path = RootPath(settings.root_path, self._proxies)
         # The name to listen on was chosen by the operator, so it is an allowed host.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
@@ -132,8 +143,11 @@ class Guard:
                     await cors.answer_preflight(origin, asked, extra, send)
                     return
                 extra = (*extra, *cors.response_headers(origin))
-            if needs.token:
-                self._check_token(scope, head)
+            refusal = self._refusal_of(scope, head)
+            if not needs.token:
+                scope = {**scope, _ADMITTED: refusal is None}
+            elif refusal is not None:
+                raise refusal
             _check_server(scope)
             if has_body or (needs.body == "stream" and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, needs, receive, head)
@@ -232,28 +246,29 @@ class Guard:
         ):
             raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
-    def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
-        if self._token is None:
-            self._check_proxy(scope)
-            return
-        matches = [hmac.compare_digest(given, self._token) for given in _given_tokens(head)]
-        if not any(matches):
-            raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
+    def _refusal_of(self, scope: Scope, head: dict[bytes, bytes]) -> Refused | None:
+        """Return why a client may not use the API, or None if it may.
 
-    def _check_proxy(self, scope: Scope) -> None:
-        """Refuse requests from an untrusted proxy if no token is required.
-
-        Raises:
-            Refused: An untrusted proxy forwarded the request.
+        Of a trusted proxy only what it passed on needs no token: other programs at its address
+        are no clients that it let in (docs/decisions/0161).
         """
+        if self._token is not None:
+            matches = [hmac.compare_digest(given, self._token) for given in _given_tokens(head)]
+            if any(matches):
+                return None
         header = proxy_header(scope["headers"])
-        if header is not None and not self._proxies.trust_peer_of(scope):
-            raise Refused(
+        if header is not None and self._proxies_authenticate and self._proxies.trust_peer_of(scope):
+            return None
+        if self._token is not None:
+            return Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
+        if header is not None:
+            return Refused(
                 "FORBIDDEN",
                 f"A proxy passed this request on (it has the header {header}), and this server "
                 "asks for no token: set MOCHI_API_TOKEN, or name the proxy in "
                 "MOCHI_TRUSTED_PROXIES if it lets in only whom you trust.",
             )
+        return None
 
 
 def _variable(limit: str) -> str:

@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest
 
+from mochi_project.guard.guard import is_admitted
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ErrorResponse
@@ -13,13 +14,19 @@ router = Router(access="manage", tags=["server"])
     "/health",
     response=HealthOut,
     operation_id="health",
+    exclude_unset=True,
     summary="Health of the server",
-    description="Answers within two seconds and needs no token.",
+    description=(
+        "Answers within two seconds and needs no token. Clients that may not use the other routes "
+        "(without the token where one is required, or through a proxy that is not trusted) get "
+        "the `status` alone."
+    ),
 )
 @needs(token=False)
 async def health_route(request: HttpRequest) -> HealthOut:
-    """Report whether the server works, and whether Ollama answers."""
-    return await health()
+    """Report whether the server works, and to its own clients what it depends on."""
+    scope = getattr(request, "scope", {})
+    return await health() if is_admitted(scope) else HealthOut(status="ok")
 
 
 @router.get(

@@ -23,7 +23,7 @@ PING_SECONDS = 1.5
 
 
 class HealthOut(BaseModel):
-    """The state of the server, and of what it depends on."""
+    """The state of the server, and of what it depends on; strangers get the `status` alone."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -44,26 +44,32 @@ class HealthOut(BaseModel):
     )
 
     status: str = Field(description="`ok` whenever this server works, whatever Ollama does")
-    ollama_connected: bool = Field(description="Whether Ollama answered just now")
-    ollama_host: str = Field(description="Ollama's URL, without credentials")
-    version: str
-    journal: Reachability = Field(
+    ollama_connected: bool | None = Field(None, description="Whether Ollama answered just now")
+    ollama_host: str | None = Field(None, description="Ollama's URL, without credentials")
+    version: str | None = None
+    journal: Reachability | None = Field(
+        None,
         description="Whether `MOCHI_JOURNAL_URL` answered just now, and takes writes (else "
-        "`unwritable` or `full`); `files` without one"
+        "`unwritable` or `full`); `files` without one",
     )
-    sessions: Reachability = Field(
+    sessions: Reachability | None = Field(
+        None,
         description="Whether `MOCHI_SESSIONS_URL` answered in the last seconds, and takes writes "
-        "(else `unwritable` or `full`); `files` without one"
+        "(else `unwritable` or `full`); `files` without one",
     )
-    worker_alive: bool = Field(
-        description="Whether a background worker runs, in any process on any machine"
+    worker_alive: bool | None = Field(
+        None, description="Whether a background worker runs, in any process on any machine"
     )
-    summaries_failing: int = Field(
-        description="Sessions whose summary could not be made; `doctor` says why"
+    summaries_failing: int | None = Field(
+        None, description="Sessions whose summary could not be made; `doctor` says why"
     )
-    test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
-    providers: list[str] = Field(description="Configured providers of models")
-    apps: list[str] = Field(description="Apps that `MOCHI_APPS_OFF` could leave out, and are on")
+    test_mode: bool | None = Field(
+        None, description="Whether a scripted model answers instead of Ollama"
+    )
+    providers: list[str] | None = Field(None, description="Configured providers of models")
+    apps: list[str] | None = Field(
+        None, description="Apps that `MOCHI_APPS_OFF` could leave out, and are on"
+    )
 
 
 class ReadyOut(BaseModel):

@@ -176,9 +176,7 @@ def _without_null(parameter: dict[str, Any]) -> None:
 
 def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     names = list(_OF_ALL_ROUTES)
-    if operation["operationId"] in _token_free():
-        operation["security"] = []
-    else:
+    if operation["operationId"] not in _token_free():
         names += _OF_TOKEN_ROUTES
     if "requestBody" in operation:
         names += _OF_ROUTES_WITH_BODY

@@ -106,7 +106,7 @@ def listening(settings: ServerSettings) -> Iterator[tuple[list[socket.socket], s
         sockets = listen(settings.host, settings.port)
         yield sockets, url_of(settings.host, sockets)
         return
-    opened = listen_on_path(path, backlog=BACKLOG)
+    opened = listen_on_path(path, backlog=BACKLOG, mode=int(settings.unix_socket_mode, 8))
     with removed_at_end(path):
         yield [opened], f"unix:{path}"
 

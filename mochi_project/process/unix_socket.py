@@ -1,4 +1,4 @@
-"""Listens on a Unix socket that only its owner may connect to."""
+"""Listens on a Unix socket that only its owner, its group or every user may connect to."""
 
 import contextlib
 import errno
@@ -11,13 +11,12 @@ from pathlib import Path
 from mochi_project.configuration.setting_errors import ConfigurationError
 from sessions_app.store.locks import locked_directory
 
-_OWNER_ONLY = 0o177
 _CONNECT_SECONDS = 1.0
 _LOCK_SECONDS = 1.0
 
 
-def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
-    """Return a listening socket whose file has mode 0600; replace an abandoned one.
+def listen_on_path(path: Path, *, backlog: int, mode: int = 0o600) -> socket.socket:
+    """Return a listening socket whose file has a mode; replace an abandoned one.
 
     Raises:
         ConfigurationError: The path can't be used; the message says why.
@@ -27,7 +26,9 @@ def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
         # Until it listens, another starting server would consider this socket abandoned.
         with locked_directory(path.parent, timeout_seconds=_LOCK_SECONDS):
             _remove_unused(path)
-            before = os.umask(_OWNER_ONLY)  # so that others can't connect even for a moment
+            # Not changed later: others must not connect even for a moment, and who may write to
+            # the directory could put another file in its place.
+            before = os.umask(0o777 & ~mode)
             try:
                 opened.bind(str(path))
             finally:

@@ -50,6 +50,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/summaries": {"giving_way", "meanwhile"},
     "dialects_app/responses": {"deleting", "streams"},
     "mochi_project/fast_django": {"streams"},
+    "mochi_project/guard": {"admission"},
     "transfer_app/management/commands": {"check", "copy", "object_sessions"},
     "mochi_project/trust": {"start"},
     "cluster_app": {"dead_nodes"},

@@ -23,7 +23,7 @@ from tests.functional import zygote
 from tests.functional.processes import Process, start_process
 
 ROOT = Path(__file__).parents[2]
-LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
+LISTENING = re.compile(r"^mochi-server listening on ((?:http://|unix:)\S+)$")
 LONGEST_LOG = 20_000
 MODEL = "qwen3:14b"
 NO_TLS = ssl.SSLContext(

@@ -1,14 +1,11 @@
 """What the deployment guide shows works: nginx, systemd, containers."""
 
-import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,71 +19,21 @@ import yaml
 
 from mochi_project.configuration.loading import MochiSettings
 from models_app.vendors.registry import KNOWN_VENDORS
+from tests.functional.docs.deploying import GUIDE, NAME, NGINX, ROOT, Proxy, free_port
 
-ROOT = Path(__file__).parents[3]
-GUIDE = (ROOT / "docs/deployment.md").read_text("utf-8")
 CLUSTER_GUIDE = (ROOT / "docs/cluster.md").read_text("utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
 CLUSTER = yaml.safe_load((ROOT / "compose.cluster.yaml").read_text("utf-8"))
 CLUSTER_NGINX = (ROOT / "nginx.cluster.conf").read_text("utf-8")
 NODES = ("mochi1", "mochi2", "mochi3")
-NGINX = dict(re.findall(r"<!-- nginx: (\w+) -->\n```nginx\n(.*?)```\n", GUIDE, re.DOTALL))
-UNIT = re.findall(r"<!-- systemd -->\n```ini\n(.*?)```\n", GUIDE, re.DOTALL)
-NAME = "chat.example.org"
+UNITS = dict(
+    re.findall(
+        r"`/etc/systemd/system/(\S+)`:\n\n<!-- systemd -->\n```ini\n(.*?)```\n", GUIDE, re.DOTALL
+    )
+)
 TOKEN = {"Authorization": "Bearer s3cret"}
 
-Proxy = Callable[[str, str], str]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def nginx(tmp_path: Path) -> Iterator[Proxy]:
-    """Run nginx with a configuration of the guide; returns its address."""
-    program = shutil.which("nginx")
-    if program is None and os.environ.get("CI") != "true":
-        pytest.skip("nginx is not installed")
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def run(server_blocks: str, scheme: str) -> str:
-        port = free_port()
-        place = tmp_path / "nginx"
-        place.mkdir()
-        temporary = "".join(
-            f"{name}_temp_path {place}/{name};\n"
-            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        configuration = place / "nginx.conf"
-        configuration.write_text(
-            f"daemon off; master_process off; pid {place}/pid; error_log {place}/log;\n"
-            f"events {{}}\nhttp {{ access_log off; {temporary}\n"
-            + server_blocks.replace("@PORT@", str(port))
-            + "\n}\n"
-        )
-        processes.append(
-            subprocess.Popen([str(program), "-e", f"{place}/log", "-c", str(configuration)])
-        )
-        wait_for(port, processes[-1], place / "log")
-        return f"{scheme}://127.0.0.1:{port}"
-
-    yield run
-    for process in processes:
-        process.terminate()
-        process.wait(30)
-
-
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-    pytest.fail("nginx does not listen")
 
 
 def certificate(place: Path) -> tuple[Path, Path]:
@@ -209,13 +156,14 @@ def test_whichever_node_is_up_the_proxy_of_a_cluster_finds_it_at_once(nginx: Pro
                 assert [client.get("/").status_code for _ in NODES] == [204] * 3
 
 
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    [text] = UNIT
+@pytest.mark.parametrize("name", ["mochi-server.service", "mochi-server@.service"])
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, name: str) -> None:
+    text = UNITS[name]
     variables = re.findall(r"MOCHI_(\w+)", text)
     assert {name.lower() for name in variables} <= MochiSettings.model_fields.keys()
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed")
-    unit = tmp_path / "mochi-server.service"
+    unit = tmp_path / name
     unit.write_text(text.replace("/opt/mochi/bin/mochi-server", sys.executable))
 
     verified = subprocess.run(
@@ -322,7 +270,7 @@ def test_proxies_let_the_largest_body_through_that_the_server_takes() -> None:
         for size in re.findall(r"client_max_body_size (\d+)m;", text)
     ]
 
-    assert sizes == [largest] * 4
+    assert sizes == [largest] * 6
 
 
 def test_the_image_has_every_extra() -> None:

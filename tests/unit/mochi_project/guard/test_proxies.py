@@ -96,3 +96,17 @@ def test_a_proxy_that_can_not_be_one_stops_the_start(value, monkeypatch):
     monkeypatch.setenv("MOCHI_TRUSTED_PROXIES", value)
     with pytest.raises(ConfigurationError, match=r"MOCHI_TRUSTED_PROXIES must list IP addresses"):
         load_settings()
+
+
+@pytest.mark.parametrize("value", ["0.0.0.0/0", "127.0.0.1, ::/0"])
+def test_not_everybody_is_a_proxy(value, monkeypatch):
+    monkeypatch.setenv("MOCHI_TRUSTED_PROXIES", value)
+    with pytest.raises(ConfigurationError, match=r"MOCHI_TRUSTED_PROXIES can't list every address"):
+        load_settings()
+
+
+def test_a_socket_that_every_user_may_open_is_no_proxys(monkeypatch):
+    monkeypatch.setenv("MOCHI_TRUSTED_PROXIES", "unix")
+    monkeypatch.setenv("MOCHI_UNIX_SOCKET_MODE", "0666")
+    with pytest.raises(ConfigurationError, match=r"MOCHI_TRUSTED_PROXIES can't list unix with"):
+        load_settings()

@@ -118,7 +118,7 @@ def test_a_token_may_be_sent_but_health_asks_for_none(
 ) -> None:
     assert schema["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     assert schema["security"] == [{}, {"bearer": []}]
-    assert operations["GET /api/v1/health"]["security"] == []
+    assert "security" not in operations["GET /api/v1/health"]  # so those of the whole schema hold
     assert "401" not in operations["GET /api/v1/health"]["responses"]
     assert "401" in operations["GET /api/v1/sessions"]["responses"]
 

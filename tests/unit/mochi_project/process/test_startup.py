@@ -7,7 +7,12 @@ import pytest
 
 from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.process.startup import api_token, prepare_data_dir, trust_new_data_dir
+from mochi_project.process.startup import (
+    access_warnings,
+    api_token,
+    prepare_data_dir,
+    trust_new_data_dir,
+)
 from mochi_project.trust.records import TrustRecords
 
 KEY = "0123456789abcdef" * 4
@@ -112,3 +117,26 @@ def test_a_node_of_several_is_given_its_token_where_it_needs_one(tmp_path: Path)
     assert api_token(node(tmp_path), on_network=False) is None
     assert api_token(node(tmp_path, insecure_no_auth=True), on_network=True) is None
     assert api_token(node(tmp_path, api_token="given"), on_network=True) == "given"
+
+
+@pytest.mark.parametrize(
+    "reached", [{"api_token": "given"}, {"host": "0.0.0.0"}], ids=["a token", "the network"]
+)
+def test_it_is_said_that_trusted_proxies_need_no_token_until_that_is_decided(
+    reached: dict[str, str],
+) -> None:
+    proxies = {**reached, "trusted_proxies": ["10.0.0.1", "unix"]}
+
+    [warning] = access_warnings(MochiSettings.model_validate(proxies))
+
+    assert warning.startswith("what 10.0.0.1, unix passes on needs no token")
+    for decided in (True, False):
+        given = MochiSettings.model_validate({**proxies, "proxies_authenticate": decided})
+        assert list(access_warnings(given)) == []
+
+
+@pytest.mark.parametrize("settings", [{"trusted_proxies": ["10.0.0.1"]}, {"api_token": "given"}])
+def test_nothing_is_said_of_proxies_without_them_or_without_a_token(
+    settings: dict[str, object],
+) -> None:
+    assert list(access_warnings(MochiSettings.model_validate(settings))) == []

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from mochi_project.configuration.loading import MochiSettings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process import unix_socket
 from mochi_project.process.server import listening
@@ -32,6 +32,49 @@ def test_only_its_owner_may_connect_and_its_file_goes_with_it(path: Path) -> Non
         assert sockets[0].getsockname() == str(path.absolute())
         sockets[0].close()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize("mode", ["0600", "0660", "0666"])
+def test_the_socket_is_never_open_to_more_than_its_mode_says(
+    path: Path, mode: str, umask: int
+) -> None:
+    modes: list[int] = []
+
+    class WatchedSocket(socket.socket):
+        def bind(self, address: str) -> None:
+            super().bind(address)
+            modes.append(stat.S_IMODE(os.stat(address).st_mode))
+
+    before = os.umask(umask)
+    try:
+        with (
+            patch.object(unix_socket.socket, "socket", WatchedSocket),
+            listening(MochiSettings(unix_socket=path, unix_socket_mode=mode)) as (sockets, _),
+        ):
+            modes.append(stat.S_IMODE(path.stat().st_mode))
+            sockets[0].close()
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert modes == [int(mode, 8)] * 2
+
+
+@pytest.mark.parametrize("mode", ["660", "0660"])
+def test_a_mode_may_be_written_as_chmod_takes_it(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCHI_UNIX_SOCKET_MODE", mode)
+    assert load_settings().unix_socket_mode == "0660"
+
+
+@pytest.mark.parametrize("mode", ["0777", "0640", "rw", "0o660"])
+def test_another_mode_stops_the_start_in_a_sentence(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCHI_UNIX_SOCKET_MODE", mode)
+    with pytest.raises(ConfigurationError, match="MOCHI_UNIX_SOCKET_MODE must be '0600', '0660'"):
+        load_settings()
 
 
 def test_a_dead_servers_socket_is_replaced_and_a_living_ones_is_not(path: Path) -> None:
