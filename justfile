@@ -81,6 +81,10 @@ constraints:
 docs:
     uv run python scripts/docs.py
 
+# Copy the libraries of the chat page from npm, in the versions that the script pins
+vendor:
+    uv run --no-project python scripts/vendor.py
+
 # The wheel and the source distribution
 build:
     uv build

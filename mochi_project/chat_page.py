@@ -3,28 +3,25 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-_SCRIPT = "text/javascript; charset=utf-8"
-
-CONTENT_TYPES: Mapping[str, str] = {
-    "index.html": "text/html; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-    "app.js": _SCRIPT,
-    "client.js": _SCRIPT,
-    "conversation.js": _SCRIPT,
-    "dialogs.js": _SCRIPT,
-    "elements.js": _SCRIPT,
-    "markdown.js": _SCRIPT,
-    "message_view.js": _SCRIPT,
-    "sidebar.js": _SCRIPT,
-}
-"""Every file of the page, by its name, with its content type. They hold no data."""
-
 _PACKAGED = Path(__file__).parent / "chat-page"
 _OF_THE_CHECKOUT = Path(__file__).parents[1] / "examples" / "chat-page"
+_FOLDER = _PACKAGED if _PACKAGED.is_dir() else _OF_THE_CHECKOUT
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+
+CONTENT_TYPES: Mapping[str, str] = {
+    path.relative_to(_FOLDER).as_posix(): _TYPES[path.suffix]
+    for path in sorted(_FOLDER.rglob("*"))
+    if path.suffix in _TYPES
+}
+"""Every file of the page, by its name, with its content type. They hold no data."""
 
 
 def read(name: str) -> bytes:
     """Return a file of the page: the wheel's, else the checkout's."""
-    folder = _PACKAGED if _PACKAGED.is_dir() else _OF_THE_CHECKOUT
-    return (folder / name).read_bytes()
+    return (_FOLDER / name).read_bytes()

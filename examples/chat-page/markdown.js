@@ -1,104 +1,149 @@
-// Draws Markdown as elements. What it does not know stays text; images are shown as links, because
-// loading them would tell their server what the model has read.
+// Draws Markdown as elements, from the parser's tokens: no markup is made of a text, so none of it
+// can run. Images are shown as links, because loading them would tell their server what the model has read.
 
-import { add, element, link } from "./elements.js";
+import { CodeBlock } from "./code.js";
+import { element, link } from "./elements.js";
+import { findsFormulas, formula } from "./math.js";
+import MarkdownIt from "./vendor/markdown-it.js";
 
-// A line may have a megabyte: none of these goes through it again and again where it does not match.
-const FENCE = /^ {0,3}(`{3,}|~{3,}(?!~))[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})[ \t]+(?![ \t])(.*)$/;
-const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?![ \t])(.*)$/;
-const QUOTE = /^ {0,3}> ?(.*)$/;
-const INLINE =
-  /(`+)([^`](?:.*?[^`])?)\1(?!`)|!?\[([^\[\]\n]*)\]\(([^()\s]+(?:\([^()\s]*\))?)\)|\*\*(?=\S)(.+?)\*\*|\*(?=\S)([^*\n]+?)\*|~~(?=\S)(.+?)~~|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])|`+/s;
-const DEEPEST = 8;
-const LONGEST = 5000; // of a paragraph whose marks are drawn: looking for them takes the square of it
+// What is longer is shown as it was written: looking for marks can take the square of a paragraph's
+// length, and many small blocks are slow to lay out.
+const LONGEST_PARAGRAPH = 5000;
+const LONGEST = 200_000;
+const PLAIN = { type: "plain", nesting: 0, level: 0, children: null };
+const TASK = /^\[([ xX])\]\s+/;
+
+const parser = new MarkdownIt({ linkify: true, breaks: true, maxNesting: 20 });
+parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
+parser.use(findsFormulas);
+const parseInline = parser.inline.parse;
+parser.inline.parse = function (text, ...others) {
+  if (text.length < LONGEST_PARAGRAPH) return parseInline.call(this, text, ...others);
+  others[2].push({ ...PLAIN, content: text });
+};
 
 /** Return a fragment with the elements of a text. */
 export function markdown(text) {
-  const fragment = document.createDocumentFragment();
-  add(fragment, blocks(text.split("\n"), 0));
-  return fragment;
+  const drawn = new MarkdownText(document.createDocumentFragment());
+  drawn.update(text);
+  return drawn.element;
 }
 
-function* blocks(lines, depth) {
-  let at = 0;
-  const taken = (belongs) => {
-    const first = at;
-    while (at < lines.length && belongs(lines[at])) at++;
-    return lines.slice(first, at);
-  };
-  while (at < lines.length) {
-    const line = lines[at];
-    const fence = FENCE.exec(line);
-    if (fence) {
-      at++;
-      const closing = new RegExp(`^ {0,3}${fence[1][0]}{${fence[1].length},}[ \\t]*$`);
-      const code = taken((each) => !closing.test(each));
-      at++;
-      yield element("pre", { tabindex: "0" }, element("code", {}, code.join("\n")));
-    } else if (!line.trim()) {
-      at++;
-    } else if (HEADING.test(line)) {
-      const [, marks, title] = HEADING.exec(line);
-      yield element(`h${Math.min(marks.length + 2, 6)}`, {}, inline(unclosed(title), 0));
-      at++;
-    } else if (RULE.test(line)) {
-      at++;
-      yield element("hr");
-    } else if (QUOTE.test(line) && depth < DEEPEST) {
-      const quoted = taken((each) => QUOTE.test(each)).map((each) => QUOTE.exec(each)[1]);
-      yield element("blockquote", {}, blocks(quoted, depth + 1));
-    } else if (ITEM.test(line) && depth < DEEPEST) {
-      yield list(taken, lines, () => at, depth);
-    } else {
-      const first = lines[at++];
-      const others = taken((each) => each.trim() && ![FENCE, HEADING, QUOTE, ITEM].some((kind) => kind.test(each)));
-      yield element("p", {}, inline([first, ...others].join("\n"), 0));
+/** A text that may grow: what is added changes its last block alone, the others stay as they are. */
+export class MarkdownText {
+  constructor(node = element("div", { class: "text" })) {
+    this.element = node;
+    this.finished = ""; // the part of the text whose blocks stay
+    this.last = []; // the nodes of the last block
+    this.code = null; // which may be code
+  }
+
+  update(text) {
+    if (!text.startsWith(this.finished)) this.clear();
+    const rest = text.slice(this.finished.length);
+    const tokens = rest.length < LONGEST ? parser.parse(rest, {}) : [{ ...PLAIN, content: rest }];
+    const start = Math.max(tokens.findLastIndex((each) => each.level === 0 && each.nesting >= 0), 0);
+    const begun = tokens[start];
+    if (this.code && start === 0 && begun?.type === "fence" && languageOf(begun) === this.code.language) {
+      this.code.update(begun.content.replace(/\n$/, ""));
+      return;
     }
+    for (const node of this.last) node.remove();
+    this.element.append(draw(tokens.slice(0, start)).root);
+    const { root, codes } = draw(tokens.slice(start));
+    this.last = [...root.childNodes];
+    this.code = begun?.type === "fence" ? codes[0] : null;
+    this.element.append(root);
+    if (start > 0) this.finished += rest.slice(0, offsetOf(rest, begun.map[0]));
+  }
+
+  /** Draw what was left for later while the text grew. */
+  finish(text) {
+    if (/^ {0,3}\[[^\]\n]+\]:/m.test(text)) this.clear(); // addresses at the end, of links before
+    this.update(text);
+    this.code?.finish();
+  }
+
+  clear() {
+    this.element.replaceChildren();
+    this.finished = "";
+    this.last = [];
+    this.code = null;
   }
 }
 
-/** Return a title without the marks that close it, and the blanks before them. */
-function unclosed(title) {
-  let end = title.length;
-  while (title[end - 1] === "#") end--;
-  while (title[end - 1] === " " || title[end - 1] === "\t") end--;
-  return title.slice(0, end);
+function draw(tokens) {
+  const root = document.createDocumentFragment();
+  const open = [root];
+  const codes = [];
+  tokens.forEach((token, index) => {
+    if (token.hidden) return; // paragraphs of lists whose items have no blank lines between them
+    if (token.nesting < 0) return void open.pop();
+    const inLink = open.some((each) => each.localName === "a");
+    const made = nodeOf(token, tokens.slice(index + 1, index + 3), inLink);
+    if (made instanceof CodeBlock) codes.push(made);
+    open.at(-1).append(made.outer ?? made.element ?? made);
+    if (token.nesting > 0) open.push(made.inner ?? made);
+  });
+  return { root, codes };
 }
 
-function list(taken, lines, at, depth) {
-  const ordered = /\d/.test(ITEM.exec(lines[at()])[2]);
-  const items = [];
-  while (at() < lines.length && ITEM.test(lines[at()]) && /\d/.test(ITEM.exec(lines[at()])[2]) === ordered) {
-    let isFirst = true;
-    const own = taken((each) => {
-      const belongs = isFirst || /^( {2,}|\t)\S/.test(each);
-      isFirst = false;
-      return belongs;
-    });
-    const [, , , text] = ITEM.exec(own[0]);
-    const inside = [text, ...own.slice(1).map((each) => each.replace(/^( {2,4}|\t)/, ""))];
-    items.push(element("li", {}, blocks(inside, depth + 1)));
+function nodeOf(token, following, inLink) {
+  switch (token.type) {
+    case "inline":
+      return draw(token.children).root;
+    case "plain":
+      return element("span", { class: "plain" }, token.content);
+    case "text":
+      return document.createTextNode(token.content);
+    case "softbreak":
+    case "hardbreak":
+      return element("br");
+    case "code_inline":
+      return element("code", {}, token.content);
+    case "fence":
+    case "code_block":
+      return new CodeBlock(languageOf(token), token.content.replace(/\n$/, ""));
+    case "formula":
+      return formula(token.content, token.block);
+    case "link_open":
+      return link(token.attrGet("href"));
+    case "image":
+      return inLink ? element("span", {}, token.content) : link(token.attrGet("src"), token.content || token.attrGet("src"));
+    case "heading_open":
+      return element(`h${Math.min(Number(token.tag[1]) + 2, 6)}`);
+    case "table_open": {
+      const inner = element("table");
+      return { inner, outer: element("div", { class: "table", tabindex: "0" }, inner) };
+    }
+    case "th_open":
+    case "td_open":
+      return element(token.tag, { class: token.attrGet("style")?.replace("text-align:", "") });
+    case "ordered_list_open":
+      return element("ol", { start: token.attrGet("start") });
+    case "list_item_open":
+      return item(following);
+    default:
+      return element(token.tag);
   }
-  return element(ordered ? "ol" : "ul", {}, items);
 }
 
-function* inline(text, depth) {
-  let rest = text;
-  while (rest) {
-    const found = depth < DEEPEST && rest.length < LONGEST ? INLINE.exec(rest) : null;
-    if (!found) break;
-    if (found.index) yield rest.slice(0, found.index);
-    const [whole, , code, label, address, bold, italic, struck, bare] = found;
-    if (code !== undefined) yield element("code", {}, code);
-    else if (address !== undefined) yield link(address, inline(label || address, depth + 1));
-    else if (bold !== undefined) yield element("strong", {}, inline(bold, depth + 1));
-    else if (italic !== undefined) yield element("em", {}, inline(italic, depth + 1));
-    else if (struck !== undefined) yield element("del", {}, inline(struck, depth + 1));
-    else if (bare !== undefined) yield link(bare, bare);
-    else yield whole; // backquotes that nothing closes: none of them is tried again
-    rest = rest.slice(found.index + whole.length);
-  }
-  if (rest) yield rest;
+/** Return an item of a list, with a box if it is a task. */
+function item([paragraph, inline]) {
+  const task = paragraph?.type === "paragraph_open" && inline?.children[0]?.type === "text" && TASK.exec(inline.children[0].content);
+  if (!task) return element("li");
+  inline.children[0].content = inline.children[0].content.replace(TASK, "");
+  const isDone = task[1] !== " ";
+  return element("li", { class: "task" }, element("input", { type: "checkbox", disabled: true, checked: isDone, "aria-label": isDone ? "Done" : "To do" }));
+}
+
+function languageOf(token) {
+  return /^[\w+#.-]*/.exec(token.info ?? "")[0].toLowerCase();
+}
+
+/** Return where a line begins, as the parser counts lines. */
+function offsetOf(text, line) {
+  const ends = /\r\n?|\n/g;
+  while (line-- > 0) ends.exec(text);
+  return ends.lastIndex;
 }

@@ -65,6 +65,8 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert "License-Expression: MIT" in metadata
     assert "mochi-server = mochi_project.cli:main" in scripts
     assert "mochi_project/chat-page/index.html" in names
+    assert "mochi_project/chat-page/vendor/fonts/KaTeX_Main-Regular.woff2" in names
+    assert "mochi_project/chat-page/vendor/katex.LICENSE" in names
     for command in ("runserver", "doctor"):
         assert f"mochi_project/management/commands/{command}.py" in names
 

@@ -1,14 +1,17 @@
 """The files of the chat page."""
 
+import hashlib
 import re
 from pathlib import Path
 
 import pytest
 
 from mochi_project.chat_page import CONTENT_TYPES, read
+from scripts.vendor import FILES, PACKAGES
 
 FOLDER = Path(__file__).parents[3] / "examples" / "chat-page"
-SCRIPTS = sorted(name for name in CONTENT_TYPES if name.endswith(".js"))
+SCRIPTS = sorted(name for name in CONTENT_TYPES if re.fullmatch(r"\w+\.js", name))
+VENDOR = FOLDER / "vendor"
 MAKES_MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|"
     r"setTimeout\([\"'`]|createContextualFragment|DOMParser|srcdoc"
@@ -16,7 +19,9 @@ MAKES_MARKUP = re.compile(
 
 
 def test_every_file_of_the_page_is_named_and_read() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == set(CONTENT_TYPES)
+    files = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
+    licences = {f"vendor/{name}.LICENSE" for name in ("markdown-it", "highlight", "katex")}
+    assert files == {*CONTENT_TYPES, *licences, "vendor/SHA256SUMS"}
     assert all(read(name) == (FOLDER / name).read_bytes() for name in CONTENT_TYPES)
 
 
@@ -41,5 +46,26 @@ def test_no_script_makes_markup_or_code_of_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_import_files_of_the_page_alone(name: str) -> None:
-    imported = re.findall(r"from \"([^\"]+)\"", read(name).decode())
+    imported = re.findall(r"(?:from|import)\W+\"([^\"]+)\"", read(name).decode())
     assert {path.removeprefix("./") for path in imported} <= set(CONTENT_TYPES)
+
+
+def test_libraries_are_the_copies_that_the_script_made() -> None:
+    lines = (VENDOR / "SHA256SUMS").read_text().splitlines()
+    made = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = {path for path in VENDOR.rglob("*") if path.is_file()} - {VENDOR / "SHA256SUMS"}
+    assert made == {
+        path.relative_to(VENDOR).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
+    assert {*FILES.values()} <= set(made)
+
+
+def test_libraries_have_the_versions_that_the_script_pins() -> None:
+    copies = [
+        ("markdown-it.js", r"markdown-it ([\d.]+)"),
+        ("highlight.js", r"Highlight\.js v([\d.]+)"),
+        ("katex.css", r"\.katex-version:after{content:\"([\d.]+)\"}"),
+    ]
+    shown = [re.findall(version, (VENDOR / name).read_text())[0] for name, version in copies]
+    assert shown == [package.rpartition("@")[2] for package in PACKAGES]

@@ -43,6 +43,18 @@ async def test_every_file_has_its_type_and_is_checked_for_a_newer_one(name: str)
 
 
 @pytest.mark.usefixtures("on")
+@pytest.mark.parametrize("path", [ROOT, "/vendor/katex.js"])
+async def test_a_file_that_a_browser_has_is_not_sent_again(path: str) -> None:
+    etag = (await AsyncClient().get(path))["ETag"]
+
+    answer = await AsyncClient().get(path, headers={"If-None-Match": etag})
+
+    assert (answer.status_code, answer.content) == (304, b"")
+    assert "script-src 'self'" in answer["Content-Security-Policy"]
+    assert (await AsyncClient().get(path, headers={"If-None-Match": '"old"'})).status_code == 200
+
+
+@pytest.mark.usefixtures("on")
 @pytest.mark.parametrize("path", [ROOT, "/app.js"])
 async def test_other_methods_are_refused(path: str) -> None:
     assert (await AsyncClient().head(path)).status_code == 200
