@@ -1,4 +1,7 @@
-"""Names the files of the chat page, ``examples/chat-page``, and what they are."""
+"""Names the files of the chat page, ``examples/chat-page``, and what they are.
+
+How many tabs share a server: docs/decisions/0154.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

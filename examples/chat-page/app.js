@@ -4,6 +4,7 @@ import { access, call, upload } from "./client.js";
 import { Conversation } from "./conversation.js";
 import { ask, settingsPanel } from "./dialogs.js";
 import { button, element } from "./elements.js";
+import { Following } from "./following.js";
 import { Sidebar, nameOf } from "./sidebar.js";
 
 const $ = (id) => document.getElementById(id);
@@ -11,14 +12,15 @@ const NOTHING = { tool_settings: { tools: [], execution_policy: "always_confirm"
 
 access.askForToken = (isWrong) =>
   ask(isWrong ? "That was not the token" : "This server wants a token", { label: "Token, as the server printed it" });
+access.onSilence = (waiting) => ($("silence").hidden = !waiting);
 
 let attached = [];
 let settings = NOTHING; // of the session that is made next
 
-const conversation = new Conversation($("messages"), {
+const conversation = new Conversation($("thread"), new Following($("messages"), $("thread"), $("jump")), {
   busy(running) {
     $("stop").hidden = !running;
-    $("send").disabled = running;
+    showWhetherToSend();
   },
   status(line) {
     $("status").textContent = line;
@@ -62,11 +64,11 @@ async function send(event) {
   event?.preventDefault();
   const message = $("message").value;
   const files = attached;
-  if (conversation.running || (!message.trim() && !files.length)) return;
+  if ($("send").disabled || (!message.trim() && !files.length)) return;
   conversation.options = $("think").checked ? { think: true } : {};
   await conversation.doing(async () => {
     if (!conversation.id) {
-      const made = await call("sessions", { body: { model: $("model").value, ...settings } });
+      const made = await call("sessions", { body: { model: $("model").value || undefined, ...settings } });
       await conversation.open(made.session_id);
       history.replaceState(null, "", `#/${made.session_id}`);
       sidebar.select(made.session_id);
@@ -97,10 +99,24 @@ function chooseModel(name) {
   $("model").value = name;
 }
 
+/** Offer the models there are; where there are none, say why, and offer no sending. */
 async function loadModels() {
-  const { models } = await call("models");
-  $("model").replaceChildren(...models.map(({ name }) => element("option", { value: name }, name)));
-  if (conversation.session) chooseModel(conversation.session.model);
+  let reason = "No model is installed: `ollama pull qwen3:4b` gets one. Or start the server with the API key of a provider.";
+  try {
+    const { models, unavailable = [] } = await call("models");
+    reason = models.length ? "" : [reason, ...unavailable.map(({ message }) => message)].join(" ");
+    $("model").replaceChildren(...models.map(({ name }) => element("option", { value: name }, name)));
+    if (conversation.session) chooseModel(conversation.session.model);
+  } catch (error) {
+    reason = error.message;
+  }
+  $("no-model").replaceChildren(...(reason ? [reason, " ", button("Look again", loadModels)] : []));
+  $("no-model").hidden = !reason;
+  showWhetherToSend();
+}
+
+function showWhetherToSend() {
+  $("send").disabled = conversation.running || !$("no-model").hidden;
 }
 
 async function chooseSettings() {
@@ -165,8 +181,10 @@ $("context").addEventListener("click", () => conversation.showContext());
 $("delete").addEventListener("click", remove);
 window.addEventListener("hashchange", openFromAddress);
 
-await conversation.doing(loadModels); // the first request: asks for the token if one is wanted
-await conversation.doing(() => sidebar.refresh());
+window.addEventListener("focus", () => $("no-model").hidden || loadModels());
+
+await conversation.doing(() => sidebar.refresh()); // the first request: asks for the token if one is wanted
 sidebar.follow().catch((error) => conversation.hooks.alert(error.message));
 await openFromAddress();
+await loadModels();
 document.body.dataset.ready = "true";

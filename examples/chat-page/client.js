@@ -2,6 +2,7 @@
 
 const API = new URL("api/v1/", document.baseURI);
 const ATTEMPTS = 6;
+const SILENCE = 10_000; // milliseconds until the page says that it still waits
 
 /** An error in the server's words. */
 export class ApiError extends Error {
@@ -13,14 +14,17 @@ export class ApiError extends Error {
   }
 }
 
-/** What is asked for the token of a server that wants one; returns it, or null to give up. */
-export const access = { askForToken: async () => null };
+/**
+ * What the page does for all requests: `askForToken` returns the token of a server that wants one, or
+ * null to give up; `onSilence` is told how many requests have waited for ten seconds.
+ */
+export const access = { askForToken: async () => null, onSilence() {} };
 
 /** Send a request and return the response; it is a POST if there is a body. */
 export async function request(path, { body, method, headers, signal, raw } = {}) {
   for (;;) {
     const token = sessionStorage.getItem("token");
-    const response = await fetch(new URL(path, API), {
+    const answer = fetch(new URL(path, API), {
       method: method ?? (body === undefined && raw === undefined ? "GET" : "POST"),
       headers: {
         ...(body !== undefined && { "Content-Type": "application/json" }),
@@ -30,8 +34,9 @@ export async function request(path, { body, method, headers, signal, raw } = {})
       body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
       signal,
     });
+    const response = await (raw === undefined ? patiently(answer) : answer); // a file takes its time
     if (response.ok) return response;
-    const { error } = await response.json();
+    const { error } = await response.json().catch(() => ({ error: { message: `HTTP ${response.status}, not from mochi-server.` } }));
     if (error.code === "UNAUTHENTICATED") {
       const given = await access.askForToken(Boolean(token));
       if (given) {
@@ -40,6 +45,19 @@ export async function request(path, { body, method, headers, signal, raw } = {})
       }
     }
     throw new ApiError(response.status, error);
+  }
+}
+
+const silent = new Set();
+
+/** Wait for an answer; tell the page if none comes for long. */
+async function patiently(answer) {
+  const timer = setTimeout(() => access.onSilence(silent.add(answer).size), SILENCE);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+    if (silent.delete(answer)) access.onSilence(silent.size);
   }
 }
 
@@ -101,7 +119,8 @@ async function* eventsOfTurn(path, start, signal) {
     } catch (error) {
       if (error instanceof ApiError || signal?.aborted || attempt === ATTEMPTS) throw error;
     }
-    await pause(Math.min(100 * 2 ** attempt, 5000));
+    if (await wasHidden(signal)) attempt = 0;
+    else await pause(Math.min(100 * 2 ** attempt, 5000));
   }
 }
 
@@ -119,15 +138,35 @@ export async function* changes(signal) {
     } catch (error) {
       if (error instanceof ApiError && !error.retryable) throw error;
     }
-    await pause(Math.min(200 * 2 ** attempt, 5000));
+    if (await wasHidden(signal)) attempt = 0;
+    else await pause(Math.min(200 * 2 ** attempt, 5000));
   }
 }
 
-/** Yield the events of a stream: https://html.spec.whatwg.org/multipage/server-sent-events.html */
+/**
+ * Wait while the tab is hidden; return whether it was. Browsers have six connections to a server
+ * without HTTP/2, for all tabs together: a hidden one lets go of its streams, and resumes them.
+ */
+async function wasHidden(signal) {
+  if (!document.hidden || signal?.aborted) return false;
+  await new Promise((resolve) => {
+    document.addEventListener("visibilitychange", resolve, { once: true });
+    signal?.addEventListener("abort", resolve, { once: true });
+  });
+  return true;
+}
+
+/**
+ * Yield the events of a stream, until it ends or the tab is hidden:
+ * https://html.spec.whatwg.org/multipage/server-sent-events.html
+ */
 async function* parsed(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const letGo = () => document.hidden && reader.cancel().catch(() => {}); // it was lost before
+  document.addEventListener("visibilitychange", letGo);
   let rest = "";
   try {
+    letGo();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
@@ -143,6 +182,7 @@ async function* parsed(response) {
       }
     }
   } finally {
+    document.removeEventListener("visibilitychange", letGo);
     reader.cancel().catch(() => {}); // closes the connection when the caller leaves the loop
   }
 }

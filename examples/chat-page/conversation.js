@@ -5,15 +5,15 @@ import { ask, contextPanel, variantsPanel } from "./dialogs.js";
 import { button, element } from "./elements.js";
 import { CallCard, LiveTurn, drawMessages } from "./message_view.js";
 
-const NEAR = 80; // pixels from the end, within which new text is scrolled to
-
 export class Conversation {
   /**
    * @param log The element with the messages.
+   * @param following What keeps the end of the log in sight.
    * @param hooks `busy(running)`, `status(line)`, `alert(line, retry)` and `changed(session)`.
    */
-  constructor(log, hooks) {
+  constructor(log, following, hooks) {
     this.log = log;
+    this.following = following;
     this.hooks = hooks;
     this.id = null;
     this.session = null;
@@ -30,6 +30,7 @@ export class Conversation {
     this.hooks.status("");
     this.hooks.alert("");
     this.log.replaceChildren();
+    this.following.toEnd();
     if (id) await this.refresh();
     else this.hooks.changed(null);
   }
@@ -49,7 +50,7 @@ export class Conversation {
   show(session, turnId) {
     this.session = session;
     const messages = session.messages.filter((each) => !turnId || each.turn_id !== turnId || each.role === "user");
-    this.keepingPlace(() => this.log.replaceChildren(...drawMessages(messages, (message, index) => this.actionsOf(message, index))));
+    this.log.replaceChildren(...drawMessages(messages, (message, index) => this.actionsOf(message, index)));
     this.hooks.changed(session);
   }
 
@@ -67,7 +68,14 @@ export class Conversation {
       });
       article.append(card.element);
     }
-    this.keepingPlace(() => this.log.append(article));
+    this.log.append(article);
+    this.showQuestion();
+  }
+
+  /** Show the first question that waits, wherever the person was reading. */
+  showQuestion() {
+    const question = this.log.querySelector(".question");
+    if (question) this.following.show(question);
   }
 
   /** Say something; `prepare` returns the id of the session, which may be made by then. */
@@ -76,6 +84,7 @@ export class Conversation {
     const [article] = drawMessages([shown], () => []);
     article.classList.add("pending");
     this.log.append(article);
+    this.following.toEnd();
     return this.run(chat(this.id, { message, attachments: attachments.map(({ id, name }) => ({ id, name })), ...this.options }, this.leaving.signal));
   }
 
@@ -114,7 +123,8 @@ export class Conversation {
     try {
       for await (const event of events) {
         if (leaving.signal.aborted) break;
-        this.keepingPlace(() => live.handle(event));
+        live.handle(event);
+        if (event.event === "tool_call_confirmation_required") this.showQuestion();
       }
       failure = live.failure;
     } catch (error) {
@@ -191,13 +201,5 @@ export class Conversation {
     } catch (error) {
       this.hooks.alert(error.message);
     }
-  }
-
-  /** Change the log; stay at its end if that is where it was. */
-  keepingPlace(change) {
-    const { log } = this;
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
-    change();
-    if (atEnd) requestAnimationFrame(() => log.scrollTo({ top: log.scrollHeight }));
   }
 }

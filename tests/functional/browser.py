@@ -97,16 +97,18 @@ async def opened_tab(folder: Path) -> AsyncIterator[Tab]:
 
 
 @asynccontextmanager
-async def tab_of(profile: Path) -> AsyncIterator[Tab]:
-    """Open a page in a running browser; its network, console and log are watched."""
+async def tab_of(profile: Path, *, own_window: bool = True) -> AsyncIterator[Tab]:
+    """Open a page in a running browser; its network, console and log are watched.
+
+    Of tabs in one window all but the last are hidden: their timers are slow, and nothing is drawn.
+    """
     port_file = profile / "DevToolsActivePort"
     async with asyncio.timeout(30):
         while not (await asyncio.to_thread(_text_of, port_file)).count("\n"):
             await asyncio.sleep(0.05)
     port, path = (await asyncio.to_thread(_text_of, port_file)).split("\n")[:2]
     async with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as whole:
-        # In a window of its own: timers of hidden tabs are slow, and nothing is drawn in them.
-        made = await Tab(whole).call("Target.createTarget", url="about:blank", newWindow=True)
+        made = await Tab(whole).call("Target.createTarget", url="about:blank", newWindow=own_window)
         target = made["targetId"]
         page_url = f"ws://127.0.0.1:{port}/devtools/page/{target}"
         # A full queue of events would keep the browser's answer to our closing from being read.

@@ -38,6 +38,9 @@ const answers = () => all("#messages article.assistant .text").map((each) => eac
 """
 
 
+LISTED = "all('#sessions button').map((each) => each.firstChild.textContent)"
+
+
 class Page:
     """The chat page in a tab."""
 

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.functional.browser import needs_browser, tab_of
-from tests.functional.chat_page.conftest import Page
+from tests.functional.chat_page.conftest import LISTED, Page
 from tests.functional.conftest import Server, StartServer, block
 
 pytestmark = [pytest.mark.interop, needs_browser]
-
-LISTED = "all('#sessions button').map((each) => each.firstChild.textContent)"
 
 
 @pytest.fixture(scope="module")

@@ -152,6 +152,8 @@ def test_the_browser_code_survives_lost_connections(
 EVENT_SOURCE = """
 import { createParser } from "eventsource-parser";
 
+globalThis.document = Object.assign(new EventTarget(), { hidden: false });
+
 // What browsers have: it reconnects, and resumes.
 globalThis.EventSource = class extends EventTarget {
   #aborting = new AbortController();
@@ -171,7 +173,7 @@ globalThis.EventSource = class extends EventTarget {
         const parser = createParser({
           onEvent: ({ id, event, data }) => {
             lastId = id;
-            this.dispatchEvent(new MessageEvent(event, { data }));
+            this.dispatchEvent(new MessageEvent(event, { data, lastEventId: id }));
           },
         });
         const decoder = new TextDecoder();
@@ -200,9 +202,17 @@ const both = async (holds) => {
 const { session_id } = await (await call("/sessions", { body: { model: "qwen3:14b" } })).json();
 const shows = (wanted) => (tab) =>
   tab.some((one) => one.session_id === session_id && one.title === wanted);
+const hide = (hidden) => {
+  document.hidden = hidden;
+  document.dispatchEvent(new Event("visibilitychange"));
+};
+await both((tab) => tab.some((one) => one.session_id === session_id));
+hide(true);
 for await (const _ of chat(session_id, "Good morning!"));
 const body = { title: "Morning" };
 await call(`/sessions/${session_id}`, { method: "PATCH", body });
+if (tabs.some(shows("Morning"))) throw new Error("a hidden tab holds its connection");
+hide(false);
 await both(shows("Morning"));
 await call(`/sessions/${session_id}`, { method: "DELETE" });
 await both((tab) => !tab.some((one) => one.session_id === session_id));
