@@ -6,5 +6,5 @@ from typing import Any
 Message = Mapping[str, Any]
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+Send = Callable[[Any], Awaitable[None]]  # Starlette's takes mutable mappings, asgiref's typed dicts
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]

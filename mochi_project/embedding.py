@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from mochi_project.configuration.config import FORMER_NAMES, ServerSettings
 from mochi_project.configuration.constants import CORE, ENV_PREFIX, WINGS
-from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.configuration.setting_errors import (
     ANOTHER_PROJECT,
     AlreadyConfiguredError,
@@ -28,32 +27,16 @@ LOG_SETTINGS = frozenset({"log_level", "log_format"})
 """Settings that ask for our logging; a program that gives none of them keeps its own."""
 
 
-def create_app(
-    *,
-    ollama_host: str | None = None,
-    data_dir: str | Path | None = None,
-    **settings: Unpack[SettingArguments],
-) -> "MochiApplication":
-    """Return the ASGI application of this process, configured by arguments and the environment.
+def create_app(arguments: Mapping[str, Any]) -> "MochiApplication":
+    """Implement :func:`mochi_server.create_app`.
 
-    The arguments are the lower-case names of the ``MOCHI_`` variables and win over those. They are
-    written to the environment, so that the processes which the server starts are configured alike.
-    The program's logging is left alone, unless ``log_level`` or ``log_format`` is given.
-
-    Raises:
-        ConfigurationError: A value, or a name, is not usable, or a package of the program hides
-            one of ours; the message names it.
-        AlreadyConfiguredError: The process has an application with other settings, or Django runs
-            with another project's: Django has one configuration in a process.
+    The arguments are written to the environment, so that the processes which the server starts are
+    configured alike.
     """
     _refuse_hidden_packages()
     from mochi_project.configuration.loading import MochiSettings, load_settings  # noqa: PLC0415
 
-    given = {
-        name: value
-        for name, value in {"ollama_host": ollama_host, "data_dir": data_dir, **settings}.items()
-        if value is not None
-    }
+    given = {name: value for name, value in arguments.items() if value is not None}
     given = with_current_names(given, FORMER_NAMES)
     if unknown := sorted(given.keys() - MochiSettings.model_fields.keys()):
         raise ConfigurationError(f"{unknown[0]} is not a setting of mochi-server")

@@ -5,18 +5,29 @@
 imports none of them.
 """
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from mochi_project import version
+from mochi_project.asgi_types import Receive, Scope, Send
 
 if TYPE_CHECKING:
     from mochi_project.configuration.setting_arguments import SettingArguments
-    from mochi_project.process.lifespan import MochiApplication
 
-__all__ = ["__version__", "create_app"]
+__all__ = ["MochiApplication", "__version__", "create_app"]
 
 __version__ = version.VERSION
+
+
+class MochiApplication(Protocol):
+    """An ASGI application, for an ASGI server or to be mounted (docs/decisions/0164)."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or the lifespan."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Open the services for an ``async with`` block, for applications that mount this one."""
 
 
 def create_app(
@@ -24,8 +35,8 @@ def create_app(
     ollama_host: str | None = None,
     data_dir: str | Path | None = None,
     **settings: "Unpack[SettingArguments]",
-) -> "MochiApplication":
-    """Return the ASGI application of this process; see :func:`mochi_project.embedding.create_app`.
+) -> MochiApplication:
+    """Return the ASGI application of this process.
 
     ``uvicorn.run(create_app(data_dir="./my_data"), port=8000)`` serves it.
 
@@ -43,4 +54,4 @@ def create_app(
     """
     from mochi_project import embedding  # noqa: PLC0415 - keeps `import mochi_server` light
 
-    return embedding.create_app(ollama_host=ollama_host, data_dir=data_dir, **settings)
+    return embedding.create_app({"ollama_host": ollama_host, "data_dir": data_dir, **settings})

@@ -15,3 +15,4 @@ __all__ = [
     "Reference",
     "resolve",
 ]
+AttachmentDamaged.__module__ = __name__  # for tracebacks

@@ -3,3 +3,4 @@
 from agents_app.workspace import Workspace, WorkspaceError
 
 __all__ = ["Workspace", "WorkspaceError"]
+WorkspaceError.__module__ = __name__  # for tracebacks

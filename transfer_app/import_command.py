@@ -36,7 +36,7 @@ def add_import_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         nargs="+",
         type=Path,
-        help="a zip file, JSON, or lines of JSON: docs/import.md says of which programs",
+        help="a zip file, JSON, or lines of JSON: `mochi-server docs import` says whose",
     )
     parser.add_argument(
         "--from",

@@ -24,7 +24,9 @@ data: {"session_id":"0123456789"}
 CHANGES: dict[str, Any] = {
     "responses": {
         200: event_stream(
-            "ActivityEvent", "Server-sent events; see docs/events.md for every event.", _EXAMPLE
+            "ActivityEvent",
+            "Server-sent events: `mochi-server docs events`.",
+            _EXAMPLE,
         )
     }
 }

@@ -58,9 +58,7 @@ def event_stream(union: str, description: str, example: str) -> dict[str, Any]:
 
 STREAM: dict[str, Any] = {
     "responses": {
-        200: event_stream(
-            "TurnEvent", "Server-sent events; see docs/events.md for every event.", _EXAMPLE
-        )
+        200: event_stream("TurnEvent", "Server-sent events: `mochi-server docs events`.", _EXAMPLE)
     }
 }
 

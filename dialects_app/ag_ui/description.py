@@ -34,7 +34,7 @@ data: {"type":"RUN_FINISHED","threadId":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff",\
 
 _STREAM = {
     200: {
-        "description": "Events of AG-UI 1.0 as server-sent events; see docs/ag-ui.md.",
+        "description": "Events of AG-UI 1.0 as server-sent events; see `mochi-server docs ag-ui`.",
         "content": {"text/event-stream": {"example": _EVENTS}},
     }
 }

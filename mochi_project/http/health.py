@@ -31,7 +31,7 @@ class HealthOut(BaseModel):
                 "status": "ok",
                 "ollama_connected": True,
                 "ollama_host": "http://localhost:11434",
-                "version": "0.1.0",
+                "version": "0.2.0",
                 "journal": "files",
                 "sessions": "files",
                 "worker_alive": True,

@@ -1,6 +1,7 @@
 """Defines the management commands, and what they share."""
 
 COMMANDS = {
+    "docs": "read the guides of this version, as docs events",
     "doctor": "say what works, what does not, and what to do about it",
     "export_openapi": "print the OpenAPI schema, for generators of clients",
     "init": "write example tools, agents, prompts and an MCP configuration",

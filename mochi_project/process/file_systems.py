@@ -26,7 +26,7 @@ def check_file_systems(settings: SessionsSettings) -> list[str]:
             raise ConfigurationError(
                 f"{directory} is on a file system that can't hold mochi-server's data safely; it "
                 f"lacks {', '.join(report.missing)}: name a folder on another one with --data-dir "
-                "(docs/file-systems.md says what is needed, and why)"
+                "(`mochi-server docs file-systems` says what is needed)"
             )
         if report.coarse_ns:
             notes.append(

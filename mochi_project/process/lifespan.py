@@ -89,6 +89,9 @@ class MochiApplication:
         """The event loop of the services; None without services."""
         self._stopping = False
 
+    def __repr__(self) -> str:
+        return f"<MochiApplication for {self._settings.resolved_data_dir}>"
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, or the lifespan."""
         if scope["type"] == "lifespan":

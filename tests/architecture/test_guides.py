@@ -1,5 +1,6 @@
 """What the guides tell people to type and to expect is there: commands, routes, settings, JSON."""
 
+import ast
 import json
 import re
 import shlex
@@ -37,6 +38,15 @@ MARKED = re.compile(r"<!-- json: (\w+) -->\n```json\n(.*?)```", re.DOTALL)
 ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1):\d+(/[\w/.-]*)")
 BODY = re.compile(r"-d '(.*?)'", re.DOTALL)
 OTHER_USE = re.compile(r"docker build -t ")  # of the name
+GUIDE = re.compile(r"`mochi-server docs ([\w-]+)`")
+FILE_OF_GUIDE = re.compile(r"\bdocs/(?:decisions/\d+|[\w-]+\.md)")
+# Files that people get with the package beside its modules.
+SHIPPED = [
+    path
+    for folder in ("examples/chat-page", "mochi_project/examples")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".css", ".html", ".js", ".json", ".md", ".example")
+]
 PAYLOADS = {event.event: event.__name__ for event in (*ACTIVITY_EVENTS, *EVENTS)}
 # Names that programs of others give, and that the guides take up.
 OTHER_VARIABLES = {"MOCHI_API_KEY", "MOCHI_KEY"}
@@ -157,6 +167,27 @@ def test_json_that_is_marked_fits_its_schema(page: Path) -> None:
 
 def test_packages_that_could_clash_are_named_to_programs_that_embed_the_server() -> None:
     assert {*CORE, *WINGS} - set(in_backticks(ROOT / "docs/embedding.md")) == set()
+
+
+def messages(module: Path) -> Iterator[str]:
+    """Yield the texts in a module that a person may get to read: all but its docstrings."""
+    tree = ast.parse(module.read_text("utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+def test_messages_name_guides_by_the_command_that_shows_them() -> None:
+    modules = [path for init in ROOT.glob("*/__init__.py") for path in init.parent.rglob("*.py")]
+    texts = [text for module in modules if module.parts[-2] != "tests" for text in messages(module)]
+    texts += [path.read_text("utf-8") for path in SHIPPED]
+    texts.append(json.dumps(openapi()))
+    named = {name for text in texts for name in GUIDE.findall(text)}
+
+    assert [text for text in texts if FILE_OF_GUIDE.search(text)] == []
+    assert {"events", "file-systems", "import"} <= named
+    assert named - {page.stem for page in PAGES} == set()
 
 
 def test_examples_are_found_in_the_guides() -> None:

@@ -171,6 +171,76 @@ print(after == before)
     assert warm_python(run, code) == "True"
 
 
+EMBEDDED = """
+import asyncio, httpx, logging, sys
+from mochi_server import create_app
+
+app = create_app(test_mode=True, test_words_per_second=0, background_worker=True)
+before = logging.getLogger().handlers[:]
+
+async def talk():
+    from mochi_project.app import current_services
+    from mochi_project.background.task_queue import DatabaseTaskQueue
+    from mochi_project.configuration.config import ServerSettings
+
+    async with app.running():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            body = {"message": "Hello", "model": "qwen3:14b"}
+            assert (await client.post("/api/v1/chat", json=body, timeout=60)).status_code == 200
+        settings = current_services().get(ServerSettings)
+        queue = DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3")
+        while not await asyncio.to_thread(queue.add, "builtins.len", "a", delay_seconds=0):
+            await asyncio.sleep(0.05)
+
+asyncio.run(talk())
+writing = {
+    name: logger.handlers
+    for name, logger in logging.root.manager.loggerDict.items()
+    if isinstance(logger, logging.Logger)
+    and any(not isinstance(each, logging.NullHandler) for each in logger.handlers)
+}
+print(logging.getLogger().handlers == before, writing, logging.getLogger("django-q").propagate)
+"""
+
+
+def test_an_embedded_server_logs_to_no_place_of_its_own_choice(run: Run) -> None:
+    ended = run([sys.executable, "-W", "error", "-c", EMBEDDED])
+
+    assert printed(ended) == "True {} True"
+    assert "[Q]" not in ended.stderr  # as django-q2 marks the lines of its own handler
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "errors.AlreadyConfiguredError",
+        "errors.ConfigurationError",
+        "attachments.AttachmentDamaged",
+        "workspace.WorkspaceError",
+    ],
+)
+def test_tracebacks_name_errors_as_programs_import_them(run: Run, name: str) -> None:
+    module, _, error = name.partition(".")
+    code = f"from mochi_server.{module} import {error}\nraise {error}('why')"
+
+    ended = run([sys.executable, "-c", code])
+
+    assert ended.stderr.splitlines()[-1] == f"mochi_server.{name}: why"
+
+
+def test_the_application_is_of_a_type_that_programs_can_name(run: Run) -> None:
+    code = """
+import inspect, mochi_server
+print(inspect.signature(mochi_server.create_app).return_annotation.__module__)
+print(mochi_server.create_app(data_dir="data"))
+"""
+    type_of, shown = warm_python(run, code).splitlines()
+
+    assert type_of == "mochi_server"
+    assert re.fullmatch(r"<MochiApplication for .*/data>", shown)
+
+
 def test_create_app_configures_logging_when_it_is_asked_to(run: Run) -> None:
     code = """
 import logging

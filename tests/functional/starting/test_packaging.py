@@ -12,36 +12,31 @@ from typing import Any
 
 import pytest
 
+from mochi_project import chat_page
 from mochi_project.cli import commands
 from mochi_server import __version__
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]  # mypy reads all of the wheel
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = """
-import sys
-import mochi_project.cli as cli
-print(cli.__file__, file=sys.stderr)
-sys.exit(cli.main())
-"""
+GUIDES = sorted((ROOT / "docs").glob("*.md"))
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 
 
-def build(project: Path, target: Path, *flags: str) -> None:
-    """Build, or skip where the build's own packages can't be had."""
-    uv = shutil.which("uv")
-    if uv is None:
+def uv(*words: str, cwd: Path = ROOT) -> None:
+    """Run uv with our constraints, or skip where packages of others can't be had."""
+    program = shutil.which("uv")
+    if program is None:
         pytest.skip("uv is not installed")
-    built = subprocess.run(
-        [uv, "build", "--quiet", *flags, "--out-dir", str(target)],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode and ("dns error" in built.stderr or "Connect" in built.stderr):
-        pytest.skip("the build backend is not in the cache, and there is no network")
-    assert built.returncode == 0, built.stderr
+    ended = subprocess.run([program, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    if ended.returncode and ("dns error" in ended.stderr or "Connect" in ended.stderr):
+        pytest.skip("packages are not in the cache, and there is no network")
+    assert ended.returncode == 0, ended.stderr
+
+
+def build(project: Path, target: Path, *flags: str) -> None:
+    uv("build", "--quiet", *flags, "--out-dir", str(target), cwd=project)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +58,9 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or name.endswith((".lock", ".env"))]
     assert all(f"{package}/py.typed" in names for package in PACKAGES)
     assert "License-Expression: MIT" in metadata
+    for name in ("Repository", "Documentation", "Changelog", "Issues"):
+        assert f"Project-URL: {name}, https://" in metadata
+    assert re.findall(r"""\]\((?!https?:|#)|(?:src|srcset)="(?!https?:)""", metadata) == []
     assert "mochi-server = mochi_project.cli:main" in scripts
     assert "mochi_project/chat-page/index.html" in names
     assert "mochi_project/chat-page/vendor/fonts/KaTeX_Main-Regular.woff2" in names
@@ -94,11 +92,21 @@ def test_the_data_of_who_runs_the_server_in_a_clone_are_not_packed(tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder for PYTHONPATH, which comes first: only the dependencies are from here."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
+    """Return the programs of a clean environment with the wheel, and FastAPI to mount it in."""
+    environment = tmp_path_factory.mktemp("installed") / "venv"
+    programs = environment / "bin"
+    uv("venv", "--quiet", "--python", sys.executable, str(environment))
+    uv(
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        str(programs / "python"),
+        str(wheel),
+        "fastapi",
+        "pytest",
+    )
+    return programs
 
 
 @pytest.fixture
@@ -108,8 +116,7 @@ def says(
     """Return what runs the installed command in an empty folder, and returns what it says."""
 
     def say(*words: str, code: int = 0) -> str:
-        ended = run([sys.executable, "-P", "-c", PROGRAM, *words], PYTHONPATH=str(installed))
-        assert str(installed) in ended.stderr
+        ended = run([str(installed / "mochi-server"), *words], PYTHONPATH="")
         assert ended.returncode == code, ended.stderr
         assert list(tmp_path.iterdir()) == []
         return ended.stdout + ended.stderr
@@ -134,20 +141,80 @@ def test_what_is_misspelt_is_pointed_out_by_the_wheel(says: Callable[..., str]) 
     assert "did you mean --port?" in says("--prot", "9000", code=2)
 
 
-def test_the_wheel_runs_from_an_empty_folder(
+def test_every_guide_can_be_read_where_only_the_wheel_is(
+    wheel: Path, says: Callable[..., str]
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("mochi_project/docs/")}
+
+    assert packed == {f"mochi_project/docs/{page.name}" for page in GUIDES}
+    assert says("docs", "events") == (ROOT / "docs/events.md").read_text("utf-8")
+    assert {line.split()[0] for line in says("docs").splitlines()} == {g.stem for g in GUIDES}
+
+
+def test_the_wheel_serves_the_page_with_all_its_files_from_an_empty_folder(
     installed: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
+    command = (str(installed / "mochi-server"), "--test-mode", "--port", "0")
 
-    server = start(
-        *(sys.executable, "-c", PROGRAM, "--test-mode", "--port", "0"),
-        cwd=empty,
-        PYTHONPATH=str(installed),
-    )
+    server = start(*command, cwd=empty, PYTHONPATH="")
 
     while not server.get("/api/v1/models").json()["models"]:
         pass  # a machine that is busy compiling may not have them listed in time
-    assert str(installed) in server.stderr
+    assert server.get("/").content == chat_page.read("index.html")
+    for name in chat_page.CONTENT_TYPES:
+        assert server.get(f"/{name}").content == chat_page.read(name)
     server.stop()
     assert list(empty.iterdir()) == []
+
+
+EXAMPLES = {
+    f"{page.stem.replace('-', '_')}_{number}": code
+    for page in (ROOT / "README.md", *GUIDES)
+    for number, code in enumerate(BLOCK.findall(page.read_text("utf-8")))
+    if "mochi_server" in code
+}
+EXAMPLES["types_of_others"] = """
+from asgiref.typing import ASGI3Application
+from mochi_server import MochiApplication, create_app
+from starlette.types import ASGIApp
+
+ours: MochiApplication = create_app()
+starlettes: ASGIApp = ours
+asgirefs: ASGI3Application = ours
+"""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the programs that the guides show."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name, code in EXAMPLES.items():
+        (folder / f"{name}.py").write_text(code)
+    return folder
+
+
+def checked(*command: str, folder: Path) -> None:
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_guides_programs_pass_mypy_beside_the_wheel(installed: Path, examples: Path) -> None:
+    checked(
+        *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=.cache"),
+        *("--python-executable", str(installed / "python"), "."),
+        folder=examples,
+    )
+
+
+def test_the_guides_programs_pass_pyright_beside_the_wheel(installed: Path, examples: Path) -> None:
+    pyright, node = ROOT / "node_modules/pyright/index.js", shutil.which("node")
+    if not pyright.exists() or node is None:
+        pytest.skip("pyright is not installed: npm install --no-save pyright")
+    (examples / "pyrightconfig.json").write_text(
+        '{"typeCheckingMode": "strict", "reportUnusedImport": false}'
+    )
+
+    checked(node, str(pyright), "--pythonpath", str(installed / "python"), folder=examples)

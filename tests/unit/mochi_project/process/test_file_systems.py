@@ -38,7 +38,7 @@ def test_a_file_system_without_links_is_refused_in_a_sentence_and_nothing_is_lef
         prepare_data_dir(settings)
 
     assert "hard links (operation not permitted), symbolic links" in str(caught.value)
-    assert "docs/file-systems.md" in str(caught.value)
+    assert "mochi-server docs file-systems" in str(caught.value)
     assert list(settings.resolved_state_dir.iterdir()) == []
 
 
