@@ -52,6 +52,7 @@ def _tools(services: Services) -> ToolServices:
     settings = services.get(ToolsSettings)
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
+        env_file=settings.env_file,
         added={"MOCHI_WORKSPACE": str(settings.resolved_workspace)},
         keys=services.get(KeyNames),
         passed=settings.tool_environment,

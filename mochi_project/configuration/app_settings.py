@@ -92,9 +92,14 @@ class AppSettings(BaseModel):
     def key_of(self, variable: str) -> str | None:
         """Return the key in a variable: of the environment, else of ``.env``.
 
-        Keys of ``.env`` are not put into the environment, which tools and MCP servers inherit.
+        Keys of ``.env`` are not put into the environment, which child processes inherit.
         """
         return os.environ.get(variable) or self._keys.get(variable)
+
+    @property
+    def env_file(self) -> Mapping[str, str]:
+        """The variables of a trusted ``.env`` that are none of the server's."""
+        return self._keys
 
     def of(self, kind: type[Part]) -> Part:
         """Return these settings as those of one app.

@@ -45,7 +45,8 @@ class ForkServerClient:
 
     Args:
         directory: The working directory of tools.
-        added: Variables that tools get in addition to the environment.
+        env_file: The variables of ``.env``, which tools get like those of the environment.
+        added: Variables that tools get whatever their names.
         keys: Returns the names of variables that hold keys, in upper case; called in a thread.
         passed: Variables that tools get although they hold keys.
         deadline: The deadline of this process, once it stops.
@@ -58,6 +59,7 @@ class ForkServerClient:
         self,
         directory: Path,
         *,
+        env_file: Mapping[str, str] | None = None,
         added: Mapping[str, str] | None = None,
         keys: KeyNames = tuple,
         passed: Collection[str] = (),
@@ -65,6 +67,7 @@ class ForkServerClient:
     ) -> None:
         self.deadline = deadline
         self._directory = directory
+        self._env_file = env_file or {}
         self._added = added or {}
         self._keys = keys
         self._passed = passed
@@ -154,8 +157,18 @@ class ForkServerClient:
         keys = self._keys()
         return any(is_withheld(name, keys=keys, passed=self._passed) for name in self._inherited)
 
+    def environment(self) -> dict[str, str]:
+        """Return the environment of tools. Blocks."""
+        read = {
+            name: value
+            for name, value in self._env_file.items()
+            if not os.environ.get(name) and not name.startswith(_STEERING)
+        }
+        named = {**os.environ, **read}
+        self._inherited = tool_environment(named, keys=self._keys(), passed=self._passed)
+        return {**self._inherited, **self._added}
+
     def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        self._inherited = tool_environment(os.environ, keys=self._keys(), passed=self._passed)
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-c", _BOOTSTRAP, str(control.fileno()), str(_ROOT)],
             stdin=subprocess.DEVNULL,
@@ -164,7 +177,7 @@ class ForkServerClient:
             pass_fds=[control.fileno()],
             start_new_session=True,
             cwd=self._directory,
-            env={**self._inherited, **self._added},
+            env=self.environment(),
         )
 
     def _ask(self) -> HostConnections | None:
@@ -199,6 +212,8 @@ def _stop(process: subprocess.Popen[bytes], deadline: Deadline) -> None:
 
 # The server's configuration, some of which is secret.
 # With the last one, tools that count would count among the server's metrics.
+# Not taken from `.env`, which may be for other programs, too (docs/decisions/0157).
+_STEERING = ("PYTHON", "LD_", "DYLD_")
 _SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_", "PROMETHEUS_MULTIPROC_DIR")
 
 

@@ -44,6 +44,14 @@ class Server(uvicorn.Server):
 
 Server(uvicorn.Config(create_app(), port=0)).run()
 """
+WEATHER = """
+import os
+__all__ = ["look"]
+__destructive__ = []
+def look() -> str:
+    '''Look out.'''
+    return str([value for value in os.environ.values() if value in ("sunny", "canary")])
+"""
 Start = Callable[..., Any]
 Run = Callable[..., Any]
 
@@ -340,3 +348,21 @@ def test_on_a_terminal_the_start_asks_before_it_reads_anything(
     second = terminal()
     assert second.url().startswith("http://0.0.0.0:")
     assert "[y/N]" not in second.seen
+
+
+def test_tools_get_the_variables_of_the_file_once_its_folder_is_trusted(tmp_path: Path) -> None:
+    data, here = tmp_path / "data", tmp_path / "here"
+    (data / "tools").mkdir(parents=True)
+    (data / "tools" / "weather.py").write_text(WEATHER)
+    here.mkdir()
+    (here / ".env").write_text("WEATHER_KEY=sunny\nOPENAI_API_KEY=canary\nMOCHI_X=canary\n")
+
+    def seen() -> str:
+        command = [*SERVER, "--data-dir", str(data), "tools", "run", "look"]
+        return run_process(command, env=clean_environment(), cwd=here, timeout=60).stdout
+
+    before = seen()
+    run_process([*SERVER, "trust", str(here)], env=clean_environment(), cwd=here, timeout=60)
+
+    assert before == "[]\n"
+    assert seen() == "['sunny']\n"

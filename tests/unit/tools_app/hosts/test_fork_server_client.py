@@ -107,6 +107,25 @@ async def test_functions_see_no_keys_but_those_that_are_let_through(
     await fork_server.aclose()
 
 
+async def test_functions_see_the_file_of_variables_as_they_see_the_environment(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SET", "in the environment")
+    monkeypatch.setenv("EMPTY", "")
+    names = ("WEATHER_KEY", "SET", "EMPTY", "A_KEY", "DJANGO_X", "PYTHONPATH", "LD_PRELOAD")
+    fork_server = ForkServerClient(
+        tmp_path, env_file=dict.fromkeys(names, "in the file"), keys=lambda: {"A_KEY"}
+    )
+    hosts = serve(LOOK, fork_server=fork_server)
+
+    seen = (await look(hosts))["environment"]
+
+    assert {name for name in seen if seen[name] == "in the file"} == {"WEATHER_KEY", "EMPTY"}
+    assert seen["SET"] == "in the environment"
+    await hosts.aclose()
+    await fork_server.aclose()
+
+
 async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
