@@ -5,15 +5,19 @@ from collections import deque
 
 from msgspec import UNSET
 
-from chat.approvals.service import ConfirmationService
+from chat.approvals.service import ConfirmationService, Remember
 from chat.errors import ConfirmationError
 from chat.stream.events import AgentToolResult, Event, ToolConfirmationRequired, ToolResultReceived
 from mochi_project.process.trust_question import is_on_terminal
 from terminal_app.calls import shown_call, shown_text
 from terminal_app.console import Console
 
-CHOICES = "y: run it, n: don't, a: run it, and this tool from now on without asking"
-_ANSWERS = {"y": "y", "yes": "y", "": "n", "n": "n", "no": "n", "a": "a", "all": "a", "always": "a"}
+CHOICES = "y: run it, n: don't, a: run it, and this tool always in this conversation"
+_ANSWERS: dict[str, Remember | None] = {
+    **dict.fromkeys(("", "n", "no")),
+    **dict.fromkeys(("y", "yes"), "once"),
+    **dict.fromkeys(("a", "all", "always"), "session"),
+}
 
 
 class Approvals:
@@ -27,45 +31,38 @@ class Approvals:
     def __init__(self, console: Console, answer: bool | None = None) -> None:
         self._console = console
         self._answer = answer
-        self._always: set[tuple[str, str]] = set()
 
     @property
     def can_answer(self) -> bool:
         """Return whether a question would get an answer."""
         return self._answer is not None or is_on_terminal()
 
-    async def decide(self, question: ToolConfirmationRequired) -> bool:
-        """Return whether the call may run."""
-        call, tool = shown_call(question), _tool_of(question)
-        changed = question.reason == "tool_changed"
-        answer = self._answer
-        if answer is None and tool in self._always and not changed:
-            answer = True
-        if answer is not None:
-            self._console.info(f"[{call}: {'approved' if answer else 'denied'}]")
-            return answer
-        if changed:
-            name = shown_text(question.tool_name)
-            self._console.info(f"[{name} has changed since it was enabled]")
-        choice = await self._ask(f"Run {call}? [y/N/a] ")
-        if choice == "a":
-            self._always.add(tool)
-        return choice != "n"
+    async def decide(self, question: ToolConfirmationRequired) -> Remember | None:
+        """Return which calls may run: this one, or the session's of this tool; None for none."""
+        call = shown_call(question)
+        if self._answer is not None:
+            self._console.info(f"[{call}: {'approved' if self._answer else 'denied'}]")
+            return "once" if self._answer else None
+        if question.reason != "tool_changed":
+            return await self._ask(f"Run {call}? [y/N/a] ")
+        self._console.info(f"[{shown_text(question.tool_name)} has changed since it was enabled]")
+        # Only its present form is approved, which can't be remembered.
+        return await self._ask(f"Run {call}? [y/N] ") and "once"
 
-    async def _ask(self, question: str) -> str:
+    async def _ask(self, question: str) -> Remember | None:
         while True:
             line = await self._console.ask(question)
-            if line is None:
-                return "n"
-            if choice := _ANSWERS.get(line.strip().lower()):
-                return choice
+            word = "" if line is None else line.strip().lower()
+            if word in _ANSWERS:
+                return _ANSWERS[word]
             self._console.info(CHOICES)
 
 
 class Questions:
     """Asks about the calls of one turn, one after the other, while its events go on.
 
-    A question that another client answers, or that the end of the turn closes, goes away.
+    A question that another client answers, or that the end of the turn closes, goes away. One that
+    was open already when its tool was approved for the session is not asked.
 
     Args:
         approvals: Who decides.
@@ -87,6 +84,7 @@ class Questions:
         self._console = console
         self._waiting: deque[ToolConfirmationRequired] = deque()
         self._open: tuple[str, asyncio.Task[None]] | None = None
+        self._always: set[tuple[str, str]] = set()
         self.unanswered: list[ToolConfirmationRequired] = []
 
     def notice(self, event: Event | None) -> None:
@@ -122,10 +120,19 @@ class Questions:
         self._ask_next()
 
     async def _ask(self, question: ToolConfirmationRequired) -> None:
-        approved = await self._approvals.decide(question)
+        tool = _tool_of(question)
+        if tool in self._always and question.reason != "tool_changed":
+            remember: Remember | None = "once"
+        else:
+            remember = await self._approvals.decide(question)
+        if remember == "session":
+            self._always.add(tool)
         try:
             await self._confirmations.decide(
-                self._session_id, question.confirmation_id, approved=approved
+                self._session_id,
+                question.confirmation_id,
+                approved=remember is not None,
+                remember=remember or "once",
             )
         except ConfirmationError as error:  # answered elsewhere, or too late
             self._console.info(f"[{error.message}]")

@@ -13,7 +13,6 @@ from terminal_app.chat_commands import ChatCommands, Quit, is_command
 from terminal_app.console import Console
 from terminal_app.conversation import Conversation
 from terminal_app.interrupt import Interrupt
-from terminal_app.keyboard import silent_keyboard
 from terminal_app.line_editor import InputCleared, LineEditor
 
 ADVICE = {
@@ -82,7 +81,7 @@ class ChatLoop:
             await self._show(self._do(typed))
 
     async def _show(self, work: Coroutine[Any, Any, Event | None]) -> None:
-        with silent_keyboard():
+        with self._editor.typing_ahead():
             last = await self._stoppable(work)
         self._report(last)
 

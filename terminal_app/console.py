@@ -4,8 +4,8 @@ import asyncio
 import os
 import sys
 import termios
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO
 
 from mochi_project.screen_text import has_colors, printable
@@ -24,11 +24,15 @@ class Console:
     Args:
         out: Where answers go.
         err: Where information, questions and errors go.
+
+    Attributes:
+        detached: Keeps other readers of the keyboard away while a question is open.
     """
 
     def __init__(self, out: IO[str], err: IO[str]) -> None:
         self.out = out
         self.err = err
+        self.detached: Callable[[], AbstractContextManager[object]] = nullcontext
         self._dims_answers = has_colors(out)
         self._has_colors = has_colors(err)
 
@@ -70,7 +74,7 @@ class Console:
         What was typed before the question is thrown away: it answers something else. Nothing is
         left behind when the caller is cancelled, which a thread that reads would be.
         """
-        with line_keyboard():
+        with self.detached(), line_keyboard():
             line = await self._read_line(question)
         if not line:
             self.err.write("\n")

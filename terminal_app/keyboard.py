@@ -1,21 +1,47 @@
 """Sets how the terminal treats what is typed while no prompt is open."""
 
+import asyncio
+import os
+import signal
 import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _INPUT, _LOCAL = 0, 3  # of what tcgetattr returns
+_FLAGS = ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO | termios.ICANON))
+_MARK_PASTES = {True: "\x1b[?2004h", False: "\x1b[?2004l"}
+"""xterm's control sequences, "Bracketed Paste Mode"."""
 
 
 @contextmanager
 def silent_keyboard() -> Iterator[None]:
     """Do not show what is typed meanwhile: it would stand within the answer.
 
-    It waits for the next prompt, Enter included. CTRL-C works as ever.
+    It can be read at once, and pastes are marked. CTRL-C and CTRL-Z work as ever.
     """
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+    before = termios.tcgetattr(stdin)
+
+    def suspend() -> None:
+        """Give the terminal back as it was, and take it again when the process goes on."""
+        now = termios.tcgetattr(stdin)
+        termios.tcsetattr(stdin, termios.TCSANOW, before)
+        _mark_pastes(on=False)
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, suspend)
+        _mark_pastes(on=True)
+        termios.tcsetattr(stdin, termios.TCSANOW, now)
+
     with _flags(on=False):
-        yield
+        loop.add_signal_handler(signal.SIGTSTP, suspend)
+        _mark_pastes(on=True)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGTSTP)
+            _mark_pastes(on=False)
 
 
 @contextmanager
@@ -29,10 +55,15 @@ def line_keyboard() -> Iterator[None]:
 def _flags(*, on: bool) -> Iterator[None]:
     stdin = sys.stdin.fileno()
     before, wanted = termios.tcgetattr(stdin), termios.tcgetattr(stdin)
-    for index, flag in ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO)):
-        wanted[index] = wanted[index] | flag if on else wanted[index] & ~flag
+    for index, flags in _FLAGS:
+        wanted[index] = wanted[index] | flags if on else wanted[index] & ~flags
     termios.tcsetattr(stdin, termios.TCSANOW, wanted)
     try:
         yield
     finally:
         termios.tcsetattr(stdin, termios.TCSANOW, before)
+
+
+def _mark_pastes(*, on: bool) -> None:
+    sys.stdout.write(_MARK_PASTES[on])
+    sys.stdout.flush()

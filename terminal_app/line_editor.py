@@ -4,7 +4,8 @@ Only conversations import this module: a server must not pay for the library.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -17,6 +18,7 @@ from prompt_toolkit.keys import Keys
 
 from sessions_app.store.atomic import PRIVATE_FILE
 from terminal_app.console import Console
+from terminal_app.keyboard import silent_keyboard
 
 FENCE = '"""'
 PROMPT, CONTINUATION = "> ", ". "
@@ -54,7 +56,9 @@ class LineEditor:
             completer=_Commands(commands),
             complete_while_typing=False,
             key_bindings=_bindings(),
+            enable_suspend=True,
         )
+        console.detached = self._session.input.detach
 
     async def read(self, default: str = "") -> str:
         """Return the next message, without its fences.
@@ -70,6 +74,17 @@ class LineEditor:
         if self._is_taken_back():
             raise InputCleared(text, was_entered=True)
         return _without_fences(text)
+
+    @contextmanager
+    def typing_ahead(self) -> Iterator[None]:
+        """Keep what is typed or pasted meanwhile, without showing it, for the next message."""
+        source = self._session.input
+
+        def read() -> None:
+            store_typeahead(source, source.read_keys())
+
+        with silent_keyboard(), source.attach(read):
+            yield
 
     def _is_taken_back(self) -> bool:
         """Return whether CTRL-C came while Enter was handled: it is no key of the next prompt."""

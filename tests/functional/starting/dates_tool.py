@@ -42,6 +42,12 @@ def calling(times: int = 1) -> str:
     return block(per_request=True, messages=[*calls, {"text_message": {"text": "298."}}])
 
 
+def calling_at_once(times: int) -> str:
+    """Return a message whose answer calls the tool so many times at once."""
+    calls = {"tool_call": [_CALL] * times}
+    return block(per_request=True, messages=[calls, {"text_message": {"text": "298."}}])
+
+
 def add_tool(data_dir: Path, environment: Mapping[str, str]) -> None:
     """Put the tool into a data directory, and trust that."""
     path = data_dir / "tools" / "dates.py"

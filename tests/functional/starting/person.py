@@ -30,9 +30,19 @@ class Person:
         self._opened: list[Terminal] = []
 
     def opens(self, *arguments: str) -> Terminal:
-        command = [sys.executable, MANAGE, "chat", *arguments]
-        self._opened.append(Terminal(command, cwd=self.data_dir, env=self.environment))
-        return self._opened[-1]
+        return self._opens([sys.executable, MANAGE, "chat", *arguments])
+
+    def opens_from_shell(self) -> Terminal:
+        """Begin a conversation from a shell, to which CTRL-Z goes back."""
+        shell = self._opens(["bash", "--norc", "--noprofile", "-i"], LC_ALL="C", PS1="$ ")
+        shell.type(f"{sys.executable} {MANAGE} chat\r")
+        shell.read_until("/help for commands")
+        return shell
+
+    def _opens(self, command: Sequence[str], **variables: str) -> Terminal:
+        terminal = Terminal(command, cwd=self.data_dir, env={**self.environment, **variables})
+        self._opened.append(terminal)
+        return terminal
 
     def sessions(self) -> Sequence[str]:
         return sorted(path.stem for path in (self.data_dir / "chat_sessions").glob("*.json"))

@@ -12,8 +12,8 @@ from typing import Any
 from tests.functional.processes import start_process
 
 SECONDS = 30
-CONTROL_C, CONTROL_D, ENTER = "\x03", "\x04", "\r"
-READY = "\x1b[?2004h"  # an editor of lines wants pasted text to be marked
+CONTROL_C, CONTROL_D, CONTROL_Z, ENTER = "\x03", "\x04", "\x1a", "\r"
+READY = "\x1b[?25l"  # an editor of lines hides the cursor while it draws
 TAKEN = "\x1b[?2004l"
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
@@ -55,6 +55,10 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    def paste(self, text: str) -> None:
+        """Paste a text as terminals do: marked, with Enter for its line breaks."""
+        self.type(f"\x1b[200~{text.replace(chr(10), ENTER)}\x1b[201~")
 
     def wait(self) -> int:
         """Read to the end and return the exit code."""

@@ -16,13 +16,15 @@ from tests.functional.starting.dates_tool import (
     saying,
 )
 from tests.functional.starting.person import STALLING, Person, end
-from tests.functional.starting.terminal import CONTROL_C, READY
+from tests.functional.starting.terminal import CONTROL_C, CONTROL_Z, READY
 from tests.unit.sessions_app.attachments.images import png
 
 pytestmark = pytest.mark.slow
 
 RED = "\x1b[31m"
 UP = "\x1b[A"
+PASTES_ARE_MARKED = "\x1b[?2004h"
+SLOW = block(messages=[{"text_message": {"text": ["one", " two", " three"]}}], words_per_second=2)
 
 
 def test_a_conversation_goes_on_where_it_ended(person: Person) -> None:
@@ -90,8 +92,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_conversation(person: Person) -> Non
 
 def test_what_is_typed_while_an_answer_comes_is_the_next_message(person: Person) -> None:
     chat = person.opens()
-    pieces = ["one", " two", " three"]
-    chat.enter(block(messages=[{"text_message": {"text": pieces}}], words_per_second=5))
+    chat.enter(SLOW)
     chat.read_until("one")
     chat.type("Next\r")
     assert "Next" not in chat.read_until("three\r\n")
@@ -100,6 +101,59 @@ def test_what_is_typed_while_an_answer_comes_is_the_next_message(person: Person)
     end(chat)
 
     assert person.said()[2] == "Next"
+
+
+def test_several_lines_that_are_pasted_are_one_message(person: Person) -> None:
+    chat = person.opens()
+    chat.read_until(READY)
+    chat.paste("one\ntwo\n")
+    chat.enter("three")
+    end(chat)
+
+    assert person.said()[0] == "one\ntwo\nthree"
+
+
+def test_what_is_pasted_while_an_answer_comes_is_one_message(person: Person) -> None:
+    lines = "\n".join(f"line {number} of a long text" for number in range(1000))
+    chat = person.opens()
+    chat.enter(SLOW)
+    chat.read_until("one")
+    chat.paste(lines)
+    assert "line" not in chat.read_until("three\r\n")
+    chat.enter(" and mine")
+    end(chat)
+
+    assert person.said()[2] == f"{lines} and mine"
+
+
+def test_ctrl_z_goes_back_to_the_shell_and_is_no_part_of_a_message(person: Person) -> None:
+    chat = person.opens_from_shell()
+    chat.read_until(READY)
+    chat.type(f"Hel{CONTROL_Z}")
+    chat.read_until("Stopped")
+    chat.type("fg\r")
+    chat.enter("lo")
+    chat.enter("/quit")
+    chat.read_until("continues")
+
+    assert person.said()[0] == "Hello"
+
+
+def test_an_answer_goes_on_after_ctrl_z_and_pastes_are_one_message(person: Person) -> None:
+    chat = person.opens_from_shell()
+    chat.enter(SLOW)
+    chat.read_until("one")
+    chat.type(CONTROL_Z)
+    chat.read_until("Stopped")
+    chat.type("echo back; fg\r")
+    chat.read_until("back\r\n")
+    chat.read_until(PASTES_ARE_MARKED)
+    chat.paste("four\nfive")
+    chat.enter("")
+    chat.enter("/quit")
+    chat.read_until("continues")
+
+    assert person.said()[1:3] == ["one two three", "four\nfive"]
 
 
 def test_the_last_message_is_edited_and_answered(person: Person) -> None:
@@ -119,7 +173,9 @@ def test_the_last_message_is_edited_and_answered(person: Person) -> None:
     assert answer.endswith("Hello, you")
 
 
-def test_a_tool_is_asked_about_in_line(person: Person) -> None:
+def test_a_tool_that_is_approved_for_the_conversation_is_not_asked_about_again(
+    person: Person,
+) -> None:
     add_tool(person.data_dir, person.environment)
     chat = person.opens("-t", "days_between")
     chat.enter(calling())
@@ -127,12 +183,26 @@ def test_a_tool_is_asked_about_in_line(person: Person) -> None:
     chat.type("a\n")
     chat.read_until("298 days]")
     chat.read_until("298.\r\n")
-    chat.enter(calling())
-    chat.read_until(f"[{SHOWN_CALL}: approved]")
-    chat.read_until("298.\r\n")
     end(chat)
+    again = person.opens("--last")
+    again.enter(calling())
+    again.read_until("298 days]")
+    again.read_until("298.\r\n")
+    end(again)
 
-    assert chat.seen.count("[y/N/a]") == 1
+    assert "[y/N/a]" not in again.seen
+
+
+def test_a_tool_is_asked_about_anew_in_another_conversation(person: Person) -> None:
+    add_tool(person.data_dir, person.environment)
+    chat = person.opens("-t", "days_between")
+    for answer in ("a\n", "n\n"):
+        chat.enter(calling())
+        chat.read_until("[y/N/a] ")
+        chat.type(answer)
+        chat.read_until("298.\r\n")
+        chat.enter("/new")
+    end(chat)
 
 
 def test_ctrl_c_at_a_question_goes_back_to_the_conversation(person: Person) -> None:

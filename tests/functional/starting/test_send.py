@@ -20,6 +20,7 @@ from tests.functional.starting.dates_tool import (
     add_tool,
     block,
     calling,
+    calling_at_once,
     saying,
 )
 from tests.functional.starting.terminal import CONTROL_C, Terminal
@@ -275,8 +276,22 @@ def test_an_answer_for_all_calls_of_a_tool_asks_once(
 
     assert person.wait() == 0
     assert person.seen.count("[y/N/a]") == 2
-    assert person.seen.count(f"[{SHOWN_CALL}: approved]") == 2
+    assert person.seen.count("298 days]") == 3
     assert send.messages()[-1]["content"] == "298."
+
+
+def test_calls_that_wait_already_are_approved_with_their_tool(
+    send: Sender, terminal: Callable[..., Terminal]
+) -> None:
+    send.add_tools()
+    person = terminal(*NEW, "-t", "days_between", calling_at_once(2))
+
+    person.read_until("[y/N/a] ")
+    person.type("a\n")
+
+    assert person.wait() == 0
+    assert person.seen.count("[y/N/a]") == 1
+    assert person.seen.count("298 days]") == 2
 
 
 def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(
