@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from agents_app.settings import AgentsSettings
 from cluster_app.connections import Cluster
 from cluster_app.shared_stores import redis_report
 from mochi_project.app import Services
-from mochi_project.console.findings import Finding
+from mochi_project.console.findings import Finding, findings_of
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS, FolderLayout, parts_of
 from sessions_app.errors import StorageError
 from tools_app.mcp.toolset import McpTools
@@ -20,12 +21,9 @@ CODE_WRITER = "agent_builder"
 def shared_findings(services: Services) -> Iterator[Finding]:
     """Ask the journal and the store; blocks for as long as they take."""
     cluster = services.get(Cluster)
-    try:
-        yield from _journal(cluster)
-    except StorageError as error:
-        yield Finding("journal", "broken", f"{cluster.connection.shown}: {error.message}")
-    yield from _store(cluster)
-    yield from _of_this_node(services)
+    yield from findings_of("journal", partial(_journal, cluster))
+    yield from findings_of("sessions' store", partial(_store, cluster))
+    yield from findings_of("this node", partial(_of_this_node, services))
 
 
 def _journal(cluster: Cluster) -> Iterator[Finding]:

@@ -11,7 +11,8 @@ from sessions_app.errors import StorageError
 def check_shared_stores(cluster: Cluster) -> list[str]:
     """Return warnings about the journal and the session store, one sentence each. Blocks.
 
-    An unreachable store causes only a warning, since it may be back soon.
+    An unreachable store causes only a warning, since it may be back soon; a missing bucket will
+    not be.
 
     Raises:
         ConfigurationError: A store can't be used; the message says why.
@@ -48,10 +49,11 @@ def _store_notes(cluster: Cluster) -> Iterator[str]:
         ConditionsIgnored,
         require_conditions,
     )
+    from cluster_app.objects.store import BucketMissing  # noqa: PLC0415 - an extra
 
     try:
         require_conditions(cluster.objects)
-    except ConditionsIgnored as error:
+    except (BucketMissing, ConditionsIgnored) as error:
         raise ConfigurationError(f"MOCHI_SESSIONS_URL: {error}") from error
     except StorageError as error:
         yield f"MOCHI_SESSIONS_URL: {error.message}"

@@ -21,7 +21,6 @@ class SearchApp(MochiApp):
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of the index."""
-        from mochi_project.console.findings import finding_of  # noqa: PLC0415 - for few
         from search_app.findings import search_finding  # noqa: PLC0415 - imports SQLite
 
-        return [finding_of("search", lambda: search_finding(services))]
+        return [search_finding(services)]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from sessions_app.decoding import convert_to, decode_as
+from sessions_app.decoding import NO_JSON, convert_to, decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MOST_BYTES = 1 << 20
@@ -55,11 +55,13 @@ def read_entries(path: Path, kind: type[Entries], explain: Callable[[Any], str |
     except OSError as error:
         raise InvalidFileError(f"{name} can't be read: {error.strerror}.") from error
     try:
+        parsed = decode_as(data, Any)
+    except NO_JSON as error:
+        raise InvalidFileError(f"{name} is not JSON: {error}.") from error
+    try:
         return decode_as(data, kind)
     except msgspec.ValidationError as error:
-        raise InvalidFileError(explain(decode_as(data, Any)) or f"{name}: {error}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidFileError(f"{name} is not JSON: {error}.") from error
+        raise InvalidFileError(explain(parsed) or f"{name}: {error}.") from error
 
 
 def fault_in(entry: Any, kind: type[msgspec.Struct]) -> str | None:

@@ -41,6 +41,10 @@ class ObjectTooLarge(StorageUnavailable):
     """The object is larger than ``LARGEST_BYTES``."""
 
 
+class BucketMissing(StorageUnavailable):
+    """There is no bucket with the name in the URL, or no container of Azure."""
+
+
 class ObjectExists(Exception):
     """The key is taken."""
 
@@ -113,6 +117,7 @@ class ObjectStore:
         self._connection = connection or Connection(place, timeout_seconds)
         self._below = below
         self._prefix = f"{place.prefix}{below}"
+        self._bucket = place.bucket
         self.name = f"{place.kind}://{place.bucket}/{self._prefix}"
 
     @property
@@ -303,8 +308,9 @@ class ObjectStore:
             yield
         except (BaseError, FileNotFoundError) as error:
             if _has_no_bucket(error):
-                raise StorageUnavailable(
-                    f"There is no bucket for {self.name}: make it first."
+                raise BucketMissing(
+                    f"There is no bucket for {self.name}: make the bucket (or container) "
+                    f"{self._bucket} at the store, or correct the name."
                 ) from error
             status = _status_of(error)
             if status == _FULL:

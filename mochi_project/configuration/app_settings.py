@@ -35,7 +35,8 @@ class AbsolutePath:
     def __get__(self, settings: "AppSettings", owner: object = None) -> Path:
         """Return the path."""
         path: Path = getattr(settings, self._setting)
-        return (settings.resolved_data_dir / path).resolve()
+        # Path.resolve() raises RuntimeError for a link that leads to itself; who opens it says why.
+        return Path(os.path.realpath(settings.resolved_data_dir / path))
 
 
 class AppSettings(BaseModel):

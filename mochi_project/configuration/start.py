@@ -1,5 +1,6 @@
 """Resolves settings and trust at a start: ``.env`` is read only if its folder is trusted."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -73,8 +74,8 @@ class Start:
         return FolderLayout(
             folder=folder,
             env=str(env).encode() if isinstance(env, OSError) else env,
-            tools=(folder / _place(settings, TOOLS)).resolve(),
-            agents=(folder / _place(settings, AGENTS)).resolve(),
+            tools=Path(os.path.realpath(folder / _place(settings, TOOLS))),
+            agents=Path(os.path.realpath(folder / _place(settings, AGENTS))),
             mcp=folder / _place(settings, MCP),
         )
 

@@ -1,9 +1,10 @@
 """Declares what a check of ``mochi-server doctor`` found."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from mochi_project.screen_text import printable
 from sessions_app.errors import MochiError
 
 State = Literal["ok", "note", "broken"]
@@ -18,11 +19,31 @@ class Finding:
     detail: str
 
 
-def finding_of(check: str, find: Callable[[], Finding]) -> Finding:
-    """Return what ``find`` finds, or that it could not look."""
+Found = Finding | Iterable[Finding]
+
+
+def findings_of(check: str, find: Callable[[], Found]) -> Iterator[Finding]:
+    """Yield what a check finds and, if it fails, why; never raises its errors."""
     try:
-        return find()
-    except MochiError as error:
-        return Finding(check, "broken", error.message)
-    except OSError as error:
-        return Finding(check, "broken", f"{error.filename}: {error.strerror}")
+        found = find()
+        yield from (found,) if isinstance(found, Finding) else found
+    except Exception as error:  # noqa: BLE001 - reported
+        yield _broken(check, error)
+
+
+async def findings_awaited(check: str, finding: Awaitable[Found]) -> list[Finding]:
+    """Return what a check finds that asks others; or why it failed."""
+    try:
+        found = await finding
+    except Exception as error:  # noqa: BLE001 - reported
+        return [_broken(check, error)]
+    return list(findings_of(check, lambda: found))
+
+
+def _broken(check: str, error: Exception) -> Finding:
+    if isinstance(error, MochiError):
+        return Finding(check, "broken", printable(error.message))
+    if isinstance(error, OSError) and error.filename is not None:
+        return Finding(check, "broken", printable(f"{error.filename}: {error.strerror}"))
+    detail = f"this could not be checked: {type(error).__name__}: {error}"
+    return Finding(check, "broken", printable(detail))

@@ -2,8 +2,9 @@
 
 import asyncio
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -24,7 +25,7 @@ from mochi_project.configuration.variable_names import (
     names_at_start,
     variable_warnings,
 )
-from mochi_project.console.findings import Finding, finding_of
+from mochi_project.console.findings import Finding, Found, findings_awaited, findings_of
 from mochi_project.console.reports import ReportCommand
 from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.retention_findings import retention_finding
@@ -38,6 +39,8 @@ from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
+
+Checks = Mapping[str, Callable[[Services], Found]]
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -59,13 +62,10 @@ class Command(ReportCommand):
         """Run the checks and print what they found."""
         services = build_services(django_settings.MOCHI)
         findings = [
-            *_configuration(services.get(ServerSettings)),
-            *_data(services),
-            *asyncio.run(_options(services)),
+            *_of_this_machine(services, CHECKS),
+            *asyncio.run(_of_others(services)),
+            *_of_this_machine(services, LAST_CHECKS),
         ]
-        if not services.get(Stores).are_shared:  # else any node's will do
-            findings.append(_worker(services.get(ServerSettings)))
-        findings += _summaries(services)
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -84,35 +84,48 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _configuration(settings: ServerSettings) -> Iterator[Finding]:
+def _of_this_machine(services: Services, checks: Checks) -> Iterator[Finding]:
+    for check, find in checks.items():
+        yield from findings_of(check, partial(find, services))
+
+
+async def _of_others(services: Services) -> list[Finding]:
+    """Return the findings of the apps, models, tools and MCP servers."""
+    checks: list[tuple[str, Awaitable[Found]]] = [
+        *((app.name.removesuffix("_app"), app.findings(services)) for app in mochi_apps()),
+        ("models", model_findings(services)),
+        ("tools", _tools(services)),
+        ("MCP servers", _servers(services)),
+    ]
+    try:
+        return [each for check in checks for each in await findings_awaited(*check)]
+    finally:
+        await services.aclose()
+
+
+def _configuration(services: Services) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
+    settings = services.get(ServerSettings)
     names = names_at_start(settings)
     for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
         yield Finding("configuration", "note", sentence)
 
 
-def _data(services: Services) -> Iterator[Finding]:
+def _data_directory(services: Services) -> Iterator[Finding]:
     settings = services.get(ServerSettings)
     try:
         notes = prepare_data_dir(settings)
     except ConfigurationError as error:
         yield Finding("data directory", "broken", str(error))
-    else:
-        yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
-        for note in notes:
-            yield Finding("file system", "note", f"{note}.")
-    yield from _trust(settings)
-    yield finding_of("sessions", lambda: _sessions(services))
-    yield finding_of("retention", lambda: retention_finding(services))
-    yield finding_of("attachments", lambda: attachments_finding(services))
-    yield finding_of("turns", lambda: _turns(services))
-    yield finding_of("system prompts", lambda: _prompts(services))
-    yield _agents(services)
+        return
+    yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
+    for note in notes:
+        yield Finding("file system", "note", f"{note}.")
 
 
-def _trust(settings: ServerSettings) -> Iterator[Finding]:
+def _trust(services: Services) -> Iterator[Finding]:
     """Report what is not used for lack of trust, and what has changed."""
-    notes = [printable(f"{note}.") for note in settings.trust.notes]
+    notes = [printable(f"{note}.") for note in services.get(ServerSettings).trust.notes]
     for note in notes:
         yield Finding("trust", "note", note)
     if not notes:
@@ -178,21 +191,8 @@ def _agents(services: Services) -> Finding:
     return Finding("agents", "ok", f"{len(found)} complete; {advice}")
 
 
-async def _options(services: Services) -> list[Finding]:
-    try:
-        models = await model_findings(services)
-        own = [await _tools(services), await _servers(services)]
-        wings = [each for app in mochi_apps() for each in await app.findings(services)]
-        return [*wings, *models, *own]
-    finally:
-        await services.aclose()
-
-
 async def _tools(services: Services) -> Finding:
-    try:
-        listing = await services.get(FolderTools).listing()
-    except OSError as error:  # from the data directory; faults of the folder are in the listing
-        return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
+    listing = await services.get(FolderTools).listing()
     if listing.invalid and not services.get(ServerSettings).trust.allows(TOOLS):
         return _needs_trust("tools")
     if listing.invalid:
@@ -220,39 +220,49 @@ async def _servers(services: Services) -> Finding:
     return Finding("MCP servers", "ok", f"{len(servers)} configured; {advice}")
 
 
-def _worker(settings: ServerSettings) -> Finding:
+def _worker(services: Services) -> Iterator[Finding]:
+    if services.get(Stores).are_shared:  # any node's will do
+        return
+    settings = services.get(ServerSettings)
     # A start that named the folder trusts it, and has its worker's state in the folder itself.
     places = (settings.resolved_private_dir, settings.resolved_state_dir)
-    try:
-        states = [worker_state(place / WORKER_LOCK_FILE) for place in places]
-    except OSError as error:
-        return Finding("worker", "broken", f"{error.filename}: {error.strerror}")
+    states = [worker_state(place / WORKER_LOCK_FILE) for place in places]
     state = states[0] or states[1]
     if state is None:
         advice = "is not running"
         if not settings.background_worker:
             advice = "MOCHI_BACKGROUND_WORKER is false: run `mochi-server qcluster` yourself"
-        return Finding("worker", "note", advice)
-    if state.phase == "running":
+        yield Finding("worker", "note", advice)
+    elif state.phase == "running":
         again = f", restarted {state.restarts} times" if state.restarts else ""
-        return Finding("worker", "ok", f"running, kept by process {state.keeper}{again}")
-    if state.phase == "starting":
-        return Finding("worker", "note", f"starting, kept by process {state.keeper}")
-    return Finding("worker", "note", "died and is being restarted; the server's log says why")
+        yield Finding("worker", "ok", f"running, kept by process {state.keeper}{again}")
+    elif state.phase == "starting":
+        yield Finding("worker", "note", f"starting, kept by process {state.keeper}")
+    else:
+        yield Finding("worker", "note", "died and is being restarted; the server's log says why")
 
 
 def _summaries(services: Services) -> Iterator[Finding]:
     if not services.get(ChatSettings).summarization_enabled:
         yield Finding("summaries", "note", "MOCHI_SUMMARIZATION_ENABLED is false")
-    try:
-        failures = services.get(SummaryService).failing()
-    except OSError as error:
-        yield Finding("summaries", "broken", f"{error.filename}: {error.strerror}")
-        return
-    for failure in failures:
+    for failure in services.get(SummaryService).failing():
         when = "paused until the next answer" if failure.given_up else "tried again"
         yield Finding(
             "summaries",
             "note",
             f"{failure.session_id}: {failure.code}, {failure.message} ({when})",
         )
+
+
+CHECKS: Checks = {
+    "configuration": _configuration,
+    "data directory": _data_directory,
+    "trust": _trust,
+    "sessions": _sessions,
+    "retention": retention_finding,
+    "attachments": attachments_finding,
+    "turns": _turns,
+    "system prompts": _prompts,
+    "agents": _agents,
+}
+LAST_CHECKS: Checks = {"worker": _worker, "summaries": _summaries}

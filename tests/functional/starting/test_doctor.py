@@ -13,6 +13,7 @@ import pytest
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import keep
 from sessions_app.attachments.session_directories import SessionDirectories
+from tests.object_server import KEYS, REGION, ObjectServer
 
 pytestmark = pytest.mark.slow
 
@@ -270,3 +271,63 @@ def test_a_journal_that_can_not_be_reached_is_broken(run: Run, tmp_path: Path) -
     assert ended.returncode == 1
     assert findings(ended)["journal"]["state"] == "broken"
     assert "hunter2" not in ended.stdout + ended.stderr
+
+
+def test_what_is_broken_keeps_no_other_check_from_being_made(run: Run, tmp_path: Path) -> None:
+    private = tmp_path / ".mochi"
+    private.mkdir()
+    for wrong in (tmp_path / "chat_sessions", private / "turns", tmp_path / "attachments"):
+        wrong.write_text("a file in the place of a directory")
+    for wrong in (tmp_path / "mcp.json", tmp_path / "budgets.json", private / "secret_key"):
+        wrong.mkdir()
+    (tmp_path / "prices.json").write_text('{"a": [}')
+    for loop in ("tools", "agents", "system_prompts", ".mochi/summaries"):
+        (tmp_path / loop).symlink_to(tmp_path / loop)
+
+    ended = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(tmp_path))
+
+    assert ended.returncode == 1, ended.stderr
+    found = findings(ended)
+    broken = {name for name, finding in found.items() if finding["state"] == "broken"}
+    assert {"data directory", "turns", "budgets", "summaries"} <= broken
+    assert {"sessions", "attachments", "system prompts", "agents", "tools"} <= found.keys()
+    assert {"search", "usage", "prices", "models", "MCP servers", "worker"} <= found.keys()
+    assert found["prices"]["state"] == found["MCP servers"]["state"] == "note"
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.fixture
+def missing_bucket(object_url: str, object_server: ObjectServer) -> dict[str, str]:
+    """Variables of a node whose bucket was not made."""
+    url = f"s3://nothing/sessions?endpoint={object_server.url}&region={REGION}"
+    return {**KEYS, "MOCHI_SESSIONS_URL": url, "MOCHI_SECRET_KEY": "0" * 32}
+
+
+def test_a_missing_bucket_and_a_journal_that_is_away_are_two_lines_of_many(
+    run: Run, missing_bucket: dict[str, str]
+) -> None:
+    away = {**missing_bucket, "MOCHI_JOURNAL_URL": "redis://127.0.0.1:1"}
+
+    ended = run([*DOCTOR, "--json"], **away, MOCHI_TEST_MODE="true")
+
+    assert ended.returncode == 1, ended.stderr
+    found = findings(ended)
+    assert found["journal"]["state"] == found["sessions' store"]["state"] == "broken"
+    assert "make the bucket (or container) nothing" in found["sessions' store"]["detail"]
+    assert {"sessions", "search", "usage", "models", "tools", "this node"} <= found.keys()
+
+
+def test_a_missing_bucket_stops_the_start_in_a_sentence(
+    run: Run, missing_bucket: dict[str, str], redis_server: str
+) -> None:
+    ended = run(
+        [sys.executable, "-m", "mochi_server", "--port", "0"],
+        **missing_bucket,
+        MOCHI_TEST_MODE="true",
+        MOCHI_JOURNAL_URL=redis_server,
+    )
+
+    assert ended.returncode != 0
+    assert "MOCHI_SESSIONS_URL: There is no bucket for s3://nothing/sessions/" in ended.stderr
+    assert "make the bucket (or container) nothing at the store" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -11,6 +11,7 @@ from cluster_app.shared_stores import check_shared_stores
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.reachability import Stores
 from sessions_app.errors import StorageUnavailable
+from tests.object_server import REGION, ObjectServer
 from tests.redis_server import running_redis
 
 
@@ -84,3 +85,17 @@ def test_what_can_not_be_reached_is_told_and_may_come_back() -> None:
 
     assert journal.startswith("MOCHI_JOURNAL_URL: ")
     assert store == "MOCHI_SESSIONS_URL: It does not answer."
+
+
+def test_a_missing_bucket_is_refused_with_its_name_and_what_to_do(
+    safe: str, object_url: str, object_server: ObjectServer
+) -> None:
+    missing = ObjectStore(f"s3://nothing/prefix?endpoint={object_server.url}&region={REGION}")
+
+    with pytest.raises(ConfigurationError) as refused:
+        check_shared_stores(Shared(safe, missing))
+
+    assert str(refused.value) == (
+        "MOCHI_SESSIONS_URL: There is no bucket for s3://nothing/prefix/probes/: make the bucket "
+        "(or container) nothing at the store, or correct the name."
+    )

@@ -37,6 +37,8 @@ GOOD = {"period": "day", "requests": 1}
     ("content", "reason"),
     [
         ("", "budgets.json is not JSON: Input data was truncated."),
+        ('{"a": [}', "budgets.json is not JSON: JSON is malformed"),
+        ("[" * 5000, "budgets.json is not JSON: "),
         ("{}", "budgets.json is not a list of budgets"),
         ("[1]", "budgets.json, entry 1: it is an object (it is 1)."),
         ([{"requests": 1}], "budgets.json, entry 1: `period` is missing."),
