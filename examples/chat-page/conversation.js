@@ -1,9 +1,10 @@
 // One conversation: shows its messages, runs and follows its turns, edits it.
 
+import { CallCard } from "./call_card.js";
 import { ApiError, call, chat, follow } from "./client.js";
 import { ask, contextPanel, variantsPanel } from "./dialogs.js";
-import { button, element } from "./elements.js";
-import { CallCard, LiveTurn, drawMessages } from "./message_view.js";
+import { arrange, button, element } from "./elements.js";
+import { LiveTurn, drawMessages } from "./message_view.js";
 
 export class Conversation {
   /**
@@ -50,7 +51,7 @@ export class Conversation {
   show(session, turnId) {
     this.session = session;
     const messages = session.messages.filter((each) => !turnId || each.turn_id !== turnId || each.role === "user");
-    this.log.replaceChildren(...drawMessages(messages, (message, index) => this.actionsOf(message, index)));
+    arrange(this.log, drawMessages(messages, (message, index) => this.actionsOf(message, index)));
     this.hooks.changed(session);
   }
 
@@ -146,7 +147,10 @@ export class Conversation {
     const found = [];
     const isLast = !this.session.messages.slice(index + 1).some((each) => each.role !== "tool");
     if (message.role === "user") found.push(button("Edit", () => this.edit(message, index)));
-    if (message.role === "assistant" && isLast) found.push(button("Regenerate", () => this.regenerate()));
+    if (message.role === "assistant" && isLast) {
+      const isBroken = message.cancelled || message.interrupted;
+      found.push(button(isBroken ? "Try again" : "Regenerate", () => this.regenerate(), isBroken ? { class: "again" } : {}));
+    }
     if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(index)));
     if (message.role !== "system") found.push(button("Fork here", () => this.fork(index)));
     return found;

@@ -63,3 +63,21 @@ export function argumentsText(given) {
   if (!RIGHT_TO_LEFT.test(text)) return text;
   return text.split(JSON_STRINGS).map((part, index) => (index % 2 ? element("bdi", {}, part) : part));
 }
+
+/** Show exactly these children, in place: what was there keeps its state and its focus. */
+export function arrange(parent, nodes) {
+  const focused = document.activeElement;
+  const kept = new Set(nodes);
+  for (const child of [...parent.children]) if (!kept.has(child)) child.remove(); // first: others need not move
+  nodes.forEach((node, index) => {
+    if (parent.children[index] !== node) parent.insertBefore(node, parent.children[index] ?? null);
+  });
+  if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+/** Focus the message field, or where that would open a phone's keyboard the messages; return it. */
+export function focusMessage() {
+  const target = document.getElementById(matchMedia("(pointer: coarse)").matches ? "messages" : "message");
+  target.focus({ preventScroll: true });
+  return target;
+}

@@ -39,7 +39,9 @@ export class MarkdownText {
   }
 
   update(text) {
+    if (text === this.shown) return; // what is selected in it stays selected
     if (!text.startsWith(this.finished)) this.clear();
+    this.shown = text;
     const rest = text.slice(this.finished.length);
     const tokens = rest.length < LONGEST ? parser.parse(rest, {}) : [{ ...PLAIN, content: rest }];
     const start = Math.max(tokens.findLastIndex((each) => each.level === 0 && each.nesting >= 0), 0);
@@ -59,13 +61,15 @@ export class MarkdownText {
 
   /** Draw what was left for later while the text grew. */
   finish(text) {
-    if (/^ {0,3}\[[^\]\n]+\]:/m.test(text)) this.clear(); // addresses at the end, of links before
+    if (/^ {0,3}\[[^\]\n]+\]:/m.test(text) && text !== this.whole) this.clear(); // addresses at the end, of links before
+    this.whole = text;
     this.update(text);
     this.code?.finish();
   }
 
   clear() {
     this.element.replaceChildren();
+    this.shown = null;
     this.finished = "";
     this.last = [];
     this.code = null;

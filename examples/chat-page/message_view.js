@@ -1,33 +1,102 @@
 // Draws messages: those of a session as they are saved, and those of a turn while it runs.
 
-import { attachmentUrl } from "./client.js";
-import { add, argumentsText, button, element, isolated, visible } from "./elements.js";
-import { markdown } from "./markdown.js";
+import { CallCard } from "./call_card.js";
+import { copyButton } from "./code.js";
+import { argumentsText, element, visible } from "./elements.js";
+import { filesPart } from "./files.js";
+import { MarkdownText } from "./markdown.js";
+import { usageLine, usageOfTurns } from "./usage.js";
 
-const WHO = { user: "You", assistant: "Model", tool: "Tool", system: "System prompt" };
+const WHO = { user: "You", assistant: "Model", system: "System prompt" };
+const STOPPED = /\n*\[cancelled\]$/; // how the server marks a text that a person stopped
+const ENDS = {
+  cancelled: "You stopped this answer.",
+  interrupted: "This answer broke off.",
+  length: "This answer reached the model's limit of length.",
+};
 
-/** Return an article for each message; results of tools are shown with their calls. */
-export function drawMessages(messages, actions) {
+const live = new Map(); // views of the running turn by message id: they go on to show what is saved
+
+/**
+ * Return an article for each message; results of tools are shown with their calls.
+ * `actions(message, index)` returns buttons, `usage` has what each turn has taken.
+ */
+export function drawMessages(messages, actions, usage = usageOfTurns(messages)) {
   const results = new Map(messages.filter((each) => each.role === "tool").map((each) => [each.tool_call_id, each]));
   const articles = [];
   messages.forEach((message, index) => {
     if (message.role === "tool") return;
-    const article = startArticle(message.role, message.model);
-    if (message.thinking) article.append(thinkingPart(message.thinking, false));
-    article.append(message.role === "assistant" ? textPart(message.content) : element("div", { class: "text plain" }, message.content));
-    for (const call of message.tool_calls ?? []) {
-      const { name, arguments: given } = call.function;
-      const card = new CallCard(name, given);
-      const result = results.get(call.id);
-      if (result) card.end(result.content, result.failed, result.attachments);
-      article.append(card.element);
-    }
-    article.append(...attachmentsPart(message.attachments));
-    if (message.interrupted) article.append(element("p", { class: "note" }, "This answer broke off."));
-    article.append(element("div", { class: "row", role: "group", "aria-label": "This message" }, ...actions(message, index)));
-    articles.push(article);
+    const view = live.get(message.message_id) ?? new MessageView(message.role, message.model);
+    live.delete(message.message_id);
+    view.complete(message, results, actions(message, index), usage.get(message.turn_id));
+    articles.push(view.element);
   });
   return articles;
+}
+
+/** One message: its parts can be added to until it is complete. */
+class MessageView {
+  constructor(role, model) {
+    this.cards = new Map();
+    this.markdown = role === "assistant" ? new MarkdownText() : null;
+    this.text = this.markdown?.element ?? element("div", { class: "text plain" });
+    this.calls = element("div");
+    this.end = element("div", { class: "end" }); // has its height before it has buttons: nothing jumps
+    const who = role === "assistant" && model ? model : WHO[role];
+    this.element = element("article", { class: role }, element("h2", {}, who), this.text, this.calls, this.end);
+  }
+
+  /** Show what was saved, leaving what is shown already. */
+  complete(message, results, actions, usage) {
+    const text = message.cancelled ? message.content.replace(STOPPED, "") : message.content;
+    if (this.markdown) this.markdown.finish(text);
+    else this.text.textContent = text;
+    if (message.thinking) this.reasoning ??= this.startReasoning(message.thinking);
+    for (const { id, function: { name, arguments: given } } of message.tool_calls ?? []) {
+      const card = this.card(id, name, given);
+      const result = results.get(id);
+      if (result) card.end({ result: result.content, failed: result.failed, code: result.error_code, attachments: result.attachments });
+    }
+    const end = ["cancelled", "interrupted"].find((each) => message[each]) ?? message.done_reason;
+    const again = actions.filter((each) => each.matches(".again"));
+    const copy = text ? [copyButton(() => text)] : [];
+    this.element.classList.toggle("step", Boolean(message.tool_calls?.length));
+    this.end.replaceChildren(
+      ...filesPart(message.attachments),
+      ...(ENDS[end] ? [element("p", { class: "note" }, ENDS[end], " ", ...again)] : []),
+      element("div", { class: "row", role: "group", "aria-label": "This message" }, ...copy, ...actions.filter((each) => !again.includes(each)), usageLine(message, usage)),
+    );
+  }
+
+  card(id, name, given = {}) {
+    let card = this.cards.get(id);
+    if (!card) {
+      card = new CallCard(name, given);
+      this.cards.set(id, card);
+      this.calls.append(card.element);
+    }
+    return card;
+  }
+
+  /** Show reasoning before the text; return its elements. */
+  startReasoning(text = "") {
+    const summary = element("summary", {}, "Reasoning");
+    const body = element("div", { class: "plain" }, text);
+    const details = element("details", { class: "thinking", open: !text }, summary, body);
+    this.text.before(details);
+    const made = { summary, body, details, begun: performance.now() };
+    summary.addEventListener("click", () => (made.isTouched = true));
+    return made;
+  }
+
+  /** Say how long the model reasoned, and fold it away unless a person has touched it. */
+  endReasoning() {
+    const { reasoning } = this;
+    if (!reasoning || reasoning.hasEnded) return;
+    reasoning.hasEnded = true;
+    reasoning.summary.textContent = `Reasoned for ${Math.max(1, Math.round((performance.now() - reasoning.begun) / 1000))} s`;
+    if (!reasoning.isTouched) reasoning.details.open = false;
+  }
 }
 
 /** Draws a turn while it runs: give it each event of the stream. */
@@ -35,14 +104,14 @@ export class LiveTurn {
   /**
    * @param log The element that articles are added to.
    * @param onStatus Called with a line about what is waited for.
-   * @param onDecision Called with a confirmation's id and true or false; a promise.
+   * @param onDecision Called with a confirmation's id and what was decided; a promise.
    */
   constructor(log, onStatus, onDecision) {
     this.log = log;
     this.onStatus = onStatus;
     this.onDecision = onDecision;
     this.cards = new Map();
-    this.text = "";
+    live.clear();
   }
 
   handle({ event, data }) {
@@ -51,30 +120,28 @@ export class LiveTurn {
   }
 
   on_turn_started(data) {
-    this.begin(data.model);
+    this.begin(data.model, data.message_id);
   }
 
-  on_tool_continuation_start() {
+  on_tool_continuation_start(data) {
     this.settle();
-    this.begin(this.model);
+    this.view.element.classList.add("step");
+    this.begin(this.model, data.message_id);
   }
 
   on_content_delta({ content }) {
-    this.text += content;
+    this.content += content;
     this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
   on_content_reset() {
-    this.text = "";
+    this.content = "";
     this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
   on_thinking_delta({ content }) {
-    if (!this.thinking) {
-      this.thinking = thinkingPart("", true);
-      this.answer.before(this.thinking);
-    }
-    this.thinking.lastChild.append(content);
+    this.thought += content;
+    this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
   on_tool_call(data) {
@@ -92,7 +159,15 @@ export class LiveTurn {
   }
 
   on_tool_result(data) {
-    this.card(data).end(data.success ? data.result : data.error_message, !data.success, data.attachments);
+    const card = this.card(data);
+    if (data.arguments) card.setArguments(data.arguments); // which a person has changed
+    card.end({
+      result: data.success ? data.result : data.error_message,
+      failed: !data.success,
+      code: data.error_code,
+      attachments: data.attachments,
+      milliseconds: data.execution_time_ms,
+    });
   }
 
   on_agent_start(data) {
@@ -117,7 +192,7 @@ export class LiveTurn {
   }
 
   on_agent_complete(data) {
-    this.card(data).end(null, false);
+    this.card(data).end({ result: null, failed: false });
   }
 
   on_status(data) {
@@ -133,141 +208,39 @@ export class LiveTurn {
     this.settle();
   }
 
-  begin(model) {
+  begin(model, messageId) {
     this.model = model;
-    this.text = "";
-    this.thinking = null;
-    this.article = startArticle("assistant", model);
-    this.article.setAttribute("aria-busy", "true"); // read out when it is complete
-    this.answer = element("div", { class: "text" });
-    this.article.append(this.answer);
-    this.log.append(this.article);
+    this.content = "";
+    this.thought = "";
+    this.view = new MessageView("assistant", model);
+    if (messageId) live.set(messageId, this.view);
+    this.view.element.setAttribute("aria-busy", "true"); // read out when it is complete
+    this.log.append(this.view.element);
   }
 
   draw() {
     this.frame = null;
-    this.answer.replaceChildren(markdown(this.text));
+    const { view } = this;
+    if (this.thought) {
+      view.reasoning ??= view.startReasoning();
+      view.reasoning.body.append(this.thought);
+      this.thought = "";
+    }
+    if (this.content) view.endReasoning();
+    view.markdown.update(this.content);
   }
 
   settle() {
-    if (!this.article) return;
+    if (!this.view) return;
     cancelAnimationFrame(this.frame);
     this.draw();
-    this.article.setAttribute("aria-busy", "false");
+    this.view.endReasoning();
+    this.view.element.setAttribute("aria-busy", "false");
   }
 
   card({ tool_call_id: id, tool_name: name, agent_name: agent }) {
-    let card = this.cards.get(id);
-    if (!card) {
-      card = new CallCard(name ?? `agent ${agent}`, {});
-      this.cards.set(id, card);
-      this.article.append(card.element);
-    }
+    const card = this.cards.get(id) ?? this.view.card(id, name ?? `agent ${agent}`);
+    this.cards.set(id, card);
     return card;
   }
-}
-
-/** A call of a tool or an agent: what it was given, what it did, what it returned. */
-export class CallCard {
-  constructor(name, given) {
-    this.state = element("span", { class: "note" }, "running");
-    this.given = element("pre", { tabindex: "0", dir: "ltr" });
-    this.steps = element("div", { class: "steps" });
-    this.element = element(
-      "details",
-      { class: "call", open: true },
-      element("summary", {}, element("code", {}, isolated(name)), " ", this.state),
-      this.given,
-      this.steps,
-    );
-    this.setArguments(given);
-  }
-
-  setArguments(given) {
-    this.given.replaceChildren();
-    add(this.given, argumentsText(given));
-  }
-
-  /** Add what an agent did; pieces of the same kind are one text. */
-  step(kind, text, isNew = false) {
-    if (isNew || this.kind !== kind) {
-      this.kind = isNew ? null : kind;
-      this.last = element("pre", { tabindex: "0" });
-      this.steps.append(element("p", { class: "note" }, kind), this.last);
-    }
-    add(this.last, text);
-  }
-
-  /** Ask a person whether it may run. */
-  ask(confirmation, onDecision) {
-    const { confirmation_id: id, tool_name: tool, arguments: given, agent_name: agent, reason } = confirmation;
-    const decide = (approved) => async () => {
-      for (const each of question.querySelectorAll("button")) each.disabled = true;
-      try {
-        await onDecision(id, approved);
-        question.remove();
-        this.state.textContent = approved ? "approved" : "denied";
-      } catch (error) {
-        question.append(element("p", { class: "failed" }, error.message));
-      }
-    };
-    const question = element(
-      "div",
-      { class: "question", role: "group", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
-      agent
-        ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), ":")
-        : element("p", {}, "May ", isolated(tool), " run?"),
-      agent ? element("pre", { tabindex: "0", dir: "ltr" }, argumentsText(given)) : null,
-      reason === "tool_changed" ? element("p", { class: "failed" }, "This tool has changed since it was enabled.") : null,
-      button("Approve", decide(true)),
-      button("Deny", decide(false)),
-    );
-    this.state.textContent = "waits for approval";
-    this.element.append(question);
-  }
-
-  /** Take back what was asked about a call that has run since. */
-  answered(callId) {
-    for (const each of this.element.querySelectorAll(".question")) if (each.dataset.call === callId) each.remove();
-  }
-
-  end(result, failed, attachments) {
-    for (const each of this.element.querySelectorAll(".question")) each.remove();
-    this.state.textContent = failed ? "failed" : "done";
-    this.state.classList.toggle("failed", Boolean(failed));
-    if (result != null) this.element.append(element("pre", { tabindex: "0", class: "result" }, result));
-    this.element.append(...attachmentsPart(attachments));
-    if (!failed) this.element.open = false;
-  }
-}
-
-function startArticle(role, model) {
-  const who = role === "assistant" && model ? model : WHO[role];
-  return element("article", { class: role }, element("h2", {}, who));
-}
-
-function textPart(text) {
-  const part = element("div", { class: "text" });
-  part.append(markdown(text));
-  return part;
-}
-
-function thinkingPart(text, open) {
-  return element("details", { class: "thinking", open }, element("summary", {}, "Reasoning"), element("div", { class: "plain" }, text));
-}
-
-function attachmentsPart(attachments) {
-  if (!attachments?.length) return [];
-  const list = element("ul", { class: "files", "aria-label": "Attached files" });
-  for (const { id, name, media_type: type, size } of attachments) {
-    const item = element("li", {}, `${name} (${Math.ceil(size / 1024)} KiB)`);
-    list.append(item);
-    if (type.startsWith("image/")) {
-      attachmentUrl(id).then(
-        (url) => item.prepend(element("img", { src: url, alt: name })),
-        () => item.append(" is not there any more"),
-      );
-    }
-  }
-  return [list];
 }

@@ -61,7 +61,7 @@ async def test_what_is_sent_and_what_answers_it_come_into_sight(page: Page) -> N
 
 
 async def test_who_scrolls_up_is_left_there_and_led_back(page: Page) -> None:
-    words = [f"{number}.\n\n" for number in range(200)]
+    words = [f"Line {number}.\n\n" for number in range(200)]
     await page.do(
         "await say(text)", text=block({"text_message": {"text": words}}, words_per_second=40)
     )
@@ -91,7 +91,7 @@ async def test_a_question_comes_into_sight_also_for_who_reads_above(page: Page) 
         """,
         settings={"tools": ["echo"], "execution_policy": "always_confirm"},
     )
-    words = [f"{number}.\n\n" for number in range(20)]
+    words = [f"Line {number}.\n\n" for number in range(20)]
     call = {"tool_call": [{"name": "echo", "args": {"text": "Hear, hear."}}]}
     script = block({"text_message": {"text": words}}, call, words_per_second=20)
     await page.do("await say(text); $('messages').scrollTop = 0", text=script)

@@ -109,7 +109,7 @@ async def test_a_tool_that_is_denied_does_not_run(page: Page) -> None:
     await page.do("await until(() => all('.question').length === 1); press('Deny')")
     assert (await page.do("await idle(); return answers()"))[-1] == "Then not."
     assert await page.do("return all('.call summary .failed').map((e) => e.textContent)") == [
-        "failed"
+        "denied"
     ]
 
 
@@ -230,7 +230,7 @@ async def test_nothing_in_an_approval_is_hidden_or_turned_around(page: Page) -> 
 
 async def test_an_approval_of_a_misleading_agent_or_tool_shows_its_real_name(page: Page) -> None:
     drawn = """
-        const { CallCard } = await import('/message_view.js');
+        const { CallCard } = await import('/call_card.js');
         const card = new CallCard('x', {});
         const asked = { confirmation_id: 'c', tool_name: name, agent_name: name, arguments: {} };
         card.ask(asked, () => {});

@@ -1,0 +1,48 @@
+// Asks a person whether a tool may run: with the arguments that it will run with.
+
+import { argumentsText, button, element, focusMessage, isolated, visible } from "./elements.js";
+
+/**
+ * Return the question; `decide(approved, more)` is a promise, with the arguments and the scope of
+ * `confirm-tool` in `more`. The question goes once that is done, and the focus to what is next.
+ */
+export function questionOf(confirmation, decide) {
+  const { tool_name: tool, arguments: given, agent_name: agent, reason, expires_at: expires } = confirmation;
+  const failed = element("p", { class: "failed", role: "alert" });
+  const remember = element("input", { type: "checkbox" });
+  const written = JSON.stringify(given, null, 2);
+  const changed = element("textarea", { rows: "4", spellcheck: "false", "aria-label": "Arguments as JSON" });
+  changed.value = written;
+
+  const answer = (approved) => async () => {
+    const hadFocus = question.contains(document.activeElement);
+    failed.textContent = "";
+    try {
+      const more = {};
+      if (approved && remember.checked) more.remember = "session";
+      if (approved && changed.value !== written) more.arguments = JSON.parse(changed.value);
+      for (const each of buttons) each.disabled = true;
+      await decide(approved, more);
+      question.remove();
+      if (hadFocus) (document.querySelector(".question button") ?? focusMessage()).focus();
+    } catch (error) {
+      failed.textContent = error.message;
+      for (const each of buttons) each.disabled = false;
+    }
+  };
+  const buttons = [button("Approve", answer(true), { class: "main" }), button("Deny", answer(false))];
+  const question = element(
+    "div",
+    { class: "question", role: "group", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
+    agent
+      ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), ":")
+      : element("p", {}, "May ", isolated(tool), " run?"),
+    agent ? element("pre", { tabindex: "0", dir: "ltr" }, argumentsText(given)) : null,
+    reason === "tool_changed" ? element("p", { class: "failed" }, "This tool has changed since it was enabled.") : null,
+    element("details", {}, element("summary", {}, "Change the arguments"), changed),
+    reason === "tool_changed" ? null : element("label", { class: "check" }, remember, " Don't ask again in this conversation"),
+    element("div", { class: "answer" }, buttons, expires ? element("small", {}, `until ${new Date(expires).toLocaleTimeString([], { timeStyle: "short" })}`) : null),
+    failed,
+  );
+  return question;
+}
