@@ -33,4 +33,4 @@ class ClusterApp(MochiApp):
             return ()
         from cluster_app.findings import server_findings, shared_findings  # noqa: PLC0415
 
-        return [*shared_findings(services), *await server_findings(services)]
+        return [*await shared_findings(services), *await server_findings(services)]

@@ -18,12 +18,14 @@ MOST_SECONDS_APART = 2.0
 CODE_WRITER = "agent_builder"
 
 
-def shared_findings(services: Services) -> Iterator[Finding]:
+async def shared_findings(services: Services) -> list[Finding]:
     """Ask the journal and the store; blocks for as long as they take."""
     cluster = services.get(Cluster)
-    yield from findings_of("journal", partial(_journal, cluster))
-    yield from findings_of("sessions' store", partial(_store, cluster))
-    yield from findings_of("this node", partial(_of_this_node, services))
+    return [
+        *await findings_of("journal", partial(_journal, cluster)),
+        *await findings_of("sessions' store", partial(_store, cluster)),
+        *await findings_of("this node", partial(_of_this_node, services)),
+    ]
 
 
 def _journal(cluster: Cluster) -> Iterator[Finding]:

@@ -158,7 +158,7 @@ def _settings() -> "ServerSettings":
         rename_variables,
         variable_warnings,
     )
-    from mochi_project.process.startup import access_warnings  # noqa: PLC0415
+    from mochi_project.process.startup import access_warning  # noqa: PLC0415
     from mochi_project.process.trust_question import ask_at_start  # noqa: PLC0415
     from mochi_project.trust.decision import pass_on  # noqa: PLC0415
 
@@ -175,7 +175,7 @@ def _settings() -> "ServerSettings":
     for variable, sentence in warnings.items():
         _say(f"warning: {sentence}")
         os.environ.pop(variable, None)  # said once, not again by every process
-    for warning in access_warnings(settings):
+    if warning := access_warning(settings):
         _say(f"warning: {warning}")
     return settings
 

@@ -117,7 +117,6 @@ class ObjectStore:
         self._connection = connection or Connection(place, timeout_seconds)
         self._below = below
         self._prefix = f"{place.prefix}{below}"
-        self._bucket = place.bucket
         self.name = f"{place.kind}://{place.bucket}/{self._prefix}"
 
     @property
@@ -309,8 +308,7 @@ class ObjectStore:
         except (BaseError, FileNotFoundError) as error:
             if _has_no_bucket(error):
                 raise BucketMissing(
-                    f"There is no bucket for {self.name}: make the bucket (or container) "
-                    f"{self._bucket} at the store, or correct the name."
+                    f"There is no bucket for {self.name}: make it first, or correct its name."
                 ) from error
             status = _status_of(error)
             if status == _FULL:

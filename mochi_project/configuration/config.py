@@ -9,7 +9,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.constants import DEFAULT_PORT
 from mochi_project.configuration.setting_types import (
-    UNIX_PEER,
     DataPath,
     HttpUrl,
     List,
@@ -19,7 +18,6 @@ from mochi_project.configuration.setting_types import (
     RootPathSetting,
     Seconds,
     SecretKey,
-    SocketMode,
     Token,
     Wings,
 )
@@ -42,10 +40,8 @@ class ServerSettings(AppSettings):
         description="Port to listen on (5099 in test mode; 0 takes a free one)",
     )
     unix_socket: DataPath | None = Field(None, description="Unix socket to listen on instead")
-    unix_socket_mode: SocketMode = Field(
-        "0600",
-        description="Who may connect to the Unix socket: its owner (0600), its group (0660), or "
-        "every user (0666)",
+    unix_socket_mode: Literal["0600", "0660", "0666"] = Field(
+        "0600", description="Who may connect to it: its user, its group, too, or every user"
     )
     workers: int = Field(1, ge=1, le=256, description="Number of web processes")
     log_level: LogLevel = Field("INFO", description="Least severe level that is logged")
@@ -89,8 +85,7 @@ class ServerSettings(AppSettings):
     )
     proxies_authenticate: bool = Field(
         True,
-        description="Whether trusted proxies authenticate their clients; false: these need the "
-        "token, and proxies only tell their addresses",
+        description="Whether trusted proxies spare the token; else only report addresses",
     )
     root_path: RootPathSetting = Field(
         "", description="Path below which a proxy offers the server, as `/mochi`"
@@ -110,13 +105,6 @@ class ServerSettings(AppSettings):
     def _nodes_share_a_key(cls, value: SecretKey | None, info: ValidationInfo) -> SecretKey | None:
         if value is None and info.data.get("journal_url") is not None:
             raise ValueError(f"must be set with MOCHI_JOURNAL_URL, {THE_SAME_EVERYWHERE}")
-        return value
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _not_everybody_is_a_proxy(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if UNIX_PEER in value and info.data.get("unix_socket_mode") == "0666":
-            raise ValueError("can't list unix with MOCHI_UNIX_SOCKET_MODE=0666: use 0660")
         return value
 
     @property

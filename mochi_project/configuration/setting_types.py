@@ -84,14 +84,17 @@ def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-def _checked_proxies(names: list[str]) -> list[str]:
+def _checked_proxies(names: list[str], info: ValidationInfo) -> list[str]:
     """Validate names of proxies.
 
     Raises:
         ValueError: One is neither an IP address nor a network nor ``unix``, or is everybody.
     """
     for name in names:
-        if name != UNIX_PEER:
+        if name == UNIX_PEER:
+            if info.data.get("unix_socket_mode") == "0666":
+                raise ValueError("can't list unix with MOCHI_UNIX_SOCKET_MODE=0666: use 0660")
+        else:
             try:
                 network = ipaddress.ip_network(name, strict=False)
             except ValueError as error:
@@ -101,10 +104,6 @@ def _checked_proxies(names: list[str]) -> list[str]:
             if network.prefixlen == 0:
                 raise ValueError("can't list every address: nobody would need a token")
     return names
-
-
-def _four_digits(value: Any) -> Any:
-    return value.zfill(4) if isinstance(value, str) else value
 
 
 _OF_WINGS = {
@@ -137,7 +136,6 @@ List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
-SocketMode = Annotated[Literal["0600", "0660", "0666"], BeforeValidator(_four_digits)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]

@@ -72,10 +72,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_admitted(scope: Scope) -> bool:
-    """Return whether the client of a route that needs no token may use those that do.
-
-    False if no guard says so (docs/decisions/0162).
-    """
+    """Return whether the guard lets a client use routes that need a token (docs/decisions/0162)."""
     return scope.get(_ADMITTED) is True
 
 

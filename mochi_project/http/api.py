@@ -16,17 +16,14 @@ router = Router(access="manage", tags=["server"])
     operation_id="health",
     exclude_unset=True,
     summary="Health of the server",
-    description=(
-        "Answers within two seconds and needs no token. Clients that may not use the other routes "
-        "(without the token where one is required, or through a proxy that is not trusted) get "
-        "the `status` alone."
-    ),
+    description="Answers within two seconds and needs no token: who may not use the API gets the "
+    "`status` alone.",
 )
 @needs(token=False)
 async def health_route(request: HttpRequest) -> HealthOut:
     """Report whether the server works, and to its own clients what it depends on."""
-    scope = getattr(request, "scope", {})
-    return await health() if is_admitted(scope) else HealthOut(status="ok")
+    is_stranger = not is_admitted(getattr(request, "scope", {}))
+    return HealthOut(status="ok") if is_stranger else await health()
 
 
 @router.get(

@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator
 
 from mochi_project.configuration.config import THE_SAME_EVERYWHERE, ServerSettings
 from mochi_project.configuration.loading import start_here
@@ -147,19 +146,18 @@ def announce(settings: ServerSettings, url: str) -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
-def access_warnings(settings: ServerSettings) -> Iterator[str]:
-    """Yield warnings about clients that need no token although others can reach the server."""
-    if settings.insecure_no_auth and not settings.is_loopback and not settings.api_token:
-        yield (
+def access_warning(settings: ServerSettings) -> str | None:
+    """Return a warning about clients that need no token although others can reach the server."""
+    if not settings.api_token and settings.is_loopback:
+        return None
+    if not settings.api_token and settings.insecure_no_auth:
+        return (
             f"everyone who can reach {settings.host} can use this server and its tools: "
             "--insecure-no-auth turned the token off"
         )
-        return
-    needs_token = settings.api_token or not settings.is_loopback
-    is_decided = "proxies_authenticate" in settings.model_fields_set
-    if settings.trusted_proxies and needs_token and not is_decided:
-        yield (
-            f"what {', '.join(settings.trusted_proxies)} passes on needs no token "
-            "(MOCHI_TRUSTED_PROXIES): set MOCHI_PROXIES_AUTHENTICATE=true if it lets in only whom "
-            "you trust, else false"
-        )
+    if not settings.trusted_proxies or "proxies_authenticate" in settings.model_fields_set:
+        return None
+    return (
+        f"MOCHI_TRUSTED_PROXIES: what {', '.join(settings.trusted_proxies)} passes on needs no "
+        "token; set MOCHI_PROXIES_AUTHENTICATE=true if it lets in only whom you trust, else false"
+    )

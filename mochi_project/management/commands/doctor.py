@@ -19,13 +19,12 @@ from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services, mochi_apps
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import ServerSettings
-from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import (
     file_warnings,
     names_at_start,
     variable_warnings,
 )
-from mochi_project.console.findings import Finding, Found, findings_awaited, findings_of
+from mochi_project.console.findings import Finding, Found, findings_of
 from mochi_project.console.reports import ReportCommand
 from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.retention_findings import retention_finding
@@ -40,7 +39,7 @@ from sessions_app.settings import SessionsSettings
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 
-Checks = Mapping[str, Callable[[Services], Found]]
+Checks = Mapping[str, Callable[[Services], Found | Awaitable[Found]]]
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -60,12 +59,7 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run the checks and print what they found."""
-        services = build_services(django_settings.MOCHI)
-        findings = [
-            *_of_this_machine(services, CHECKS),
-            *asyncio.run(_of_others(services)),
-            *_of_this_machine(services, LAST_CHECKS),
-        ]
+        findings = asyncio.run(_findings(build_services(django_settings.MOCHI)))
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -84,21 +78,14 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _of_this_machine(services: Services, checks: Checks) -> Iterator[Finding]:
-    for check, find in checks.items():
-        yield from findings_of(check, partial(find, services))
-
-
-async def _of_others(services: Services) -> list[Finding]:
-    """Return the findings of the apps, models, tools and MCP servers."""
-    checks: list[tuple[str, Awaitable[Found]]] = [
-        *((app.name.removesuffix("_app"), app.findings(services)) for app in mochi_apps()),
-        ("models", model_findings(services)),
-        ("tools", _tools(services)),
-        ("MCP servers", _servers(services)),
-    ]
+async def _findings(services: Services) -> list[Finding]:
+    of_apps = ((app.name.removesuffix("_app"), app.findings) for app in mochi_apps())
     try:
-        return [each for check in checks for each in await findings_awaited(*check)]
+        return [
+            each
+            for check, find in (*CHECKS.items(), *of_apps, *LAST_CHECKS.items())
+            for each in await findings_of(check, partial(find, services))
+        ]
     finally:
         await services.aclose()
 
@@ -113,11 +100,7 @@ def _configuration(services: Services) -> Iterator[Finding]:
 
 def _data_directory(services: Services) -> Iterator[Finding]:
     settings = services.get(ServerSettings)
-    try:
-        notes = prepare_data_dir(settings)
-    except ConfigurationError as error:
-        yield Finding("data directory", "broken", str(error))
-        return
+    notes = prepare_data_dir(settings)
     yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
     for note in notes:
         yield Finding("file system", "note", f"{note}.")
@@ -265,4 +248,10 @@ CHECKS: Checks = {
     "system prompts": _prompts,
     "agents": _agents,
 }
-LAST_CHECKS: Checks = {"worker": _worker, "summaries": _summaries}
+LAST_CHECKS: Checks = {
+    "models": model_findings,
+    "tools": _tools,
+    "MCP servers": _servers,
+    "worker": _worker,
+    "summaries": _summaries,
+}

@@ -313,7 +313,7 @@ def test_a_missing_bucket_and_a_journal_that_is_away_are_two_lines_of_many(
     assert ended.returncode == 1, ended.stderr
     found = findings(ended)
     assert found["journal"]["state"] == found["sessions' store"]["state"] == "broken"
-    assert "make the bucket (or container) nothing" in found["sessions' store"]["detail"]
+    assert "no bucket for s3://nothing/sessions/" in found["sessions' store"]["detail"]
     assert {"sessions", "search", "usage", "models", "tools", "this node"} <= found.keys()
 
 
@@ -329,5 +329,5 @@ def test_a_missing_bucket_stops_the_start_in_a_sentence(
 
     assert ended.returncode != 0
     assert "MOCHI_SESSIONS_URL: There is no bucket for s3://nothing/sessions/" in ended.stderr
-    assert "make the bucket (or container) nothing at the store" in ended.stderr
+    assert "make it first, or correct its name" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -96,6 +96,6 @@ def test_a_missing_bucket_is_refused_with_its_name_and_what_to_do(
         check_shared_stores(Shared(safe, missing))
 
     assert str(refused.value) == (
-        "MOCHI_SESSIONS_URL: There is no bucket for s3://nothing/prefix/probes/: make the bucket "
-        "(or container) nothing at the store, or correct the name."
+        "MOCHI_SESSIONS_URL: There is no bucket for s3://nothing/prefix/probes/: make it first, "
+        "or correct its name."
     )

@@ -8,7 +8,7 @@ import pytest
 from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.startup import (
-    access_warnings,
+    access_warning,
     api_token,
     prepare_data_dir,
     trust_new_data_dir,
@@ -127,16 +127,17 @@ def test_it_is_said_that_trusted_proxies_need_no_token_until_that_is_decided(
 ) -> None:
     proxies = {**reached, "trusted_proxies": ["10.0.0.1", "unix"]}
 
-    [warning] = access_warnings(MochiSettings.model_validate(proxies))
+    warning = access_warning(MochiSettings.model_validate(proxies))
 
-    assert warning.startswith("what 10.0.0.1, unix passes on needs no token")
+    assert warning
+    assert warning.startswith("MOCHI_TRUSTED_PROXIES: what 10.0.0.1, unix passes on")
     for decided in (True, False):
         given = MochiSettings.model_validate({**proxies, "proxies_authenticate": decided})
-        assert list(access_warnings(given)) == []
+        assert access_warning(given) is None
 
 
 @pytest.mark.parametrize("settings", [{"trusted_proxies": ["10.0.0.1"]}, {"api_token": "given"}])
 def test_nothing_is_said_of_proxies_without_them_or_without_a_token(
     settings: dict[str, object],
 ) -> None:
-    assert list(access_warnings(MochiSettings.model_validate(settings))) == []
+    assert access_warning(MochiSettings.model_validate(settings)) is None

@@ -60,14 +60,6 @@ def test_the_socket_is_never_open_to_more_than_its_mode_says(
     assert modes == [int(mode, 8)] * 2
 
 
-@pytest.mark.parametrize("mode", ["660", "0660"])
-def test_a_mode_may_be_written_as_chmod_takes_it(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MOCHI_UNIX_SOCKET_MODE", mode)
-    assert load_settings().unix_socket_mode == "0660"
-
-
 @pytest.mark.parametrize("mode", ["0777", "0640", "rw", "0o660"])
 def test_another_mode_stops_the_start_in_a_sentence(
     mode: str, monkeypatch: pytest.MonkeyPatch
