@@ -18,7 +18,8 @@ def require_extra(extra: str, libraries: Sequence[str]) -> None:
     if missing:
         names = " and ".join(missing)
         raise ValueError(
-            f"needs {names}, which is not installed: pip install 'mochi-server[{extra}]'"
+            f"needs {names}, which is not installed: uv tool install '.[{extra}]' in the clone, "
+            f"or pip install 'mochi-server[{extra}]'"
         )
 
 

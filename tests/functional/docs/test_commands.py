@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,8 +91,10 @@ def with_ollama(installed: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+def home() -> Iterator[Path]:
+    """Return a folder whose path is short, as a home's is: sockets can be there."""
+    with tempfile.TemporaryDirectory(prefix="mochi-home-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.mark.parametrize("flags", ["", " --test-mode"])

@@ -18,7 +18,8 @@ def test_what_is_missing_is_named_with_its_extra(library: str) -> None:
         require_extra("otel", ["json", library])
 
     assert str(caught.value) == (
-        f"needs {library}, which is not installed: pip install 'mochi-server[otel]'"
+        f"needs {library}, which is not installed: uv tool install '.[otel]' in the clone, "
+        "or pip install 'mochi-server[otel]'"
     )
 
 
