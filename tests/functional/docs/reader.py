@@ -33,7 +33,11 @@ SHOWN_VISION_MODEL = "qwen3-vl:8b"
 VISION_MODEL = "scripted-vision"
 SECONDS = 100
 CURLRC = "fail-with-body\nsilent\nshow-error\n"
-STAND_INS = {"git": "#!/bin/sh\necho '+ a line that was added'\n"}
+STAND_INS = {
+    "git": "echo '+ a line that was added'",
+    "sudo": "echo 'nothing is changed outside of the home' >&2; exit 1",
+    "docker": "echo 'no container is started' >&2; exit 1",
+}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJ"
     "RU5ErkJggg=="
@@ -94,6 +98,8 @@ class Reader:
     def _prepare(self) -> None:
         (self.home / ".curlrc").write_text(CURLRC)
         (self.place / "cat.png").write_bytes(PIXEL)
+        for name in ("secret", "token"):
+            (self.place / name).write_text("5e" * 32)
         exported = self.home / "Downloads" / "chatgpt-export.zip"
         exported.parent.mkdir()
         conversations = json.loads((ROOT / "tests/fixtures/imports/chatgpt.json").read_bytes())
@@ -102,7 +108,7 @@ class Reader:
         programs = self.home / "bin"
         programs.mkdir()
         for name, script in STAND_INS.items():
-            (programs / name).write_text(script)
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         self.env["PATH"] = f"{programs}{os.pathsep}{self.env['PATH']}"
 
@@ -211,16 +217,24 @@ class Reader:
         assert listening, f"{command}\n{self.log}"
         address, socket = listening.groups()
         self._address = (address or "localhost").replace("0.0.0.0", "127.0.0.1")
-        transport = httpx.HTTPTransport(uds=socket)
-        with httpx.Client(transport=transport, trust_env=False, timeout=SECONDS) as client:
-            assert client.get(f"http://{self._address}/api/v1/health").status_code == 200
+        with self._client(socket) as client:
+            assert client.get("/health").status_code == 200
 
     def _start_worker(self, command: str, where: Path) -> None:
         self._others.append(self._begin(command, where))
         deadline = time.monotonic() + SECONDS
-        health = f"http://{self._address}/api/v1/health"
-        while not httpx.get(health, trust_env=False).json()["worker_alive"]:
-            assert time.monotonic() < deadline, f"{command}\n{self.log}"
+        with self._client() as client:
+            while not client.get("/health").json()["worker_alive"]:
+                assert time.monotonic() < deadline, f"{command}\n{self.log}"
+
+    def _client(self, socket: str | None = None) -> httpx.Client:
+        return httpx.Client(
+            base_url=f"http://{self._address}/api/v1",
+            headers={"Authorization": f"Bearer {self.env.get('MOCHI_API_TOKEN', 'none')}"},
+            transport=httpx.HTTPTransport(uds=socket),
+            trust_env=False,
+            timeout=SECONDS,
+        )
 
     def _begin(self, command: str, where: Path) -> subprocess.Popen[str]:
         with self._log.open("a") as log:
