@@ -85,6 +85,11 @@ docs:
 vendor:
     uv run --no-project python scripts/vendor.py
 
+# Take the pictures of the chat page that README.md shows
+screenshots:
+    MOCHI_E2E_IMAGES=docs/images uv run pytest -n 0 -m interop -k "approval and not phone" \
+        tests/functional/chat_page/test_screenshots.py
+
 # The wheel and the source distribution
 build:
     uv build

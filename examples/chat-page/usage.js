@@ -21,15 +21,15 @@ export function usageLine({ timestamp, role, model }, usage) {
   const { input_tokens: input, output_tokens: output, total_ms: time, cost_usd: cost } = usage ?? {};
   const date = timestamp ? new Date(timestamp) : null;
   const shown = role !== "assistant" ? [] : [
-    output ? `${output.toLocaleString()} tokens` : null,
-    time ? `${(time / 1000).toFixed(1)} s` : null,
+    output ? `${output.toLocaleString()} ${output === 1 ? "token" : "tokens"}` : null,
+    time >= 100 ? `${(time / 1000).toFixed(1)} s` : null,
     cost ? `$${cost.toFixed(cost < 0.01 ? 5 : 2)}` : null,
   ];
   const more = [
     model,
     date?.toLocaleString(),
     input ? `${input.toLocaleString()} tokens in` : null,
-    output && time ? `${Math.round(output / (time / 1000))} tokens a second` : null,
+    output && time >= 100 ? `${Math.round(output / (time / 1000))} tokens a second` : null,
   ];
   const text = [...shown, date?.toLocaleTimeString([], { timeStyle: "short" })].filter(Boolean).join(" · ");
   return element("span", { class: "usage", title: more.filter(Boolean).join("\n") }, text);
