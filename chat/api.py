@@ -52,7 +52,7 @@ from sessions_app.edits import Rewind
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
+from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled, usage_of
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 
@@ -341,7 +341,7 @@ def _reply(session_id: str, outcome: Outcome, *, is_json: bool) -> ChatOut | Sta
         return Status(202, SuspendedOut.model_validate(suspended))
     if outcome.message is None or outcome.state not in {State.COMPLETED, State.CANCELLED}:
         raise TurnCrashed
-    message = msgspec.structs.asdict(outcome.message)
+    message = msgspec.structs.asdict(outcome.message) | {"usage": usage_of(outcome.message)}
     if is_json and outcome.has_answer:
         with suppress(msgspec.DecodeError):  # a request sent again, whose answer was edited since
             message["parsed"] = msgspec.json.decode(outcome.message.content)

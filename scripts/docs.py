@@ -17,7 +17,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import django
 import msgspec
@@ -29,11 +29,13 @@ django.setup()
 
 from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
 from chat.stream.attached_file import AttachedFile  # noqa: E402 - after setup
-from chat.stream.events import EVENTS, FinishedCall, TurnUsage  # noqa: E402 - after setup
+from chat.stream.events import EVENTS, FinishedCall  # noqa: E402 - after setup
+from chat.stream.usage import CallUsage, TurnUsage  # noqa: E402
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import retry_after, statuses  # noqa: E402
 from scripts import cluster, code_map, metric_names, reference, trace_names  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
+from sessions_app.messages import Usage  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -189,6 +191,7 @@ def changes() -> str:
 
 def typescript() -> str:
     """Return the events as TypeScript types."""
+    usage = f"type Usage = {{ {_COUNTS}; cost_usd?: string }};"
     lines = []
     for event in EVENTS:
         fields = "; ".join(
@@ -196,7 +199,7 @@ def typescript() -> str:
             for field, optional in _fields(event)
         )
         lines.append(f'  | {{ event: "{event.event}"; data: {{ {fields} }} }}')
-    return "\n".join(["```ts", "type MochiEvent =", *lines]) + ";\n```\n"
+    return "\n".join(["```ts", usage, "", "type MochiEvent =", *lines]) + ";\n```\n"
 
 
 def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, bool]]:
@@ -209,9 +212,11 @@ def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _WORDS[msgspec.Raw] = "any JSON"
+_COUNTS = "; ".join(f"{name}?: number" for name in Usage.__struct_fields__ if name != "cost_usd")
 _STRUCTS = {
     FinishedCall: "Record<string, unknown>",
-    TurnUsage: "Record<string, number | string>",
+    TurnUsage: "Usage",
+    CallUsage: "Usage",
     AttachedFile: (
         "{ id: string; name: string; media_type: string; size: number; "
         "width?: number; height?: number }"
@@ -221,6 +226,8 @@ _STRUCTS = {
 
 def _in_words(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return f"{_in_words(arguments[0])}, deprecated"
     if origin in (types.UnionType, typing.Union):
         return " or ".join(_in_words(one) for one in arguments if one is not msgspec.UnsetType)
     if origin is Literal:
@@ -233,6 +240,8 @@ def _in_words(annotation: Any) -> str:
 
 
 def _in_typescript(annotation: Any) -> str:
+    if typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         wanted = [one for one in arguments if one is not msgspec.UnsetType]
@@ -292,7 +301,7 @@ def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         [f"`{one['name']}`", one["in"], _schema_in_words(one["schema"]), _description(one)]
         for one in operation.get("parameters", ())
-        if one["in"] != "path"
+        if one["in"] != "path" or "description" in one
     ]
     if rows:
         yield _table(["Parameter", "In", "Type", ""], rows) + "\n"

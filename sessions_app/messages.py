@@ -22,6 +22,8 @@ INTERRUPTED_RESULT = "interrupted, not run again"
 """The text of a lost tool result: saved by an interrupted turn, otherwise only sent."""
 _CHANGED = "(The user changed the arguments to "
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
+DEPRECATED: dict[str, Any] = {"deprecated": True}
+"""Marks fields that have a successor, which clients should read instead."""
 _NO_KEY = secrets.token_hex(16)
 """The key of fields without one; random for each process, so that no file contains it."""
 
@@ -155,8 +157,12 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="a
     role: ClassVar[str] = "assistant"
     attachments: ClassVar[tuple[Attachment, ...]] = ()
     model: Annotated[str, Meta(description="the model that answered")] = ""
-    eval_count: Annotated[int | None, Meta(description="tokens of the answer")] = None
-    prompt_eval_count: Annotated[int | None, Meta(description="tokens of the request")] = None
+    eval_count: Annotated[
+        int | None, Meta(description="`output_tokens` of `usage`", extra_json_schema=DEPRECATED)
+    ] = None
+    prompt_eval_count: Annotated[
+        int | None, Meta(description="`input_tokens` of `usage`", extra_json_schema=DEPRECATED)
+    ] = None
     tool_calls: Annotated[Sequence[ToolCall], Meta(description="tools asked for")] = ()
     thinking: Annotated[str | None, Meta(description="the reasoning")] = None
     done_reason: Annotated[str | None, Meta(description="why the model stopped")] = None
@@ -197,6 +203,14 @@ MESSAGE_TYPES: Sequence[type[Message]] = get_args(Message)
 
 Variant = Sequence[Message]
 """A replaced answer: its messages, oldest first, without variants of their own."""
+
+
+def usage_of(message: AssistantMessage) -> Usage | None:
+    """Return what a message cost; those of older files have only its two counts."""
+    asked, answered = message.prompt_eval_count, message.eval_count
+    if message.usage is not None or (asked is None and answered is None):
+        return message.usage
+    return Usage(input_tokens=asked, output_tokens=answered)
 
 
 def mark_changed(content: str, arguments: Mapping[str, Any]) -> str:

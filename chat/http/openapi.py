@@ -20,7 +20,7 @@ data: {"content":"The capital of France is Paris.","role":"assistant"}
 
 id: 0199f3a2b4c51f2e3d4c:3
 event: message_complete
-data: {"message_id":"f1e2d3c4b5","model":"qwen3:14b","eval_count":45,"prompt_eval_count":120,...}
+data: {"message_id":"f1e2d3c4b5","usage":{"input_tokens":120,"output_tokens":45},...}
 
 id: 0199f3a2b4c51f2e3d4c:4
 event: done

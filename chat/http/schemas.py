@@ -21,6 +21,7 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut, UsageOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
+from sessions_app.messages import DEPRECATED
 from sessions_app.session import MODEL_NAME_LENGTH
 
 
@@ -157,14 +158,14 @@ class ChatMessageOut(Schema):
     model: str
     message_id: str
     timestamp: str
-    eval_count: int | None = None
-    prompt_eval_count: int | None = None
+    eval_count: int | None = Field(None, json_schema_extra=DEPRECATED)
+    prompt_eval_count: int | None = Field(None, json_schema_extra=DEPRECATED)
     thinking: str | None = None
     done_reason: str | None = None
     cancelled: bool = Field(default=False, description="Whether it was stopped: a partial answer.")
     answered_by: str | None = Field(None, description="The model that a profile named.")
     turn_id: str | None = Field(None, description="The turn that it belongs to.")
-    usage: UsageOut | None = Field(None, description="What the last model call cost.")
+    usage: UsageOut | None = Field(None, description="What it cost.")
     parsed: Any = Field(
         None, description="The JSON of `content`, where `response_format` wants some."
     )
@@ -201,8 +202,7 @@ _REPLY: dict[str, Any] = {
         "model": _MODEL,
         "message_id": "f1e2d3c4b5",
         "timestamp": "2026-01-15T10:35:00.000000+00:00",
-        "eval_count": 45,
-        "prompt_eval_count": 120,
+        "usage": {"input_tokens": 120, "output_tokens": 45},
     },
     "tool_calls_executed": [],
     "context_window": {

@@ -6,8 +6,9 @@ from msgspec import UNSET, UnsetType
 from chat.approvals.confirmation import Confirmation
 from chat.errors import TurnFailed
 from chat.remote.replay import ReplayedTurn
-from chat.stream.events import Cancelled, Failed, MessageComplete, TurnUsage
+from chat.stream.events import Cancelled, Failed, MessageComplete
 from chat.stream.notes import Suspended
+from chat.stream.usage import TurnUsage
 from chat.turn.outcome import Outcome, window_of
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import time_of

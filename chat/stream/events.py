@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.stream.attached_file import AttachedFile
-from sessions_app.messages import Usage
+from chat.stream.usage import CallUsage, Deprecated, TurnUsage
 
 SUMMARY_LENGTH = 200
 """Characters of a result that an event shows on one line."""
@@ -305,13 +305,6 @@ class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
     message: str | UnsetType = UNSET
 
 
-class TurnUsage(Usage, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=False):
-    """The cost of a turn: the sums over its model calls, and the time to the first token of all.
-
-    What is not known is left out. Agents' turns are counted in their own sessions.
-    """
-
-
 class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     """The final answer is on disk; ``answered_by`` is the model that a profile named.
 
@@ -322,15 +315,15 @@ class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     event: ClassVar[str] = "message_complete"
     message_id: str
     model: str
-    eval_count: int | None
-    prompt_eval_count: int | None
+    eval_count: Deprecated[int | None]
+    prompt_eval_count: Deprecated[int | None]
     context_window: Mapping[str, Any]
     content: str
     thinking: str | None
     tool_calls: Sequence[FinishedCall]
     turn_id: str
     done_reason: str | None
-    usage: Mapping[str, int | None]
+    usage: CallUsage
     answered_by: str | UnsetType = UNSET
     turn_usage: TurnUsage | UnsetType = UNSET
     parsed: msgspec.Raw | UnsetType = UNSET

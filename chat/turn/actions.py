@@ -18,10 +18,10 @@ from chat.stream.events import (
     Failed,
     MessageComplete,
     ToolContinuationStarted,
-    TurnUsage,
 )
 from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
+from chat.stream.usage import TurnUsage
 from chat.turn.delegation import CallingTurn, RunningNow, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer

@@ -9,12 +9,13 @@ from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
 from chat.context.window import WindowChoice
-from chat.stream.events import Failed, FinishedCall, MessageComplete, TurnUsage
+from chat.stream.events import Failed, FinishedCall, MessageComplete
 from chat.stream.notes import Suspended
+from chat.stream.usage import CallUsage, TurnUsage
 from chat.turn.state_machine import State
 from models_app.errors import REQUEST_REFUSALS
 from sessions_app.errors import MochiError
-from sessions_app.messages import AssistantMessage
+from sessions_app.messages import AssistantMessage, Usage, usage_of
 from sessions_app.session import Session
 
 
@@ -98,6 +99,17 @@ def known_usage(usage: TurnUsage | None) -> TurnUsage | UnsetType:
     return UNSET if usage is None else usage
 
 
+def _usage_of_call(message: AssistantMessage) -> CallUsage:
+    """Return the usage of an answer, without its cost (docs/decisions/0160)."""
+    usage = msgspec.structs.asdict(usage_of(message) or Usage())
+    return CallUsage(
+        **usage | {"cost_usd": None},
+        prompt_tokens=message.prompt_eval_count,
+        completion_tokens=message.eval_count,
+        total_tokens=tokens_of(message),
+    )
+
+
 def completed(
     message: AssistantMessage,
     *,
@@ -128,11 +140,7 @@ def completed(
         tool_calls=tool_calls,
         turn_id=turn_id,
         done_reason=message.done_reason,
-        usage={
-            "prompt_tokens": message.prompt_eval_count,
-            "completion_tokens": message.eval_count,
-            "total_tokens": tokens_of(message),
-        },
+        usage=_usage_of_call(message),
         answered_by=UNSET if message.answered_by is None else message.answered_by,
         turn_usage=known_usage(usage),
         parsed=parsed,

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import msgspec
 
-from chat.stream.events import TurnUsage
+from chat.stream.usage import TurnUsage
 from models_app.language_model import Finished
 from models_app.prices import money, read_money
-from sessions_app.messages import AssistantMessage, Message, Usage
+from sessions_app.messages import AssistantMessage, Message, Usage, usage_of
 from sessions_app.session import Session
 from sessions_app.variants import newest_first
 
@@ -93,7 +93,7 @@ def saved_usage(session: Session, turn_id: str) -> TurnUsage | None:
 
 def usage_of_session(session: Session) -> SessionUsage:
     """Return the total usage of a session's answers, including replaced ones."""
-    answers = [message.usage for message in _answers(session.messages)]
+    answers = [usage_of(message) for message in _answers(session.messages)]
     known = [usage for usage in answers if usage is not None]
     costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
     unpriced = any(_has_ended(usage) and cost_of(usage) is None for usage in known)

@@ -15,9 +15,9 @@ from chat.stream.events import (
     MessageComplete,
     ToolContinuationStarted,
     TurnStarted,
-    TurnUsage,
 )
 from chat.stream.numbered_event import NumberedEvent
+from chat.stream.usage import TurnUsage
 
 Ending = MessageComplete | Cancelled | Failed
 """The event that ends a turn; a turn that waits for approvals has none."""

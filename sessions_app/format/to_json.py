@@ -14,7 +14,7 @@ from sessions_app.format.json_pieces import LongList
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.format.metadata import PLAIN_FIELDS
 from sessions_app.labels import LABELS
-from sessions_app.messages import AssistantMessage, Message
+from sessions_app.messages import AssistantMessage, Message, usage_of
 from sessions_app.session import AgentSettings, Session, SessionMetadata, ToolSettings, WindowConfig
 
 # Later formats have policies for single tools instead of groups.
@@ -139,16 +139,22 @@ def many_sessions(
 
 
 def _with_variants(message: Message) -> dict[str, Any]:
+    document = _without_variants(message)
     if isinstance(message, AssistantMessage) and message.variants:
-        return {**message_to_json(message), "variant_count": len(message.variants)}
-    return message_to_json(message)
+        variants = [list(map(_without_variants, variant)) for variant in message.variants]
+        document["variants"] = variants
+    return document
 
 
 def _without_variants(message: Message) -> dict[str, Any]:
-    if isinstance(message, AssistantMessage) and message.variants:
-        alone = msgspec.structs.replace(message, variants=())
-        return {**message_to_json(alone), "variant_count": len(message.variants)}
-    return message_to_json(message)
+    if not isinstance(message, AssistantMessage):
+        return message_to_json(message)
+    count = len(message.variants)
+    alone = msgspec.structs.replace(message, variants=()) if count else message
+    document = message_to_json(alone)
+    if message.usage is None and (usage := usage_of(message)) is not None:
+        document["usage"] = msgspec.to_builtins(usage)
+    return {**document, "variant_count": count} if count else document
 
 
 def session_overview(session: Session) -> dict[str, Any]:

@@ -38,8 +38,7 @@ _ANSWER: dict[str, Any] = {
     "model": "qwen3:14b",
     "message_id": "f1e2d3c4b5",
     "timestamp": "2026-01-15T10:35:00.000000+00:00",
-    "eval_count": 12,
-    "prompt_eval_count": 45,
+    "usage": {"input_tokens": 45, "output_tokens": 12, "total_ms": 840, "cost_usd": "0"},
 }
 _DETAIL: dict[str, Any] = {
     **_SESSION,
@@ -208,13 +207,16 @@ def with_message_fields(body: type[Body]) -> type[Body]:
                 declared, meta = get_args(field.type)
                 kind = _FIELD_TYPES.get(declared, declared)
                 is_shared = field.name in UserMessage.__struct_fields__
-                description = meta.description
+                description, extra = meta.description, meta.extra_json_schema
                 if not is_shared:
                     description = f"{message_type.role}: {description}"
                 fields[field.name] = (
                     (bool, Field(False, description=description))
                     if kind is bool
-                    else (kind | None, Field(None, description=description))
+                    else (
+                        kind | None,
+                        Field(None, description=description, json_schema_extra=extra),
+                    )
                 )
     return create_model(body.__name__, __base__=body, __doc__=body.__doc__, **fields)
 

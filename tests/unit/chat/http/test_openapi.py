@@ -73,3 +73,15 @@ def test_events_of_another_stream_are_described_the_same_way():
     assert schemas["DoneEvent"]["properties"]["id"]["pattern"] == "^[0-9]+$"
     assert schemas["OtherEvent"]["discriminator"]["mapping"].keys() == {"done"}
     assert "OtherEventData" in schemas
+
+
+def test_older_names_of_token_counts_are_deprecated():
+    schemas = event_schemas()
+    deprecated = {
+        name
+        for described in (schemas["MessageComplete"], schemas["CallUsage"])
+        for name, field in described["properties"].items()
+        if field.get("deprecated")
+    }
+    in_usage = {"prompt_tokens", "completion_tokens", "total_tokens"}
+    assert deprecated == {"eval_count", "prompt_eval_count", *in_usage}

@@ -12,7 +12,8 @@ from chat.remote.replay import replay
 from chat.remote.sealing import closing_lines
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import whole_journal
-from chat.stream.events import MessageComplete, TurnUsage
+from chat.stream.events import MessageComplete
+from chat.stream.usage import TurnUsage
 from chat.turn.state_machine import State
 from chat.turn.usage import SessionUsage, usage_of_call, usage_of_session, usage_of_turn
 from models_app.errors import OllamaError
@@ -51,7 +52,6 @@ async def test_each_answer_has_what_it_cost_and_the_last_event_has_the_sums(calc
     events, outcome = await run(calculating, session_id)
     name, last = events[-2]
     assert (name, counts(last["turn_usage"])) == ("message_complete", SUMS)
-    assert last["usage"] == {"prompt_tokens": 120, "completion_tokens": 5, "total_tokens": 125}
     assert counts(outcome.usage) == SUMS
     _, first, _, second = await calculating.messages(session_id)
     assert counts(first.usage) == {
@@ -61,6 +61,29 @@ async def test_each_answer_has_what_it_cost_and_the_last_event_has_the_sums(calc
         "reasoning_tokens": 4,
     }
     assert counts(second.usage) == {"input_tokens": 120, "output_tokens": 5}
+    old_names = {"prompt_tokens": 120, "completion_tokens": 5, "total_tokens": 125}
+    saved = msgspec.to_builtins(msgspec.structs.replace(second.usage, cost_usd=None))
+    assert last["usage"] == saved | old_names
+    assert (last["prompt_eval_count"], last["eval_count"]) == (120, 5)
+
+
+def test_answers_of_older_files_count_their_tokens():
+    old = AssistantMessage(
+        content="3", message_id="a", timestamp=NOW, eval_count=5, prompt_eval_count=120
+    )
+    session = append_messages(make_session("a1b2c3d4e5", "m", now=NOW), old, now=NOW)
+    usage = usage_of_session(session)
+    assert (usage.input_tokens, usage.output_tokens, usage.cost_known) == (120, 5, False)
+
+
+def test_a_line_of_the_last_release_is_read():
+    old_names = {"prompt_tokens": 120, "completion_tokens": None, "total_tokens": 120}
+    line = {name: None for name in MessageComplete.__struct_fields__ if "usage" not in name}
+    texts = dict.fromkeys(("message_id", "model", "content", "turn_id"), "x")
+    line |= texts | {"context_window": {}, "tool_calls": [], "usage": old_names}
+    del line["answered_by"], line["parsed"]
+    read = msgspec.json.decode(json.dumps(line), type=MessageComplete)
+    assert msgspec.to_builtins(read.usage) == old_names
 
 
 async def test_times_are_those_of_the_model_alone(calculating):
