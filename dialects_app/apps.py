@@ -54,14 +54,6 @@ class DialectsApp(MochiApp):
         "dialects_app.ai_sdk.openapi:ui_schemas",
     )
     error_rules = ERROR_RULES
-    error_examples = {
-        "RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
-        "RESPONSE_NOT_STREAMABLE": "The events of the response are not kept any more.",
-        "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
-        "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
-        "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
-        "CHAT_DIFFERS": "The chat has messages that the client has not seen.",
-    }
     statuses = {
         "RESPONSE_NOT_FOUND": 404,
         "RESPONSE_NOT_STREAMABLE": 400,

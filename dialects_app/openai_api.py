@@ -8,7 +8,7 @@ from typing import Any
 
 from dialects_app.apps import OPENAI
 from dialects_app.openapi import describe_operations
-from dialects_app.shared.errors import error_answer, status_of
+from dialects_app.shared.errors import status_of
 from mochi_project.app import routers_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
 from mochi_project.http.error_codes import describe_errors
@@ -43,16 +43,5 @@ def openapi_schema() -> dict[str, Any]:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             describe_parameters(path, operation)
-            describe_errors(
-                path,
-                method,
-                operation,
-                common=_REFUSALS,
-                status_of=status_of,
-                body_of=_body_of,
-            )
+            describe_errors(path, method, operation, common=_REFUSALS, status_of=status_of)
     return schema
-
-
-def _body_of(code: str, message: str, *, retryable: bool) -> dict[str, Any]:
-    return dict(error_answer(code, message, retryable=retryable).body)

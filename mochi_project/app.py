@@ -116,7 +116,6 @@ class MochiApp(AppConfig):
         statuses: The HTTP statuses of the codes of its errors.
         retry_after: The seconds after which a request may succeed, of codes that say so.
         error_rules: Patterns for "METHOD path" of its routes, with the codes of their errors.
-        error_examples: Messages of the codes that only it has, as examples.
         session_actions: The classes of the actions that it adds to ``mochi-server sessions``, as
             ``module:name``.
     """
@@ -128,7 +127,6 @@ class MochiApp(AppConfig):
     statuses: Mapping[str, int] = MappingProxyType({})
     retry_after: Mapping[str, int] = MappingProxyType({})
     error_rules: Sequence[tuple[str, str]] = ()
-    error_examples: Mapping[str, str] = MappingProxyType({})
     session_actions: Sequence[str] = ()
 
     def __init_subclass__(cls) -> None:

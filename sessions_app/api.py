@@ -22,11 +22,7 @@ from prompts_app.service import SystemPromptService
 from sessions_app.deletion import SessionDeletion
 from sessions_app.enabled_names import EnabledNames
 from sessions_app.errors import MochiError, ValidationFailed
-from sessions_app.format.to_json import (
-    many_sessions,
-    session_detail,
-    session_overview,
-)
+from sessions_app.format.to_json import many_sessions, session_detail, session_overview
 from sessions_app.http.deletion_schemas import DeletionsOut
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.list_schemas import SessionListOut, SessionListParams, metadata_filters
@@ -38,11 +34,7 @@ from sessions_app.http.request_schemas import (
     SessionUpdateIn,
     SystemPromptIn,
 )
-from sessions_app.http.schemas import (
-    SessionOut,
-    SessionSavedOut,
-    SystemPromptOut,
-)
+from sessions_app.http.schemas import SessionOut, SessionSavedOut, SystemPromptOut
 from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
 
@@ -311,6 +303,8 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> HttpResponseBase:
     """Copy a session."""
     sessions = service(SessionManager)
+    if body.message_id is not None and body.message_index is not None:
+        raise ValidationFailed("Send message_id or message_index, not both.", field="message_index")
     place = body.message_index if body.message_id is None else body.message_id
     return await answer(
         lambda: session_overview(sessions.fork(session_id, message_index=place, title=body.title)),

@@ -19,19 +19,14 @@ from sessions_app.session import Session, message_at, with_messages, with_metada
 from sessions_app.text_rules import require_text
 
 
-def index_of(messages: Sequence[Message], place: int | str) -> int:
-    """Return the index of a message that is given by its index or by its id.
-
-    Raises:
-        MessageChanged: There is no message with this id.
-    """
-    if isinstance(place, int):
-        return place
+def index_of(messages: Sequence[Message], message_id: str) -> int:
+    """Return the index of a message; raise ``MessageChanged`` if it is not there."""
     for index, message in enumerate(messages):
-        if message.message_id == place:
+        if message.message_id == message_id:
             return index
     raise MessageChanged(
-        "The message is not in the session any more. Read the messages again.", message_id=place
+        "The message is not in the session any more. Read the messages again.",
+        message_id=message_id,
     )
 
 

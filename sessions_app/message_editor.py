@@ -7,13 +7,7 @@ from functools import partial
 
 import msgspec
 
-from sessions_app.edits import (
-    delete_message,
-    edit_user_message,
-    hide_message,
-    index_of,
-    places_meant,
-)
+from sessions_app.edits import delete_message, edit_user_message, hide_message, places_meant
 from sessions_app.errors import SessionError, StorageError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Attachment, Message, SystemMessage, UserMessage
@@ -133,7 +127,7 @@ class MessageEditor:
     def edit_message(
         self,
         session_id: str,
-        place: int | str,
+        index: int,
         content: str,
         *,
         message_id: str | None = None,
@@ -143,7 +137,7 @@ class MessageEditor:
 
         Args:
             session_id: The session.
-            place: Its id, or its index among all messages, system prompt included, from 0.
+            index: Position among all messages, system prompt included, from 0.
             content: The new text.
             message_id: The expected id, as a guard against editing another message.
             attachments: The new images and files; None keeps the current ones.
@@ -151,14 +145,14 @@ class MessageEditor:
         Raises:
             ValidationFailed: The new text is blank, and there are no attachments.
             InvalidMessageIndex: There is no user message at the index.
-            MessageChanged: The message at the index has another id, or there is none with the id.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        before, session, index = self._edit(
+        before, session = self._edit(
             session_id,
-            place,
             partial(
                 edit_user_message,
+                index=index,
                 content=content,
                 message_id=message_id,
                 attachments=attachments,
@@ -175,7 +169,7 @@ class MessageEditor:
         )
 
     def delete_message(
-        self, session_id: str, place: int | str, *, message_id: str | None = None
+        self, session_id: str, index: int, *, message_id: str | None = None
     ) -> MessageChange:
         """Delete a message; messages before and after it stay.
 
@@ -183,7 +177,7 @@ class MessageEditor:
 
         Args:
             session_id: The session.
-            place: Its id, or its index among all messages, system prompt included, from 0.
+            index: Position among all messages, system prompt included, from 0.
             message_id: The expected id, as a guard against deleting another message.
 
         Returns:
@@ -191,11 +185,11 @@ class MessageEditor:
 
         Raises:
             InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-            MessageChanged: The message at the index has another id, or there is none with the id.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(delete_message, message_id=message_id)
-        before, session, index = self._edit(session_id, place, change)
+        change = partial(delete_message, index=index, message_id=message_id)
+        before, session = self._edit(session_id, change)
         places = places_meant(before, index)
         deleted = before.messages[places.start : places.stop]
         self._tell_of(deleted, session_id)
@@ -207,12 +201,7 @@ class MessageEditor:
         )
 
     def hide_message(
-        self,
-        session_id: str,
-        place: int | str,
-        *,
-        hidden: bool = True,
-        message_id: str | None = None,
+        self, session_id: str, index: int, *, hidden: bool = True, message_id: str | None = None
     ) -> MessageChange:
         """Hide a message from models, or show it to them again; the session keeps it.
 
@@ -220,7 +209,7 @@ class MessageEditor:
 
         Args:
             session_id: The session.
-            place: Its id, or its index among all messages, system prompt included, from 0.
+            index: Position among all messages, system prompt included, from 0.
             hidden: Whether to hide or to show it. Idempotent.
             message_id: The expected id, as a guard against hiding another message.
 
@@ -229,11 +218,11 @@ class MessageEditor:
 
         Raises:
             InvalidMessageIndex: There is no message at the index, or it is the system prompt.
-            MessageChanged: The message at the index has another id, or there is none with the id.
+            MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(hide_message, hidden=hidden, message_id=message_id)
-        _, session, index = self._edit(session_id, place, change)
+        change = partial(hide_message, index=index, hidden=hidden, message_id=message_id)
+        _, session = self._edit(session_id, change)
         places = places_meant(session, index)
         return MessageChange(
             session_id=session_id,
@@ -242,27 +231,25 @@ class MessageEditor:
             message_count=len(session.messages),
         )
 
-    def choose_variant(self, session_id: str, place: int | str, message_id: str) -> VariantChoice:
+    def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
         """Make a variant of the last answer current; the current answer becomes a variant.
 
         Args:
             session_id: The session.
-            place: The id or index of the answer's first assistant message, or of another with
-                variants.
+            index: Position of the answer's first assistant message, or of another with variants.
             message_id: A message of the variant. If it is one of the answer, nothing changes.
 
         Raises:
             InvalidMessageIndex: The last answer does not begin at the index.
-            MessageChanged: There is no message with the id.
             VariantNotFound: The answer has no such variant.
             SessionBusy: A turn is running.
         """
-
-        def choose(session: Session) -> Session:
-            index = index_of(session.messages, place)
-            return choose_variant(session, index, message_id, now=utc_now())
-
-        return choice_in(self.change(session_id, choose))
+        return choice_in(
+            self.change(
+                session_id,
+                lambda session: choose_variant(session, index, message_id, now=utc_now()),
+            )
+        )
 
     def set_system_prompt(
         self, session_id: str, content: str, *, source_file: str | None = None
@@ -292,16 +279,13 @@ class MessageEditor:
         if self._on_removal is not None:
             self._on_removal(session_id, removed)
 
-    def _edit(
-        self, session_id: str, place: int | str, edit: Callable[..., Session]
-    ) -> tuple[Session, Session, int]:
-        """Change a message; return the old and the new session, and the message's index."""
+    def _edit(self, session_id: str, edit: Callable[..., Session]) -> tuple[Session, Session]:
+        """Change the messages of a session; return the old and the new session."""
         while True:
             before = self.get(session_id)
-            index = index_of(before.messages, place)
-            change = partial(_edited, before=before.messages, edit=partial(edit, index=index))
+            change = partial(_edited, before=before.messages, edit=edit)
             with suppress(_Overtaken):
-                return before, self.change(session_id, change), index
+                return before, self.change(session_id, change)
 
 
 class _Overtaken(Exception):

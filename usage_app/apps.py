@@ -17,10 +17,6 @@ class UsageApp(MochiApp):
         "usage_app.metrics.api:router",
     )
     error_rules = (("/budgets$", "BUDGETS_INVALID"),)
-    error_examples = {
-        "BUDGET_EXCEEDED": "The budget of $5.00 a day for openai:* is used up: $5.02.",
-        "BUDGETS_INVALID": "budgets.json can't be used, so no model is called: fix or remove it.",
-    }
     statuses = {
         "BUDGET_EXCEEDED": 402,
         "BUDGETS_INVALID": 500,

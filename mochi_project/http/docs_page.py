@@ -40,6 +40,12 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 <link rel="icon" href="{icon}" type="image/svg+xml">
 <link rel="stylesheet" href="{style}">
+<style>
+/* All errors have one shape: the schema ErrorResponse shows it. */
+.response:is([data-code^="4"], [data-code^="5"]) :is(.model-example, .response-controls) {{
+  display: none;
+}}
+</style>
 </head>
 <body data-csrf-token="" data-api-csrf="">
 <div id="swagger-ui"></div>

@@ -8,8 +8,7 @@ from chat.activity.openapi import activity_schemas
 from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
 from chat.storage.change_log import POSITION_PATTERN
-from mochi_project.errors import messages
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import STATUS_OF_CODE
 from mochi_project.http.error_codes import describe_errors
 from mochi_project.routing import native_routes
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
@@ -38,48 +37,22 @@ TAGS = {
 PLAIN_TEXT_ERRORS = "x-plain-text-errors"
 """The mark, in ``openapi_extra``, of an operation whose errors may be plain text."""
 
-# component name: (code, description, example of a message)
-_COMMON: dict[str, tuple[str, str, str]] = {
-    "BadRequest": (
-        "BAD_REQUEST",
-        "The body is not JSON that means one thing only.",
-        "The body has the key 'model' twice in an object.",
-    ),
-    "Unauthenticated": (
-        "UNAUTHENTICATED",
-        "Authentication required: a bearer token.",
-        messages.AUTHENTICATION_REQUIRED,
-    ),
-    "Forbidden": (
-        "FORBIDDEN",
-        "The `Host` or the `Origin` is not allowed.",
-        messages.FOREIGN_PAGE,
-    ),
-    "BodyTimeout": (
-        "REQUEST_TIMEOUT",
-        "The body took too long to arrive.",
-        messages.body_too_slow(30),
-    ),
+# component name: (code, description)
+_COMMON: dict[str, tuple[str, str]] = {
+    "BadRequest": ("BAD_REQUEST", "The body is not JSON that means one thing only."),
+    "Unauthenticated": ("UNAUTHENTICATED", "Authentication required: a bearer token."),
+    "Forbidden": ("FORBIDDEN", "The `Host` or the `Origin` is not allowed."),
+    "BodyTimeout": ("REQUEST_TIMEOUT", "The body took too long to arrive."),
     "PayloadTooLarge": (
         "PAYLOAD_TOO_LARGE",
         "The body is larger than the setting in the message allows.",
-        messages.body_too_large(1_048_576),
     ),
-    "UnsupportedMediaType": (
-        "UNSUPPORTED_MEDIA_TYPE",
-        "The body is not declared as JSON.",
-        messages.JSON_REQUIRED,
-    ),
+    "UnsupportedMediaType": ("UNSUPPORTED_MEDIA_TYPE", "The body is not declared as JSON."),
     "ValidationFailed": (
         "VALIDATION_ERROR",
         "A parameter or a field has the wrong shape or value; `details.field` names it.",
-        "message: String should have at least 1 character",
     ),
-    "InternalError": (
-        "INTERNAL_ERROR",
-        "A bug in this server.",
-        messages.INTERNAL_ERROR,
-    ),
+    "InternalError": ("INTERNAL_ERROR", "A bug in this server."),
 }
 _OF_ALL_ROUTES = ("Forbidden", "InternalError")
 _OF_TOKEN_ROUTES = ("Unauthenticated",)
@@ -213,13 +186,6 @@ def _describe_sentences(operation: dict[str, Any]) -> None:
             answers[status] = {**whole, "content": {**whole["content"], "text/plain": sentence}}
 
 
-def _response(code: str, description: str, message: str) -> dict[str, Any]:
-    return {
-        "description": description,
-        "content": {
-            "application/json": {
-                "schema": _ERROR,
-                "example": envelope(code, message),
-            }
-        },
-    }
+def _response(code: str, description: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": _ERROR}}
+    return {"description": f"{description} `{code}`", "content": content}

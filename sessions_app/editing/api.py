@@ -1,27 +1,23 @@
 """Serves the routes of a session's messages: lists, edits, deletes, hides, chooses variants."""
 
-from functools import partial
+import re
 from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query
+from ninja import Path, Query
 
 from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.routing import Router
 from sessions_app.attachments.intake import resolve
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.edits import index_of
 from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import many_messages
 from sessions_app.http.deletion_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.http.request_schemas import (
-    MessageEditIn,
-    MessageHiddenIn,
-    MessagePlace,
-    VariantIn,
-)
+from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
 from sessions_app.message_editor import MessageChange
 from sessions_app.service import SessionManager
@@ -29,6 +25,22 @@ from sessions_app.settings import SessionsSettings
 from sessions_app.variants import VariantChoice
 
 router = Router(access="chat", tags=["sessions"])
+
+MessagePlace = Annotated[
+    int | str,
+    Path(description="The `message_id`, or the index among all messages, from 0"),
+]
+
+
+def _place(session_id: str, named: int | str, guard: str | None) -> tuple[int, str | None]:
+    """Return the index of a message that a path names, and the id that it must have. Blocks.
+
+    Ids have ten characters: up to nine digits are an index.
+    """
+    if re.fullmatch("-?[0-9]{1,9}", str(named), re.ASCII):
+        return int(named), guard
+    index = index_of(service(SessionManager).messages(session_id), str(named))
+    return index, guard or str(named)
 
 
 @router.get(
@@ -81,12 +93,9 @@ async def edit_message(
         )
 
     def work() -> dict[str, Any]:
+        index, guard = _place(session_id, message_index, body.message_id)
         edit = sessions.edit_message(
-            session_id,
-            message_index,
-            body.content,
-            message_id=body.message_id,
-            attachments=attachments,
+            session_id, index, body.content, message_id=guard, attachments=attachments
         )
         return {
             "session_id": edit.session_id,
@@ -124,7 +133,8 @@ async def delete_message(
     sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
-        change = sessions.delete_message(session_id, message_index, message_id=message_id)
+        index, guard = _place(session_id, message_index, message_id)
+        change = sessions.delete_message(session_id, index, message_id=guard)
         return {
             "session_id": change.session_id,
             "message_index": change.message_index,
@@ -151,13 +161,11 @@ async def hide_message(
 ) -> HttpResponseBase:
     """Hide a message from models, or show it to them again."""
     sessions = service(SessionManager)
-    hide = partial(
-        sessions.hide_message,
-        session_id,
-        message_index,
-        hidden=body.hidden,
-        message_id=body.message_id,
-    )
+
+    def hide() -> MessageChange:
+        index, guard = _place(session_id, message_index, body.message_id)
+        return sessions.hide_message(session_id, index, hidden=body.hidden, message_id=guard)
+
     return await answer(lambda: _changed(hide()))
 
 
@@ -178,9 +186,12 @@ async def choose_variant(
 ) -> HttpResponseBase:
     """Make a variant of the last answer the answer."""
     sessions = service(SessionManager)
-    return await answer(
-        lambda: _changed(sessions.choose_variant(session_id, message_index, body.message_id))
-    )
+
+    def choose() -> VariantChoice:
+        index, _ = _place(session_id, message_index, None)
+        return sessions.choose_variant(session_id, index, body.message_id)
+
+    return await answer(lambda: _changed(choose()))
 
 
 def _changed(change: MessageChange | VariantChoice) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Declares the request bodies of the ``/sessions`` routes."""
 
-import re
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, get_args
 
-from ninja import Path
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -14,11 +12,9 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    model_validator,
 )
 
 from sessions_app.bounds import MOST_ITEMS
-from sessions_app.errors import ValidationFailed
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.sampling_options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
@@ -70,21 +66,6 @@ Name = Annotated[str, Field(min_length=1, max_length=300)]
 # Whole numbers as in JSON Schema: 3 and 3.0, but neither "3" nor true.
 WindowSize = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_number)]
 MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
-
-
-def _place(value: Any) -> Any:
-    return int(value) if re.fullmatch("-?[0-9]{1,9}", str(value), re.ASCII) else value
-
-
-MessagePlace = Annotated[
-    int | str,
-    BeforeValidator(_place),
-    Path(
-        description="The message: its `message_id`, or its index among all messages from 0, the "
-        "system prompt included"
-    ),
-]
-"""A message in a path; ids have ten characters, so that up to nine digits are an index."""
 
 
 Globs = Annotated[
@@ -330,18 +311,7 @@ class SystemPromptIn(BaseModel):
 class ForkIn(BaseModel):
     """The last message to copy, by its id or its index; the last of all by default."""
 
-    model_config = _request(
-        {"message_id": "f1e2d3c4b5"},
-        **{
-            "not": {
-                "properties": {
-                    "message_id": {"type": "string"},
-                    "message_index": {"type": "number"},
-                },
-                "required": ["message_id", "message_index"],
-            }
-        },
-    )
+    model_config = _request({"message_id": "f1e2d3c4b5"})
 
     message_id: str | None = Field(None, description="The last message that is copied")
     message_index: MessageIndex | None = Field(
@@ -350,14 +320,6 @@ class ForkIn(BaseModel):
     title: Title | None = Field(
         None, description="Title of the copy; by default that of the original"
     )
-
-    @model_validator(mode="after")
-    def _names_one(self) -> Self:
-        if self.message_id is not None and self.message_index is not None:
-            raise ValidationFailed(
-                "Send message_id or message_index, not both.", field="message_index"
-            )
-        return self
 
 
 class DeleteIn(BaseModel):

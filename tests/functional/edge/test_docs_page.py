@@ -77,3 +77,29 @@ new Promise(resolve => {
   look();
 })
 """
+
+
+async def test_an_opened_operation_shows_its_errors_in_a_line_each(
+    edge_server: Any, tab: Tab
+) -> None:
+    await tab.call("Page.navigate", url=f"{edge_server.url}/api/v1/docs")
+    async with asyncio.timeout(60):
+        await tab.evaluate(UNTIL_DRAWN)
+        await tab.evaluate("document.querySelector('#operations-chat-chat button').click()")
+        height, shown = await tab.evaluate(ERRORS_OF_CHAT)
+    assert "SESSION_BUSY" in shown
+    assert "retryable" not in shown
+    assert height < 1500
+
+
+ERRORS_OF_CHAT = """
+new Promise(resolve => {
+  const look = () => {
+    const rows = [...document.querySelectorAll('#operations-chat-chat tr.response')]
+      .filter(row => row.dataset.code >= '4');
+    if (!rows.length) return setTimeout(look, 50);
+    resolve([rows.reduce((sum, row) => sum + row.offsetHeight, 0), rows.map(row => row.innerText).join()]);
+  };
+  look();
+})
+"""
