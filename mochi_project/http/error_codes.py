@@ -101,7 +101,8 @@ def describe_errors(
         said[str(status)] = found
         if "description" in answer:
             names = ", ".join(f"`{code}`" for code in found)
-            answer["description"] = f"{answer['description'].rstrip('.')}: {names}"
+            described = f"{answer['description'].rstrip('.')}: {names}"
+            operation["responses"][status] = {**answer, "description": described}
     operation["x-error-codes"] = said
 
 

@@ -98,7 +98,8 @@ new Promise(resolve => {
     const rows = [...document.querySelectorAll('#operations-chat-chat tr.response')]
       .filter(row => row.dataset.code >= '4');
     if (!rows.length) return setTimeout(look, 50);
-    resolve([rows.reduce((sum, row) => sum + row.offsetHeight, 0), rows.map(row => row.innerText).join()]);
+    const height = rows.reduce((sum, row) => sum + row.offsetHeight, 0);
+    resolve([height, rows.map(row => row.innerText).join()]);
   };
   look();
 })

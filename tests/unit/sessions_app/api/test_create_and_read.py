@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from chat.http.schemas import ChatMessageOut
 from sessions_app.http import schemas
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
@@ -388,36 +387,3 @@ async def test_settings_are_objects_with_their_defaults_in_every_reply_about_an_
     agents = {"enabled_agents": [], "selection_metadata": None}
     settings = [(reply["tool_settings"], reply["agent_settings"]) for reply in replies]
     assert settings == [(tools, agents)] * 3
-
-
-async def test_answers_of_older_files_have_the_usage_that_new_ones_have(
-    client: AsyncClient, manager: SessionManager, sessions_dir: Path
-) -> None:
-    session_id = (await asyncio.to_thread(manager.create, "qwen3:14b")).session_id
-    counted = {"eval_count": 5, "prompt_eval_count": 120}
-    answers = [
-        {"role": "assistant", "content": "a", "model": "m", **counted},
-        {"role": "assistant", "content": "b", "model": "m"},
-    ]
-    file = sessions_dir / f"{session_id}.json"
-    document = json.loads(await asyncio.to_thread(file.read_text))
-    variant = [dict(answers[0])]
-    document["messages"] = [*answers, {**answers[0], "variants": [variant]}]
-    before = json.dumps(document)
-    await asyncio.to_thread(file.write_text, before)
-    url = f"{URL}/{session_id}/messages?variants=true"
-    first, second, third = shaped(await client.get(url), 200, schemas.MessagesOut)["messages"]
-    assert first["usage"] == {"input_tokens": 120, "output_tokens": 5}
-    assert first.items() >= counted.items()
-    assert "usage" not in second
-    assert third["variants"][0][0]["usage"] == first["usage"]
-    assert await asyncio.to_thread(file.read_text) == before
-
-
-def test_the_counts_of_older_files_are_deprecated() -> None:
-    for schema in (schemas.MessageFields, ChatMessageOut):
-        fields = schema.model_json_schema()["properties"]
-        assert [name for name, field in fields.items() if field.get("deprecated")] == [
-            "eval_count",
-            "prompt_eval_count",
-        ]
