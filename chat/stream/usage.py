@@ -19,7 +19,7 @@ class TurnUsage(Usage, frozen=True, kw_only=True, gc=False, forbid_unknown_field
 
 
 class CallUsage(Usage, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=False):
-    """The usage of the saved answer, and deprecated names of its tokens (docs/decisions/0160).
+    """The usage of the saved answer, and deprecated names of its tokens.
 
     What is not known is left out. There is no ``cost_usd`` in this release.
     """
