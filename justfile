@@ -93,3 +93,17 @@ screenshots:
 # The wheel and the source distribution
 build:
     uv build
+
+# Fails unless the tag is that of the project's version, and the changelog has it
+check-tag tag:
+    test v"$(uv version --short)" = {{ quote(tag) }}
+    grep -q "^## \[$(uv version --short)\] - " CHANGELOG.md
+
+# What a release has beside dist/, in release/: what it consists of, Homebrew's formula, and the changelog's introduction
+release-files:
+    mkdir -p release
+    uv export --quiet --preview-features sbom-export --format cyclonedx1.5 --no-default-groups --all-extras \
+        --output-file release/mochi-server.cdx.json
+    sed "s/@VERSION@/$(uv version --short)/g; s/@SHA256@/$(sha256sum dist/mochi_server-*.tar.gz | cut -c -64)/" \
+        packaging/homebrew/mochi-server.rb >release/mochi-server.rb
+    awk -v heading="## [$(uv version --short)]" '/^##/{on = index($0, heading) == 1; next} on' CHANGELOG.md >release/notes.md

@@ -21,7 +21,9 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CI = (ROOT / ".ci/run").read_text("utf-8")
 RECIPE = re.compile(r"^([a-z][\w-]*)(?: [^:\n]*)?:(?!=)", re.MULTILINE)
-RECIPES = set(RECIPE.findall((ROOT / "justfile").read_text("utf-8")))
+RECIPES_TEXT = (ROOT / "justfile").read_text("utf-8")
+RECIPES = set(RECIPE.findall(RECIPES_TEXT))
+PINNED_ACTION = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
@@ -66,11 +68,26 @@ def test_workflows_may_only_read_and_come_to_an_end(path: Path) -> None:
 
 
 @every_workflow
-def test_actions_are_pinned_to_a_major_version(path: Path) -> None:
-    used = [step["uses"] for step in steps(read(path)) if "uses" in step]
+def test_actions_and_images_are_pinned_beside_their_version(path: Path) -> None:
+    text = path.read_text("utf-8")
+    used = re.findall(r"^ *(?:- )?uses: (.*)$", text, re.MULTILINE)
+    images = re.findall(r"^ *(?:container|image): (.*)$", text, re.MULTILINE)
 
     assert used
-    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+", action)] == []
+    assert [action for action in used if not PINNED_ACTION.fullmatch(action)] == []
+    assert [
+        image for image in images if not re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", image)
+    ] == []
+
+
+@every_workflow
+def test_checked_out_code_gets_no_token(path: Path) -> None:
+    checkouts = [
+        step for step in steps(read(path)) if step.get("uses", "").startswith("actions/checkout@")
+    ]
+
+    assert checkouts
+    assert all(step["with"] == {"persist-credentials": False} for step in checkouts)
 
 
 def test_ci_runs_every_python_and_system_that_the_package_supports() -> None:
@@ -91,6 +108,84 @@ def test_the_nightly_run_soaks_and_tries_the_newest_versions() -> None:
     commands = [step.get("run") for step in steps(read(ROOT / ".github/workflows/nightly.yml"))]
 
     assert {"just soak", "just test-newest"} <= set(commands)
+
+
+def test_a_release_is_of_a_tag_with_the_version_of_the_project_and_tested() -> None:
+    release = read(ROOT / ".github/workflows/release.yml")
+    jobs = release["jobs"]
+    recipe = re.search(r"^check-tag tag:\n((?: +.*\n)+)", RECIPES_TEXT, re.MULTILINE)
+
+    assert release[True] == {"push": {"tags": ["v*"]}}  # `on`, as YAML 1.1 reads it
+    assert 'just check-tag "$GITHUB_REF_NAME"' in [step.get("run") for step in steps(release)]
+    assert recipe
+    assert 'test v"$(uv version --short)" = {{ quote(tag) }}' in recipe[1]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "version": None,
+        "test": "version",
+        "build": "test",
+        "image": "test",
+        "pypi": ["build", "image"],
+        "publish": ["pypi", "image"],
+    }
+    assert "bash .ci/run" in [step.get("run") for step in jobs["test"]["steps"]]
+
+
+def test_each_job_of_a_release_may_do_what_it_is_for() -> None:
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    signing = {"contents": "read", "id-token": "write", "attestations": "write"}
+
+    assert {name: job.get("permissions") for name, job in jobs.items()} == {
+        "version": None,
+        "test": None,
+        "build": signing,
+        "image": {**signing, "packages": "write"},
+        "pypi": {"id-token": "write"},
+        "publish": {"contents": "write"},
+    }
+    assert jobs["pypi"]["environment"] == "pypi"
+    assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+
+
+def test_the_image_is_small_runs_without_root_and_says_whether_it_is_well() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    (base,) = re.findall(r"^ARG PYTHON_IMAGE=(.*)$", dockerfile, re.MULTILINE)
+    last = dockerfile.rpartition("\nFROM ")[2]
+
+    assert re.fullmatch(r"python:3\.\d+-slim@sha256:[0-9a-f]{64}", base)
+    assert read(ROOT / ".github/workflows/release.yml")["jobs"]["test"]["container"] == base
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+    assert "\nUSER 1000:1000\n" in last
+    assert "\nHEALTHCHECK " in last
+    assert re.findall(r"(?:TOKEN|KEY|SECRET|PASSWORD)=", dockerfile) == []
+
+
+def test_homebrew_gets_the_file_of_the_release_and_the_sum_that_is_filled_in() -> None:
+    formula = (ROOT / "packaging/homebrew/mochi-server.rb").read_text("utf-8")
+    repository = PROJECT["urls"]["Repository"]
+
+    assert f'homepage "{repository}"' in formula
+    assert f'"{repository}/releases/download/v@VERSION@/mochi_server-@VERSION@.tar.gz"' in formula
+    assert 'sha256 "@SHA256@"' in formula
+    assert "s/@VERSION@/" in RECIPES_TEXT
+    assert "s/@SHA256@/" in RECIPES_TEXT
+
+
+def test_the_guides_run_the_image_that_a_release_makes() -> None:
+    named = re.findall(
+        r"ghcr\.io/[\w./-]+:[\w.]+", (ROOT / "docs/deployment.md").read_text("utf-8")
+    )
+    path = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
+
+    assert named
+    assert set(named) == {f"ghcr.io/{path}:{PROJECT['version']}"}
+
+
+def test_the_changelog_has_the_version_of_the_project() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+    assert re.search(
+        rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-", changelog, re.MULTILINE
+    )
 
 
 def test_ci_runs_first_what_the_readme_says() -> None:
