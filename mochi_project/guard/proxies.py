@@ -63,6 +63,8 @@ class TrustedProxies:
     def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:
         """Return whether the peer of a request's connection is trusted."""
         peer = _peer_of(scope)
+        if not peer and (scope.get("server") or ("", None))[1] is not None:
+            return False  # a TCP connection that has ended
         return self._trust(_address(peer)) if peer else self._unix
 
     def client_of(self, scope: Mapping[str, Any]) -> str:

@@ -32,6 +32,12 @@ def test_peers_are_trusted_by_address_network_or_as_a_unix_socket(peer, trusted)
     assert proxies.trust_peer_of(scope_of(peer)) is trusted
 
 
+def test_a_connection_that_has_ended_is_no_unix_sockets():
+    proxies = TrustedProxies(["unix"])
+    assert proxies.trust_peer_of({**scope_of(None), "server": ("/run/mochi.sock", None)})
+    assert not proxies.trust_peer_of({**scope_of(None), "server": ("127.0.0.1", 8000)})
+
+
 def test_nobody_is_trusted_who_is_not_named():
     proxies = TrustedProxies([])
     assert not proxies.trust_peer_of(scope_of("127.0.0.1"))
