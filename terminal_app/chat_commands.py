@@ -1,7 +1,7 @@
 """Runs the commands that are typed within a conversation: ``/model``, ``/edit``, ``/retry``."""
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -24,7 +24,7 @@ HELP = """\
 /quit             end (or CTRL-D)
 Enter sends. Alt-Enter or CTRL-J begins a new line, as Enter does between
 \"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
-Up and down find what you typed before."""
+Up and down find what you typed before. Tab completes commands, models and files."""
 NAMES = ("/attach", "/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
 _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
 _THINK: Mapping[str, Think] = {
@@ -156,6 +156,13 @@ class ChatCommands:
         think = self._conversation.think
         now = next((word for word, value in _THINK.items() if value is think), "as the model likes")
         self._console.info(f"Thinking: {now}.")
+
+
+async def words_after(models: ModelCatalogue, command: str) -> Iterable[str]:
+    """Return the words that may follow a command."""
+    if command == "/model":
+        return [model.name for model in (await models.listing()).models]
+    return _THINK if command == "/think" else ()
 
 
 def _unquoted(name: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO
 
 from mochi_project.screen_text import has_colors, printable
-from terminal_app.keyboard import line_keyboard
+from terminal_app.keyboard import keyboard
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 LINE_BYTES = 4096
@@ -74,33 +74,18 @@ class Console:
         What was typed before the question is thrown away: it answers something else. Nothing is
         left behind when the caller is cancelled, which a thread that reads would be.
         """
-        with self.detached(), line_keyboard():
-            line = await self._read_line(question)
-        if not line:
-            self.err.write("\n")
-        return line.decode(errors="replace") if line else None
-
-    async def _read_line(self, question: str) -> bytes:
-        stdin = sys.stdin.fileno()
-        await asyncio.to_thread(self._put, stdin, question)
+        stdin, line, typed = sys.stdin.fileno(), b"", asyncio.Event()
         loop = asyncio.get_running_loop()
-        typed: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(stdin, _note, typed)
-        try:
-            await typed
-        except asyncio.CancelledError:
-            self.err.write("\n")
-            raise
-        finally:
-            loop.remove_reader(stdin)
-        return os.read(stdin, LINE_BYTES)  # a terminal has a whole line, or none
-
-    def _put(self, stdin: int, question: str) -> None:
-        termios.tcflush(stdin, termios.TCIFLUSH)
-        self.err.write(printable(question))
-        self.err.flush()
-
-
-def _note(typed: "asyncio.Future[None]") -> None:
-    if not typed.done():
-        typed.set_result(None)
+        with self.detached(), keyboard(by_line=True):
+            termios.tcflush(stdin, termios.TCIFLUSH)
+            self.err.write(printable(question))
+            self.err.flush()
+            loop.add_reader(stdin, typed.set)
+            try:
+                await typed.wait()
+                line = os.read(stdin, LINE_BYTES)  # a terminal has a whole line, or none
+            finally:
+                loop.remove_reader(stdin)
+                if not line:
+                    self.err.write("\n")
+        return line.decode(errors="replace") if line else None

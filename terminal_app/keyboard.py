@@ -34,7 +34,7 @@ def silent_keyboard() -> Iterator[None]:
         _mark_pastes(on=True)
         termios.tcsetattr(stdin, termios.TCSANOW, now)
 
-    with _flags(on=False):
+    with keyboard(by_line=False):
         loop.add_signal_handler(signal.SIGTSTP, suspend)
         _mark_pastes(on=True)
         try:
@@ -45,18 +45,12 @@ def silent_keyboard() -> Iterator[None]:
 
 
 @contextmanager
-def line_keyboard() -> Iterator[None]:
-    """Show what is typed meanwhile, and take it line by line."""
-    with _flags(on=True):
-        yield
-
-
-@contextmanager
-def _flags(*, on: bool) -> Iterator[None]:
+def keyboard(*, by_line: bool) -> Iterator[None]:
+    """Show what is typed meanwhile and take it line by line, or neither."""
     stdin = sys.stdin.fileno()
     before, wanted = termios.tcgetattr(stdin), termios.tcgetattr(stdin)
     for index, flags in _FLAGS:
-        wanted[index] = wanted[index] | flags if on else wanted[index] & ~flags
+        wanted[index] = wanted[index] | flags if by_line else wanted[index] & ~flags
     termios.tcsetattr(stdin, termios.TCSANOW, wanted)
     try:
         yield

@@ -4,12 +4,17 @@ Only conversations import this module: a server must not pay for the library.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completion,
+    PathCompleter,
+    ThreadedCompleter,
+)
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
@@ -22,6 +27,7 @@ from terminal_app.keyboard import silent_keyboard
 
 FENCE = '"""'
 PROMPT, CONTINUATION = "> ", ". "
+Words = Callable[[str], Awaitable[Iterable[str]]]
 
 
 class InputCleared(Exception):
@@ -44,16 +50,19 @@ class LineEditor:
     Args:
         history: The file in which messages are remembered.
         commands: Completed when Tab is pressed.
+        words_after: Returns the words that may follow a command, which are completed, too.
         console: Where it is said that nothing is remembered.
     """
 
-    def __init__(self, history: Path, commands: Sequence[str], console: Console) -> None:
+    def __init__(
+        self, history: Path, commands: Sequence[str], words_after: Words, console: Console
+    ) -> None:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
             prompt_continuation=_continuation,
             history=_open_history(history, console),
-            completer=_Commands(commands),
+            completer=_Completer(commands, words_after),
             complete_while_typing=False,
             key_bindings=_bindings(),
             enable_suspend=True,
@@ -94,20 +103,29 @@ class LineEditor:
         return bool(stops)
 
 
-class _Commands(Completer):
-    def __init__(self, commands: Sequence[str]) -> None:
-        self._commands = commands
+class _Completer(ThreadedCompleter):
+    """Completes commands and their arguments; paths in a thread."""
 
-    def get_completions(
-        self,
-        document: Document,
-        complete_event: CompleteEvent,  # noqa: ARG002 - a completer's signature
-    ) -> Iterable[Completion]:
-        typed = document.text_before_cursor
-        if typed.startswith("/"):
-            for command in self._commands:
-                if command.startswith(typed):
-                    yield Completion(command, start_position=-len(typed))
+    def __init__(self, commands: Sequence[str], words_after: Words) -> None:
+        super().__init__(PathCompleter(expanduser=True))
+        self._commands = commands
+        self._words_after = words_after
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        command, blank, typed = document.text_before_cursor.partition(" ")
+        if blank and command == "/attach":
+            async for path in super().get_completions_async(Document(typed), complete_event):
+                yield path
+        elif command.startswith("/"):
+            words: Iterable[str] = self._commands
+            begun = command
+            if blank:
+                words, begun = await self._words_after(command), typed
+            for word in words:
+                if word.startswith(begun):
+                    yield Completion(word, start_position=-len(begun))
 
 
 class _SafeHistory(FileHistory):

@@ -18,15 +18,7 @@ from mochi_project.configuration.config import ServerSettings
 from mochi_project.screen_text import has_colors, printable, steering_escaped
 
 _OF_CALLS = ("models_app.model_calls", "scripted_app.server")
-_OF_CONTENTS = (
-    "aiohttp",
-    "asyncio",
-    "httpcore",
-    "httpcore2",
-    "httpx",
-    "httpx2",
-    "ollama_instructor",
-)
+_VERBOSE = ("aiohttp", "asyncio", "httpcore", "httpcore2", "httpx", "httpx2", "ollama_instructor")
 """Below WARNING these log headers, or whole calls with prompts."""
 
 
@@ -87,7 +79,7 @@ def logging_config(settings: ServerSettings) -> dict[str, Any]:
             "uvicorn.access": {**to_root(in_detail), "propagate": settings.log_level == "DEBUG"},
             # People read one line for each turn, which has the sums of its calls.
             **({} if output == "json" else dict.fromkeys(_OF_CALLS, to_root(in_detail))),
-            **dict.fromkeys(_OF_CONTENTS, to_root("WARNING")),
+            **dict.fromkeys(_VERBOSE, to_root("WARNING")),
             # Its errors quote servers and models; tools_app.mcp logs the failure.
             "mcp": to_root("CRITICAL"),
             "stamina": to_root("CRITICAL"),
@@ -115,8 +107,7 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
         ]
     else:
         rendering = [
-            _as_sentence,
-            _on_one_line,
+            _for_people,
             structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
             structlog.dev.ConsoleRenderer(
                 colors=has_colors(sys.stderr),
@@ -138,18 +129,15 @@ def _without_sentence(
     return record
 
 
-def _as_sentence(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    if "sentence" not in record:
-        return record
-    shown = {key: record[key] for key in ("level", "session_id") if key in record}
-    return {**shown, "event": record["sentence"]}
+def _for_people(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Show the sentence, if there is one; escape line breaks and terminal control characters.
 
-
-def _on_one_line(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Escape line breaks and terminal control characters, since lines may have untrusted text.
-
-    Lines that are indented, as those of a tool's traceback, can't pass for records of their own.
+    Lines may have untrusted text. Those that are indented, as of a tool's traceback, can't pass for
+    records of their own.
     """
+    if "sentence" in record:
+        shown = {key: record[key] for key in ("level", "session_id") if key in record}
+        record = {**shown, "event": record["sentence"]}
     text = re.sub(r"\n(?! {4})", r"\\n", steering_escaped(str(record.get("event", ""))))
     return {**record, "event": text}
 

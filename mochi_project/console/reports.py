@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from rich.console import Console, RenderableType
+from rich.table import Table
 
 from mochi_project.console.command import MochiCommand
 from mochi_project.screen_text import printable, steering_escaped
@@ -42,6 +43,10 @@ class ReportCommand(MochiCommand):
             self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
         if not page.complete:
             self.stderr.write("These are not all: the index of sessions is being made.")
+
+    def print_table(self, table: Table, *, empty: str) -> None:
+        """Print a table, or a sentence in the place of an empty frame."""
+        self.print_rich(table if table.row_count else empty)
 
     def print_rich(self, content: RenderableType) -> None:
         """Print a table or a document, without markup in its texts."""

@@ -15,7 +15,7 @@ from mochi_project.configuration.secrets import (
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.file_systems import check_file_systems
 from mochi_project.screen_text import printable
-from mochi_project.trust.contents import has_state, parts_of
+from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import remember
 from mochi_project.trust.own_files import UnsafeFileError
 from mochi_project.trust.records import TrustRecords, TrustRecordsError, make_state_home
@@ -33,12 +33,10 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared,
 def trust_new_data_dir(settings: ServerSettings) -> None:
     """Record a named data directory as trusted if nothing in it needs trust yet, as `init` does.
 
-    Otherwise the secrets and tasks that this start makes there would be a stranger's for a start
-    that does not name it (docs/decisions/0156). Call before ``prepare_data_dir``.
+    Call before ``prepare_data_dir``, whose secrets need it (docs/decisions/0156).
     """
     folder = settings.resolved_data_dir
-    is_named = "data_dir" in settings.model_fields_set and settings.trust.folder is None
-    if not is_named or has_state(settings.resolved_state_dir):
+    if "data_dir" not in settings.model_fields_set or settings.trust.folder is not None:
         return
     try:
         if TrustRecords().get(folder) is None and not parts_of(start_here().layout(folder)):

@@ -243,11 +243,6 @@ def _profiles(directory: Path) -> Part | None:
     return None if is_whole and not names else Part(digest.hexdigest(), tuple(names), is_whole)
 
 
-def has_state(directory: Path) -> bool:
-    """Return whether a state directory has secrets or tasks."""
-    return _state(directory) is not None
-
-
 def _state(directory: Path) -> Part | None:
     found = tuple(name for name in STATE_FILES if os.path.lexists(directory / name))
     return Part("present", found) if found else None

@@ -69,7 +69,7 @@ class Command(ReportCommand):
                 str(len(agent.tools)),
                 printable(agent.description),
             )
-        self.print_rich(table)
+        self.print_table(table, empty="No agents yet: `mochi-server init` writes examples.")
         for agent in agents.values():
             if not agent.valid:
                 self.stderr.write(printable(f"{agent.name}: {agent.error_message}"))
@@ -108,7 +108,7 @@ class Command(ReportCommand):
                 str(chat.message_count),
                 " ".join(printable(chat.preview or "").split()),
             )
-        self.print_rich(table)
+        self.print_table(table, empty="No agent was called yet.")
         self.warn_of(page)
 
     def _delete_chat(self, options: Mapping[str, Any]) -> None:

@@ -86,7 +86,7 @@ class Command(ReportCommand):
         for folder, record in records.items():
             parts = ", ".join(PART_NAMES.get(name, name) for name in record.parts)
             table.add_row(printable(folder), "yes" if record.trusted else "no", record.at, parts)
-        self.print_rich(table)
+        self.print_table(table, empty="No folder yet: `mochi-server trust DIR` trusts one.")
 
 
 def _folder(path: Path | None) -> Path:

@@ -78,7 +78,9 @@ class Command(ReportCommand):
                 printable(" ".join(name for name in info.capabilities if name != "completion")),
                 f"{info.size_mb / 1000:,.1f} GB" if info.size_mb else "",
             )
-        self.print_rich(table)
+        self.print_table(
+            table, empty="No models yet: `ollama pull MODEL` installs one, or set a provider's key."
+        )
 
     def _print_one(self, info: ModelInfo) -> None:
         table = Table.grid(padding=(0, 2))

@@ -42,7 +42,7 @@ class Command(ReportCommand):
         table = Table("File", "Words", "Preview")
         for summary in summaries:
             table.add_row(summary.filename, str(summary.word_count), printable(summary.preview))
-        self.print_rich(table)
+        self.print_table(table, empty="No prompts yet: `mochi-server init` writes examples.")
 
     def _show(self, prompt: Prompt, *, as_json: bool) -> None:
         if as_json:

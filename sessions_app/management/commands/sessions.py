@@ -83,7 +83,12 @@ class Command(ReportCommand):
                 str(metadata.message_count),
                 " ".join(printable(metadata.title or metadata.preview or "").split()),
             )
-        self.print_rich(table)
+        none = (
+            "No session fits."
+            if options["search"]
+            else "No sessions yet: `mochi-server chat` begins one."
+        )
+        self.print_table(table, empty=none)
         if len(page.sessions) < page.total:
             self.stdout.write(f"{len(page.sessions)} of {page.total} sessions")
         self.warn_of(page)

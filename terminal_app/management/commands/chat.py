@@ -4,6 +4,7 @@ import asyncio
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -55,13 +56,14 @@ class Command(MochiCommand):
 
 async def _chat(console: Console, options: Mapping[str, Any]) -> None:
     # prompt_toolkit is imported by who talks, and by no other command.
-    from terminal_app.chat_commands import NAMES, ChatCommands  # noqa: PLC0415
+    from terminal_app.chat_commands import NAMES, ChatCommands, words_after  # noqa: PLC0415
     from terminal_app.chat_loop import ChatLoop  # noqa: PLC0415
     from terminal_app.line_editor import LineEditor  # noqa: PLC0415
 
     settings, interrupt = django_settings.MOCHI, Interrupt()
     opened = open_conversation(settings, console, Transcript(console), interrupt, options)
     async with opened as (conversation, services):
-        editor = LineEditor(settings.resolved_private_dir / HISTORY_FILE, NAMES, console)
-        commands = ChatCommands(conversation, services.get(ModelCatalogue), console, editor.read)
+        history, models = settings.resolved_private_dir / HISTORY_FILE, services.get(ModelCatalogue)
+        editor = LineEditor(history, NAMES, partial(words_after, models), console)
+        commands = ChatCommands(conversation, models, console, editor.read)
         await ChatLoop(conversation, commands, editor, console, interrupt).run()

@@ -156,6 +156,27 @@ def test_an_answer_goes_on_after_ctrl_z_and_pastes_are_one_message(person: Perso
     assert person.said()[1:3] == ["one two three", "four\nfive"]
 
 
+def test_tab_completes_commands_models_and_files(person: Person) -> None:
+    (person.data_dir / "my cat.png").write_bytes(png())
+    chat = person.opens()
+    chat.read_until(READY)
+    for begun, rest in (("/mod", "el"), (" scripted-vis", "ion")):
+        chat.type(f"{begun}\t")
+        chat.read_until(rest)
+    chat.type("\r")
+    chat.read_until("scripted-vision:latest answers from now on")
+    for begun, rest, told in (
+        ("/think min", "imal", "Thinking: minimal."),
+        ("/attach my", "cat.png", "With your next message: my cat.png."),
+    ):
+        chat.read_until(READY)
+        chat.type(f"{begun}\t")
+        chat.read_until(rest)
+        chat.type("\r")
+        chat.read_until(told)
+    end(chat)
+
+
 def test_the_last_message_is_edited_and_answered(person: Person) -> None:
     chat = person.opens()
     chat.enter("/edit")

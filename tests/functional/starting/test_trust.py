@@ -285,6 +285,7 @@ def test_trust_is_listed_and_taken_back(run: Run, clone: Path) -> None:
 
     assert listed[str(clone)]["trusted"] is True
     assert "not trusted any more" in revoked.stdout
+    assert "No folder yet" in run([*SERVER, "trust", "--list"]).stdout
     assert run([*SERVER, "trust", str(clone / "nowhere")]).returncode == 1
 
 

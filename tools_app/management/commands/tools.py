@@ -64,7 +64,7 @@ class Command(ReportCommand):
         for name in sorted(listing.tools):
             tool = listing.tools[name]
             table.add_row(name, ", ".join(tool.groups), _yes_no(tool), _first_line(tool))
-        self.print_rich(table)
+        self.print_table(table, empty="No tools yet: `mochi-server init` writes examples.")
         for entry in listing.invalid:
             place = f" ({entry.file})" if entry.file else ""
             self.stderr.write(printable(f"{entry.name}{place}: {entry.reason}"))

@@ -136,3 +136,8 @@ def test_sessions_of_agents_are_listed_and_deleted(run: Run, data_dir: Path) -> 
     assert run("delete-chat", session_id, "--yes") == f"Session {session_id} is deleted.\n"
     assert session_id not in run("chats")
     assert "not found" in run("delete-chat", session_id, "--yes")
+
+
+def test_empty_lists_say_how_to_begin(run: Run) -> None:
+    assert run("list") == "No agents yet: `mochi-server init` writes examples.\n"
+    assert run("chats") == "No agent was called yet.\n"

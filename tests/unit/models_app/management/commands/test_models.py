@@ -11,6 +11,7 @@ from ninja.testing import TestAsyncClient
 
 from mochi_project.app import build_services, current_services, install_services
 from models_app.api import router
+from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.settings import ProviderConfig
 from scripted_app.server import ScriptedModelServer
 
@@ -144,3 +145,12 @@ async def answers_of_the_api():
     answers = [(await client.get(path)).json() for path in paths]
     await current_services().aclose()
     return answers
+
+
+def test_an_empty_list_says_how_to_get_a_model(run, url, monkeypatch):
+    async def none(_catalogue):
+        return ModelListing(models=[], unavailable=[])
+
+    monkeypatch.setattr(ModelCatalogue, "listing", none)
+
+    assert "No models yet: `ollama pull MODEL`" in run(url, "list")

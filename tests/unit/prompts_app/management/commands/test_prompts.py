@@ -44,3 +44,8 @@ def test_one_prompt_is_shown_as_it_is() -> None:
 def test_a_prompt_that_can_not_be_shown_is_said_in_a_sentence(name: str) -> None:
     with pytest.raises(CommandError, match=r"\.$"):
         run("show", name)
+
+
+def test_an_empty_list_says_how_to_begin(prompts: SystemPromptService) -> None:
+    prompts.delete("helpful.md")
+    assert run("list") == "No prompts yet: `mochi-server init` writes examples.\n"

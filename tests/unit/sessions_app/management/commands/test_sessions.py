@@ -200,3 +200,8 @@ def test_a_list_says_when_it_is_not_complete(
     call_command("sessions", "list", stdout=StringIO(), stderr=errors)
     assert "not all" in errors.getvalue()
     assert json.loads(run("list", "--json"))["complete"] is False
+
+
+def test_an_empty_list_says_how_to_begin(manager: SessionManager) -> None:
+    assert run("list") == "No sessions yet: `mochi-server chat` begins one.\n"
+    assert run("list", "--search", "Köln") == "No session fits.\n"

@@ -247,3 +247,7 @@ def test_a_harmless_call_by_hand_reads_the_folder_once(tools_dir: Path, run: Run
     assert "Hello" in run("run", "hello")
     assert (tools_dir.parent / "imports").read_text() == "x"
     assert "str: " not in run("show", "hello")
+
+
+def test_an_empty_list_says_how_to_begin(run: Run) -> None:
+    assert run("list") == "No tools yet: `mochi-server init` writes examples.\n"
