@@ -83,7 +83,7 @@ docs:
 
 # Copy the libraries of the chat page from npm, in the versions that the script pins
 vendor:
-    uv run --no-project python scripts/vendor.py
+    scripts/vendor
 
 # Take the pictures of the chat page that README.md shows
 screenshots:

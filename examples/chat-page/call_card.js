@@ -55,8 +55,8 @@ export class CallCard {
 
   /** Show how the call ended; what is shown already stays as it is. */
   end({ result, failed, code, attachments, milliseconds }) {
-    if (this.ended) return;
-    this.ended = true;
+    if (this.hasResult) return;
+    this.hasResult = result != null;
     for (const each of this.element.querySelectorAll(".question")) each.remove();
     const time = milliseconds > 100 ? ` in ${(milliseconds / 1000).toFixed(1)} s` : "";
     this.show(failed ? "failed" : "done", failed ? (code === DENIED ? "denied" : "failed") : `done${time}`);

@@ -13,7 +13,7 @@ const LONGEST = 200_000;
 const PLAIN = { type: "plain", nesting: 0, level: 0, children: null };
 const TASK = /^\[([ xX])\]\s+/;
 
-const parser = new MarkdownIt({ linkify: true, breaks: true, maxNesting: 20 });
+const parser = new MarkdownIt({ linkify: true, breaks: true });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 parser.use(findsFormulas);
 const parseInline = parser.inline.parse;

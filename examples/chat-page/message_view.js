@@ -60,6 +60,7 @@ class MessageView {
     const end = ["cancelled", "interrupted"].find((each) => message[each]) ?? message.done_reason;
     const again = actions.filter((each) => each.matches(".again"));
     const copy = text ? [copyButton(() => text)] : [];
+    this.element.setAttribute("aria-busy", "false");
     this.element.classList.toggle("step", Boolean(message.tool_calls?.length));
     this.end.replaceChildren(
       ...filesPart(message.attachments),

@@ -177,6 +177,23 @@ async def test_an_answer_shows_what_it_took_and_when_it_was_given(page: Page) ->
     assert "tokens in" in more
 
 
+async def test_nothing_jumps_when_an_answer_is_stopped(page: Page) -> None:
+    words = [f"word{number} " for number in range(500)]
+    message = block({"text_message": {"text": words}}, words_per_second=20)
+    heights = """
+        await say(text);
+        await until(() => answers().at(-1)?.includes('word1'));
+        const end = all('article.assistant .end').at(-1);
+        const before = end.offsetHeight;
+        $('stop').click();
+        await idle();
+        await until(() => end.textContent.includes('You stopped this answer.'));
+        return [before, end.offsetHeight];
+    """
+    before, after = await page.do(heights, text=message)
+    assert before == after
+
+
 async def test_an_image_is_shown_larger_when_it_is_clicked(page: Page) -> None:
     shown = """
         const { filesPart } = await import('/files.js');
