@@ -41,7 +41,7 @@ class ServerSettings(AppSettings):
     )
     unix_socket: DataPath | None = Field(None, description="Unix socket to listen on instead")
     unix_socket_mode: Literal["0600", "0660", "0666"] = Field(
-        "0600", description="Who may connect to it: its user, its group, too, or every user"
+        "0600", description="Who may connect: its user (0600), its group (0660), every user (0666)"
     )
     workers: int = Field(1, ge=1, le=256, description="Number of web processes")
     log_level: LogLevel = Field("INFO", description="Least severe level that is logged")
