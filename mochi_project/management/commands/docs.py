@@ -9,6 +9,7 @@ from mochi_project.console.command import MochiCommand
 
 _PACKAGED = Path(__file__).parents[2] / "docs"
 _FOLDER = _PACKAGED if _PACKAGED.is_dir() else _PACKAGED.parents[1] / "docs"  # of the checkout
+_GUIDES = {page.stem: page.read_text("utf-8") for page in sorted(_FOLDER.glob("*.md"))}
 
 
 class Command(MochiCommand):
@@ -19,12 +20,9 @@ class Command(MochiCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the guide's name."""
-        pages = {page.stem: page for page in sorted(_FOLDER.glob("*.md"))}
-        parser.add_argument("guide", metavar="GUIDE", nargs="?", choices=pages, help="its name")
-        parser.set_defaults(pages=pages)
+        parser.add_argument("guide", metavar="GUIDE", nargs="?", choices=_GUIDES, help="its name")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Show the guide, page by page on a terminal, or list all."""
-        texts = {name: page.read_text("utf-8") for name, page in options["pages"].items()}
-        titles = (f"{name:14} {text.splitlines()[0][2:]}\n" for name, text in texts.items())
-        pager(texts.get(options["guide"]) or "".join(titles))
+        titles = (f"{name:14} {text.splitlines()[0][2:]}\n" for name, text in _GUIDES.items())
+        pager(_GUIDES.get(options["guide"]) or "".join(titles))
