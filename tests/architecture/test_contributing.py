@@ -71,7 +71,7 @@ def test_workflows_may_only_read_and_come_to_an_end(path: Path) -> None:
 def test_actions_and_images_are_pinned_beside_their_version(path: Path) -> None:
     text = path.read_text("utf-8")
     used = re.findall(r"^ *(?:- )?uses: (.*)$", text, re.MULTILINE)
-    images = re.findall(r"^ *(?:container|image): (.*)$", text, re.MULTILINE)
+    images = re.findall(r"^ *(?:container|image|driver-opts|sbom): (.*)$", text, re.MULTILINE)
 
     assert used
     assert [action for action in used if not PINNED_ACTION.fullmatch(action)] == []
