@@ -1,4 +1,4 @@
-"""Creates sessions once for each ``Idempotency-Key``, in whichever process its requests arrive.
+"""Creates sessions as requests describe them, once for each ``Idempotency-Key``, in any process.
 
 The key is taken first, and records the id that the session will have before there is one. So a
 process that dies anywhere in between leaves no second session behind: who sends the request again
@@ -7,13 +7,22 @@ finds the session, or makes it under the same id.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from chat.start.held_keys import freed_on_failure, under_key
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
-from sessions_app.errors import SessionExists, SessionNotFound, StorageError
+from chat.summaries.models import SummaryModels
+from models_app.catalogue import ModelCatalogue
+from models_app.default_model import DefaultModel
+from prompts_app.service import SystemPromptService
+from sessions_app.enabled_names import EnabledNames
+from sessions_app.errors import SessionExists, SessionNotFound, StorageError, ValidationFailed
+from sessions_app.http.request_schemas import SessionCreateIn, SessionUpdateIn
 from sessions_app.ids_and_clock import new_session_id
-from sessions_app.session import Session
+from sessions_app.service import SessionManager
+from sessions_app.session import ContextStrategy, Session
 from sessions_app.store.repository import SessionReader
 
 logger = logging.getLogger(__name__)
@@ -25,6 +34,87 @@ made again when it was deleted."""
 
 Make = Callable[[str], Awaitable[Session]]
 """Makes and keeps the session with this id; ``SessionExists`` when the id is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFactory:
+    """Checks and makes sessions as the bodies of requests describe them.
+
+    Attributes:
+        sessions: Makes the sessions.
+        models: The models.
+        default_model: Chooses the model of sessions that name none.
+        summary_models: The models that may write summaries.
+        names: The tools and agents.
+        prompts: The prompt files.
+    """
+
+    sessions: SessionManager
+    models: ModelCatalogue
+    default_model: DefaultModel
+    summary_models: SummaryModels
+    names: EnabledNames
+    prompts: SystemPromptService
+
+    async def check(self, body: SessionCreateIn) -> Sequence[str]:
+        """Raise for invalid values of a new session; return warnings about missing things."""
+        model = body.model or await self.default_model.name()
+        await self.models.look_up(model)
+        self.check_options(body.options, model)
+        return await self.check_names(body)
+
+    async def make(self, body: SessionCreateIn, session_id: str | None = None) -> Session:
+        """Return the session that a body describes, which is not saved."""
+        prompt = body.system_prompt
+        if prompt is None and body.system_prompt_source_file is not None:
+            prompt = await self.prompt_text(body.system_prompt_source_file)
+        return self.sessions.create(
+            body.model or await self.default_model.name(),
+            system_prompt=prompt,
+            system_prompt_source_file=body.system_prompt_source_file,
+            tool_settings=body.tool_settings.to_value() if body.tool_settings else None,
+            agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
+            options=body.options,
+            summary_model=body.summary_model,
+            context_strategy=body.context_strategy,
+            title=body.title,
+            metadata=body.metadata,
+            session_id=session_id,
+            save=False,
+        )
+
+    async def prompt_text(self, filename: str) -> str:
+        """Return the text of a prompt file."""
+        prompt = await asyncio.to_thread(self.prompts.get, filename)
+        return prompt.content
+
+    async def check_names(self, body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
+        """Raise for unusable models, strategies and agents; return warnings about missing ones."""
+        warnings = await self.names.missing(
+            tools=body.tool_settings.to_value() if body.tool_settings else None,
+            agents=body.agent_settings.to_value() if body.agent_settings else None,
+        )
+        if body.summary_model is not None:
+            await self.summary_models.check(body.summary_model, field="summary_model")
+        strategies = get_args(ContextStrategy)
+        if body.context_strategy is not None and body.context_strategy not in strategies:
+            raise ValidationFailed(
+                f"There is no context_strategy '{body.context_strategy}'.",
+                field="context_strategy",
+                allowed=sorted(strategies),
+            )
+        return warnings
+
+    def check_options(self, options: Mapping[str, Any] | None, model: str) -> None:
+        """Raise for options that Ollama does not have, if the model is one of Ollama's."""
+        if options and self.models.is_of_ollama(model):
+            for name in ("thinking_budget", "reasoning_effort"):
+                if name in options:
+                    raise ValidationFailed(
+                        f"`{name}` is not an option of Ollama's models. Set `think` in a chat "
+                        "request.",
+                        field="options",
+                    )
 
 
 class SessionCreation:

@@ -16,6 +16,7 @@ from chat.conversation_storage import (
     Storages,
     build_storages,
 )
+from chat.creation import SessionFactory
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -47,8 +48,10 @@ from models_app.default_model import DefaultModel
 from models_app.model_calls import ModelCallHeaders, ModelCallObserver
 from models_app.settings import ModelsSettings
 from models_app.structured import StructuredModels
+from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
+from sessions_app.enabled_names import EnabledNames
 from sessions_app.ids_and_clock import SharedClock
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
@@ -292,6 +295,17 @@ def _summaries(services: Services) -> SummaryService:
     return summaries
 
 
+def _factory(services: Services) -> SessionFactory:
+    return SessionFactory(
+        sessions=services.get(SessionManager),
+        models=services.get(ModelCatalogue),
+        default_model=services.get(DefaultModel),
+        summary_models=services.get(SummaryService).models,
+        names=services.get(EnabledNames),
+        prompts=services.get(SystemPromptService),
+    )
+
+
 def _activity(services: Services) -> ActivityFeed:
     storage = people_storage(services)
     waiting = WaitingSessions(storage.confirmation_store, storage.repository)
@@ -341,6 +355,7 @@ OWNED: Mapping[type | str, Factory] = {
     EphemeralSessions: build_ephemeral_sessions,
     ChatService: _chat,
     SessionManager: _sessions,
+    SessionFactory: _factory,
     ActivityFeed: _activity,
     StateReader: lambda services: services.get(ActivityFeed).states,
 }

@@ -1,26 +1,22 @@
 """Serves the ``/sessions`` routes: parses, calls, encodes."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Status
 
 from chat.activity.states import StateReader
+from chat.creation import SessionFactory
 from chat.http.page import SessionPageOut, answer_with_page
 from chat.service import ChatService, SessionSpace
-from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
-from models_app.default_model import DefaultModel
-from prompts_app.service import SystemPromptService
 from sessions_app.deletion import SessionDeletion
-from sessions_app.enabled_names import EnabledNames
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.format.to_json import many_sessions, session_detail, session_overview
 from sessions_app.http.deletion_schemas import DeletionsOut
@@ -36,7 +32,7 @@ from sessions_app.http.request_schemas import (
 )
 from sessions_app.http.schemas import SessionOut, SessionSavedOut, SystemPromptOut
 from sessions_app.service import SessionManager
-from sessions_app.session import ContextStrategy, Session
+from sessions_app.session import Session
 
 router = Router(access="chat", tags=["sessions"])
 
@@ -107,22 +103,28 @@ async def create_session(
     request: HttpRequest, body: SessionCreateIn, idempotency_key: IdempotencyKey = None
 ) -> HttpResponseBase:
     """Create a session, or find the one of the key."""
+    factory, sessions = service(SessionFactory), service(SessionManager)
+
+    async def keep(session_id: str | None = None) -> Session:
+        session = await factory.make(body, session_id)
+        return await asyncio.to_thread(sessions.keep_new, session, any_id=session_id is None)
+
     if idempotency_key is None:
-        warnings = await _check_new(body)
-        session = await _make(body)
+        warnings = await factory.check(body)
+        session = await keep()
     else:
         warnings = None
 
         async def make(session_id: str) -> Session:
             nonlocal warnings
-            warnings = await _check_new(body)
-            return await _make(body, session_id)
+            warnings = await factory.check(body)
+            return await keep(session_id)
 
         asked = body.model_dump(mode="json", exclude_defaults=True)
         session = await service(ChatService).creation.create(idempotency_key, asked, make)
         if warnings is None:  # the session exists already: nothing is checked again
             with suppress(MochiError):
-                warnings = await _check_names(body)
+                warnings = await factory.check_names(body)
     overview = {**session_overview(session), "warnings": warnings or ()}
     return await answer(lambda: overview, status=201)
 
@@ -239,7 +241,7 @@ async def update_session(
     given = body.model_fields_set
     if "model" in given or body.context_window is not None or body.options:
         await _check_model(session_id, body)
-    warnings = await _check_names(body)
+    warnings = await service(SessionFactory).check_names(body)
     changes: dict[str, Any] = {name: getattr(body, name) for name in given}
     for name in ("tool_settings", "agent_settings"):
         if changes.get(name) is not None:
@@ -270,7 +272,7 @@ async def set_system_prompt(
     if content is None:
         if body.source_file is None:
             raise ValidationFailed("Send content, or source_file, or both.", field="content")
-        content = await _prompt_text(body.source_file)
+        content = await service(SessionFactory).prompt_text(body.source_file)
     sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
@@ -312,78 +314,12 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
     )
 
 
-async def _check_new(body: SessionCreateIn) -> Sequence[str]:
-    """Raise for invalid values of a new session; return warnings about missing things."""
-    model = await _model_of(body)
-    await service(ModelCatalogue).look_up(model)
-    _check_options(body.options, model)
-    return await _check_names(body)
-
-
-async def _model_of(body: SessionCreateIn) -> str:
-    """Return the model of a new session: its own, else the default one."""
-    return body.model or await service(DefaultModel).name()
-
-
-async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session:
-    prompt = body.system_prompt
-    if prompt is None and body.system_prompt_source_file is not None:
-        prompt = await _prompt_text(body.system_prompt_source_file)
-    return await asyncio.to_thread(
-        service(SessionManager).create,
-        await _model_of(body),
-        system_prompt=prompt,
-        system_prompt_source_file=body.system_prompt_source_file,
-        tool_settings=body.tool_settings.to_value() if body.tool_settings else None,
-        agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
-        options=body.options,
-        summary_model=body.summary_model,
-        context_strategy=body.context_strategy,
-        title=body.title,
-        metadata=body.metadata,
-        session_id=session_id,
-    )
-
-
-async def _prompt_text(filename: str) -> str:
-    prompt = await asyncio.to_thread(service(SystemPromptService).get, filename)
-    return prompt.content
-
-
-async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
-    """Raise for unusable models, strategies and agents; return warnings about missing ones."""
-    warnings = await service(EnabledNames).missing(
-        tools=body.tool_settings.to_value() if body.tool_settings else None,
-        agents=body.agent_settings.to_value() if body.agent_settings else None,
-    )
-    if body.summary_model is not None:
-        await service(SummaryService).models.check(body.summary_model, field="summary_model")
-    if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):
-        raise ValidationFailed(
-            f"There is no context_strategy '{body.context_strategy}'.",
-            field="context_strategy",
-            allowed=sorted(get_args(ContextStrategy)),
-        )
-    return warnings
-
-
-def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
-    """Raise for options that Ollama does not have, if the model is one of Ollama's."""
-    if options and service(ModelCatalogue).is_of_ollama(model):
-        for name in ("thinking_budget", "reasoning_effort"):
-            if name in options:
-                raise ValidationFailed(
-                    f"`{name}` is not an option of Ollama's models. Set `think` in a chat request.",
-                    field="options",
-                )
-
-
 async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
     """Raise for a missing model, a window that is too large for it, and unknown options."""
     session = await asyncio.to_thread(service(SessionManager).get, session_id)
     named = "model" in body.model_fields_set
     name = body.model if named else session.metadata.model
-    _check_options(body.options, name)
+    service(SessionFactory).check_options(body.options, name)
     model = await service(ModelCatalogue).look_up(name, must_exist=named)
     maximum = model.context_length if model else None
     if maximum is not None and body.context_window is not None and body.context_window > maximum:

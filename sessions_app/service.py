@@ -95,6 +95,7 @@ class SessionManager(MessageEditor):
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
+        save: bool = True,
     ) -> Session:
         """Create a session.
 
@@ -110,6 +111,7 @@ class SessionManager(MessageEditor):
             title: The title in lists; generated if None.
             metadata: Arbitrary data of the client: up to 16 keys and 4 KiB.
             session_id: The id, ten lower-case hexadecimal digits; random if None.
+            save: Whether to store it; its first turn may do that.
 
         Raises:
             SessionExists: The given id is taken.
@@ -130,7 +132,7 @@ class SessionManager(MessageEditor):
         )
         if system_prompt is not None:
             session = _prompted(session, system_prompt, system_prompt_source_file, now=now)
-        return self.keep_new(session, any_id=session_id is None)
+        return self.keep_new(session, any_id=session_id is None) if save else session
 
     def keep_new(self, session: Session, *, any_id: bool = True) -> Session:
         """Store a new session, under another id if its own is taken; return it.

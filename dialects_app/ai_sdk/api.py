@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Path
 
+from chat.creation import SessionFactory
 from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
 from dialects_app.ai_sdk import openapi
@@ -17,7 +18,6 @@ from mochi_project.app import service
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
-from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
@@ -50,7 +50,8 @@ async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) 
 
     `trigger` and `messageId` regenerate and edit; a last message with approvals decides them. The
     session is authoritative: earlier messages are compared with it, and 409 `CHAT_DIFFERS` reports
-    a difference. A new chat uses `model`, or the default model. An error before the stream is a
+    a difference. A new chat uses `model`, or the default model, and may have the settings of
+    `POST /sessions` in `session`, which existing chats ignore. An error before the stream is a
     sentence in plain text, which pages display, unless the request explicitly accepts
     `application/json`.
     """
@@ -135,5 +136,5 @@ def _chats() -> "UIChats":
         sessions=service(SessionManager),
         attachments=service(AttachmentService),
         max_attachments=service(SessionsSettings).max_attachments,
-        default_model=service(DefaultModel),
+        factory=service(SessionFactory),
     )

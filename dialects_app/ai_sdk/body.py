@@ -1,25 +1,25 @@
-"""Declares the body of a chat request, as ``DefaultChatTransport`` sends it. Pure.
-
-Apps add their own fields, so unknown fields are ignored.
-"""
+"""Declares the body of a chat request, as ``DefaultChatTransport`` sends it. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
+from pydantic import ValidationError
 
 from dialects_app.ai_sdk.ui_messages import CLIENT_ID
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.client_sessions import NAME_PATTERN
 from models_app.language_model import Think
 from sessions_app.errors import ValidationFailed
+from sessions_app.http.request_schemas import SessionCreateIn
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, UserMessage
 
 Trigger = Literal["submit-message", "regenerate-message"]
 CHAT_ID_PATTERN = f"^{NAME_PATTERN}$"
 ChatId = Annotated[str, msgspec.Meta(pattern=CHAT_ID_PATTERN)]
+_SESSION = msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/SessionCreateIn"})
 MessageId = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 _ATTACHMENT_URL = re.compile(r"(?:^|(?:^|/)api/v1/attachments/)(sha256:[0-9a-f]{64})$")
@@ -33,8 +33,11 @@ class UIMessageIn(msgspec.Struct, kw_only=True):
     id: MessageId | None = None
 
 
-class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
-    """A request of ``useChat``: the whole conversation, or its last message alone."""
+class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A request of ``useChat``: the whole conversation, or its last message alone.
+
+    ``session`` describes the session of a new chat, as the body of ``POST /sessions`` does.
+    """
 
     id: ChatId
     messages: list[UIMessageIn] | None = None
@@ -43,6 +46,21 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
     message_id: MessageId | None = None
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
     think: Think | None = None
+    session: Annotated[dict[str, Any], _SESSION] | None = None
+
+    def new_session(self) -> SessionCreateIn:
+        """Return the description of a new chat's session.
+
+        Raises:
+            ValidationFailed: It is not valid.
+        """
+        model = {} if self.model is None else {"model": self.model}
+        try:
+            return SessionCreateIn.model_validate({**(self.session or {}), **model})
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_context=False)[0]
+            field = ".".join(("session", *map(str, fault["loc"])))
+            raise ValidationFailed(f"{field}: {fault['msg']}", field=field) from None
 
     def last(self) -> UIMessageIn:
         """Return the last message of the request.

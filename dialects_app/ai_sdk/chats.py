@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from chat.approvals.confirmation import Decision
+from chat.creation import SessionFactory
 from chat.errors import HistoryChanged, NoActiveTurn
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
@@ -34,7 +35,6 @@ from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
-from models_app.default_model import DefaultModel
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -49,7 +49,7 @@ from sessions_app.errors import (
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, append_messages, make_session
+from sessions_app.session import Session, append_messages
 
 Following = FollowedTurn[UIMessageProjector]
 Starting = StartedTurn[UIMessageProjector]
@@ -63,7 +63,7 @@ class UIChats:
         sessions: The sessions.
         attachments: Stores images and files.
         max_attachments: The maximum per message.
-        default_model: Chooses the model of new chats that name none.
+        factory: Makes the sessions of new chats.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class UIChats:
         sessions: SessionManager,
         attachments: AttachmentService,
         max_attachments: int,
-        default_model: DefaultModel,
+        factory: SessionFactory,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
         self._attachments = attachments
         self._max_attachments = max_attachments
-        self._default_model = default_model
+        self._factory = factory
 
     async def answer(
         self, body: UIChatIn, *, key: str | None = None, client: str | None = None
@@ -205,8 +205,10 @@ class UIChats:
         return ChatRequest(turn=turn, session_id=session.session_id)
 
     async def _new(self, body: UIChatIn, place: ClientSession) -> Session:
-        model = body.model or await self._default_model.name()
-        return make_session(place.session_id, model, now=utc_now(), client_id=place.client_id)
+        described = body.new_session()
+        await self._factory.check(described)
+        session = await self._factory.make(described, place.session_id)
+        return replace(session, metadata=replace(session.metadata, client_id=place.client_id))
 
     # What is decided
 

@@ -41,6 +41,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"The file holds no conversations", "what is in a file"),
     ("VALIDATION_ERROR", r"has no answer yet", "what the session holds"),
     ("VALIDATION_ERROR", r"not found; ", "which models there are"),
+    ("VALIDATION_ERROR", r"keep_alive must be", "durations are more than a pattern can say"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
     ("VALIDATION_ERROR", r"is answered by '.*', not by", "which model the session has"),
     ("VALIDATION_ERROR", r"is not an option of Ollama", "whose model the session has"),
@@ -76,6 +77,11 @@ REFUSALS = [
         "VALIDATION_ERROR",
         r"form of the answer and tools|parameter: '(tools|response_format|messages)",
         "fields that need each other",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"send session_id, too|message_id or message_index",
+        "fields that need each other, or exclude each other",
     ),
     (
         "VALIDATION_ERROR",

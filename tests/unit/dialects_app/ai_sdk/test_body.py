@@ -97,8 +97,10 @@ def test_other_shapes_are_refused(body: dict[str, Any]) -> None:
         convert_body(body, UIChatIn).last()
 
 
-def test_what_apps_add_is_ignored() -> None:
+def test_what_apps_add_to_messages_is_ignored_and_beside_them_refused() -> None:
     message = {"id": "m1", "role": "user", "parts": [], "metadata": {"at": 1}}
-    body = convert_body({"id": "a", "messages": [message], "messageId": "m1", "x": 1}, UIChatIn)
+    body = convert_body({"id": "a", "messages": [message], "messageId": "m1"}, UIChatIn)
     assert (body.message_id, body.last().id, body.known_ids()) == ("m1", "m1", [])
     assert msgspec.to_builtins(body)["messageId"] == "m1"
+    with pytest.raises(ValidationFailed, match="unknown field `x`"):
+        convert_body({"id": "a", "messages": [message], "x": 1}, UIChatIn)

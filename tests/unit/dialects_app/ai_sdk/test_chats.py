@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dialects_app.ai_sdk.chats import UIChats
-from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound
 from sessions_app.errors import MochiError, StorageUnavailable
 from sessions_app.service import SessionManager
@@ -40,7 +39,7 @@ def chats(folder: Path, error: MochiError) -> UIChats:
         sessions=SessionManager(folder),
         attachments=files,
         max_attachments=1,
-        default_model=DefaultModel(files, None),
+        factory=files,
     )
 
 

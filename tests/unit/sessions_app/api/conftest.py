@@ -17,7 +17,7 @@ from agents_app.sessions import AgentChats
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
-from chat.creation import SessionCreation
+from chat.creation import SessionCreation, SessionFactory
 from chat.errors import NoActiveTurn
 from chat.service import ChatService
 from chat.storage.idempotency_keys import IdempotencyKeys
@@ -159,19 +159,28 @@ def client(
         interval_seconds=3,
     )
     keys = IdempotencyKeys(MemoryRecords(), owners=MemoryOwners())
+    names = MissingNames(cast("Any", Tools()), cast("Any", Agents()))
     services = services_of(
         {
             SessionManager: manager,
             ModelCatalogue: models,
             SystemPromptService: prompts,
             SummaryService: summaries,
-            EnabledNames: MissingNames(cast("Any", Tools()), cast("Any", Agents())),
+            EnabledNames: names,
             AgentChats: chats,
             StateReader: StateReader(
                 manager.repository,
                 WaitingSessions(
                     ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
                 ),
+            ),
+            SessionFactory: SessionFactory(
+                sessions=manager,
+                models=models,
+                default_model=DefaultModel(models, default_model),
+                summary_models=summaries.models,
+                names=names,
+                prompts=prompts,
             ),
             ChatService: SimpleNamespace(creation=SessionCreation(keys, manager.repository)),
             SessionDeletion: DeletionWithAgents(manager, chats, Turns(manager).cancel),
