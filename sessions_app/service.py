@@ -116,13 +116,11 @@ class SessionManager(MessageEditor):
         Raises:
             SessionExists: The given id is taken.
             ValidationFailed: A text is blank or too long, or a value can't be saved as JSON.
-            StorageFull: No space is left.
         """
-        now = utc_now()
         session = make_session(
             session_id or new_session_id(),
             model,
-            now=now,
+            now=utc_now(),
             **named_summary_model(summary_model),
             context_strategy=context_strategy,
             tool_settings=tool_settings or ToolSettings(),
@@ -131,7 +129,7 @@ class SessionManager(MessageEditor):
             **labels_of(title, metadata),
         )
         if system_prompt is not None:
-            session = _prompted(session, system_prompt, system_prompt_source_file, now=now)
+            session = _prompted(session, system_prompt, system_prompt_source_file)
         return self.keep_new(session, any_id=session_id is None) if save else session
 
     def keep_new(self, session: Session, *, any_id: bool = True) -> Session:
@@ -256,6 +254,7 @@ class SessionManager(MessageEditor):
         return to_markdown(session) if format == "markdown" else encode(session).decode()
 
 
-def _prompted(session: Session, text: str, source_file: str | None, *, now: str) -> Session:
+def _prompted(session: Session, text: str, source_file: str | None) -> Session:
     require_prompt(text, field="system_prompt")
+    now = session.metadata.created_at
     return set_system_prompt(session, system_message(text, source_file, now), now=now)

@@ -140,6 +140,18 @@ def default_model() -> str | None:
     return None
 
 
+def summaries_of(manager: SessionManager, models: ModelCatalogue) -> SummaryService:
+    return SummaryService(
+        repository=manager.repository,
+        writer=cast("Any", None),
+        models=SummaryModels(catalogue=models, unsupported=["gpt-oss:20b"]),
+        queue=cast("Any", None),
+        failures=cast("Any", None),
+        enabled=True,
+        interval_seconds=3,
+    )
+
+
 @pytest.fixture
 def client(
     manager: SessionManager,
@@ -149,15 +161,7 @@ def client(
     default_model: str | None,
 ) -> Iterator[AsyncClient]:
     models = ModelCatalogue(cast("OllamaLanguageModel", provider))
-    summaries = SummaryService(
-        repository=manager.repository,
-        writer=cast("Any", None),
-        models=SummaryModels(catalogue=models, unsupported=["gpt-oss:20b"]),
-        queue=cast("Any", None),
-        failures=cast("Any", None),
-        enabled=True,
-        interval_seconds=3,
-    )
+    summaries = summaries_of(manager, models)
     keys = IdempotencyKeys(MemoryRecords(), owners=MemoryOwners())
     names = MissingNames(cast("Any", Tools()), cast("Any", Agents()))
     services = services_of(
