@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO
+
+from rich.cells import cell_len
 
 from mochi_project.screen_text import has_colors, printable
 from terminal_app.keyboard import keyboard
@@ -35,6 +38,7 @@ class Console:
         self.detached: Callable[[], AbstractContextManager[object]] = nullcontext
         self._dims_answers = has_colors(out)
         self._has_colors = has_colors(err)
+        self._wrap = _WordWrap(out)
 
     def info(self, text: str) -> None:
         """Write a line of information, dim on a terminal."""
@@ -45,8 +49,8 @@ class Console:
         self._write(text, RED)
 
     def answer(self, text: str) -> None:
-        """Write a piece of an answer."""
-        self.out.write(printable(text))
+        """Write a piece of an answer, with line breaks between words on a terminal."""
+        self.out.write(self._wrap(printable(text)))
 
     def dim_answer(self, *, begin: bool) -> None:
         """Begin or end a part of an answer that is dim, where the terminal can show that."""
@@ -89,3 +93,33 @@ class Console:
                 if not line:
                     self.err.write("\n")
         return line.decode(errors="replace") if line else None
+
+
+class _WordWrap:
+    """Breaks lines of a text that comes in pieces, before a terminal does within a word.
+
+    Nothing waits for the end of a word: one that does not fit moves to the next line. Blocks of
+    code, and words that are longer than a line, are left to the terminal, so they can be copied.
+    """
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+        self._column, self._word, self._begin, self._is_code = 0, "", "", False
+
+    def __call__(self, piece: str) -> str:
+        columns = shutil.get_terminal_size((0, 0)).columns if self._out.isatty() else 0
+        shown = ""
+        for char in piece:
+            cells, word = cell_len(char), self._word
+            is_over = 0 < columns <= self._column + cells and not self._is_code
+            if is_over and not char.isspace() and len(word) < self._column:
+                shown += f"\x1b[{len(word)}D\x1b[K\n{word}" if word else "\n"
+                self._column = len(word)
+            put = "\n" if is_over and char == " " else char
+            shown += put
+            self._column = 0 if put == "\n" else self._column + cells
+            # No word is moved whose cells a terminal may count in another way.
+            self._word = f"{word}{char}" if cells == 1 and not char.isspace() else ""
+            self._is_code ^= char == "\n" and self._begin == "```"
+            self._begin = "" if char == "\n" else f"{self._begin}{char}"[:3]
+        return shown

@@ -98,14 +98,14 @@ class Transcript:
             self._console.dim_answer(begin=False)
             self._thinking = False
         if not self._at_line_start:
-            self._out.write("\n")
+            self._console.answer("\n")
             self._at_line_start = True
         self._out.flush()
 
     def _print(self, text: str, *, thinking: bool = False) -> None:
         if self._thinking and not thinking:
             self._console.dim_answer(begin=False)
-            self._out.write("\n\n")
+            self._console.answer("\n\n")
         elif thinking and not self._thinking:
             self._console.dim_answer(begin=True)
         self._thinking = thinking

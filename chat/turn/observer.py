@@ -233,18 +233,15 @@ def _sentence_on(turn: TurnEnd) -> str:
     """Return ``qwen3:14b: 2.3 s, 812 tokens in, 120 out, $0.0012``."""
     start, usage = turn.start, turn.usage or Usage()
     who = start.model if start.agent is None else f"{start.agent} with {start.model}"
-    parts = [f"{turn.seconds:.1f} s"]
-    if turn.state is not State.COMPLETED:
-        parts.insert(
-            0, f"{turn.state.value} ({turn.error_code})" if turn.error_code else turn.state.value
-        )
-    if usage.input_tokens is not None:
-        parts.append(f"{usage.input_tokens:,} tokens in")
-    if usage.output_tokens is not None:
-        parts.append(f"{usage.output_tokens:,} out")
-    if usage.cost_usd not in (None, "0"):  # models of one's own cost nothing
-        parts.append(f"${usage.cost_usd}")
-    return f"{who}: {', '.join(parts)}"
+    end = f"{turn.state.value} ({turn.error_code})" if turn.error_code else turn.state.value
+    parts = [
+        turn.state is not State.COMPLETED and end,
+        f"{turn.seconds:.1f} s",
+        usage.input_tokens is not None and f"{usage.input_tokens:,} tokens in",
+        usage.output_tokens is not None and f"{usage.output_tokens:,} out",
+        usage.cost_usd not in (None, "0") and f"${usage.cost_usd}",  # models of one's own are free
+    ]
+    return f"{who}: {', '.join(part for part in parts if part)}"
 
 
 TURN_LOG = TurnLog()

@@ -99,7 +99,7 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
     rendering: list[Any]
     if as_json:
         rendering = [
-            _without_sentence,
+            lambda _logger, _method, record: {k: record[k] for k in record if k != "sentence"},
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.EventRenamer("message"),
@@ -120,13 +120,6 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
         foreign_pre_chain=foreign,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
-
-
-def _without_sentence(
-    _logger: Any, _method: str, record: MutableMapping[str, Any]
-) -> Mapping[str, Any]:
-    record.pop("sentence", None)
-    return record
 
 
 def _for_people(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:

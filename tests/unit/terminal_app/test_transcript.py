@@ -1,6 +1,7 @@
 """Turns as they are shown to people."""
 
 import io
+import re
 
 import msgspec
 import pytest
@@ -125,3 +126,59 @@ def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own() -> None:
     events = ContentDelta(content="seven"), ContentReset(message_id="m"), ContentDelta(content="7")
     assert show(out, *events) == "[the answer comes anew]\n"
     assert out.getvalue() == "seven\n7\n"
+
+
+def displayed(shown: str) -> list[str]:
+    """Return the lines that a wide terminal has after what was shown."""
+    lines = [""]
+    for piece in re.split(r"(\x1b\[\d+D\x1b\[K|\n)", shown):
+        if piece == "\n":
+            lines.append("")
+        elif moved := re.match(r"\x1b\[(\d+)D", piece):
+            lines[-1] = lines[-1][: -int(moved[1])]
+        else:
+            lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lines"),
+    [
+        (["one two thr", "ee four"], ["one two", "three four"]),
+        (["one two", " ", "three"], ["one two", "three"]),
+        (["fünf große Wörter"], ["fünf große", "Wörter"]),
+        (["see https://example.org/path ok"], ["see", "https://example.org/path", "ok"]),
+        (["漢字漢字漢字漢"], ["漢字漢字漢", "字漢"]),
+        (["one\n\ntwo\n"], ["one", "", "two"]),
+        (
+            ["```\nreturn a + b + c\n``", "`\none two three"],
+            ["```", "return a + b + c", "```", "one two", "three"],
+        ),
+    ],
+)
+def test_lines_break_between_words_as_they_come(
+    monkeypatch: pytest.MonkeyPatch, pieces: list[str], lines: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "12")
+    screen = Screen()
+    show(screen, *(ContentDelta(content=piece) for piece in pieces))
+
+    assert displayed(screen.getvalue())[:-1] == lines
+
+
+def test_every_piece_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "12")
+    screen = Screen()
+    console = Console(screen, io.StringIO())
+
+    for piece in ("one tw", "o thr", "ee"):
+        console.answer(piece)
+        assert displayed(screen.getvalue())[-1].endswith(piece.rpartition(" ")[2])
+
+
+def test_a_pipe_gets_lines_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "12")
+    out = io.StringIO()
+    show(out, ContentDelta(content="one two three four"))
+
+    assert out.getvalue() == "one two three four\n"
