@@ -11,12 +11,12 @@ from mochi_project.background.stopping import is_stopping
 from mochi_project.background.task_loop import TaskLoop
 from mochi_project.telemetry import Telemetry
 
-_loop = TaskLoop()
+task_loop = TaskLoop()
 
 
 def summarize(session_id: str) -> str:
     """Make the summary of a session that is due; return the outcome in a few words."""
-    return _loop.run(_summarize(session_id))
+    return task_loop.run(_summarize(session_id))
 
 
 async def _summarize(session_id: str) -> str:

@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -120,16 +121,26 @@ async def test_the_end_of_a_server_exports_what_it_stopped_too(traced: Traced) -
 async def test_a_summary_in_the_background_is_exported_with_its_task(
     traced_with: Callable[..., Any],
 ) -> None:
-    traced: Traced = await traced_with(summarization_interval_seconds=0)
-    exporter = await exported_late(traced)
-    opened = await traced.say(block("Hello!"))
-    install_services(traced.services)
+    web: Traced = await traced_with(summarization_interval_seconds=0)
+    opened = await web.say(block("Hello!"))
+    background: Traced = await traced_with(summarization_interval_seconds=0)
+    exporter = await exported_late(background)
+    install_services(background.services)
+
+    def work() -> tuple[str, Sequence[ReadableSpan]]:
+        try:
+            return tasks.summarize(opened.session_id), exporter.get_finished_spans()
+        finally:  # where its connections belong to
+            tasks.task_loop.run(background.services.aclose())
+            tasks.task_loop.close()
+
     try:
-        assert await asyncio.to_thread(tasks.summarize, opened.session_id) == "done"
+        outcome, spans = await asyncio.to_thread(work)
     finally:
         install_services(None)
 
-    summary = exporter.get_finished_spans()[-1]
+    assert outcome == "done"
+    summary = spans[-1]
     assert summary.attributes is not None
     assert summary.attributes["mochi.purpose"] == "summary"
     assert summary.parent is None
