@@ -74,6 +74,20 @@ export async function upload(file) {
   return call("attachments", { raw: form });
 }
 
+/** Import a file; return the report. */
+export function importFile(file) {
+  return call("import", { raw: file, headers: { "Content-Type": "application/octet-stream" } });
+}
+
+/** Save what a path answers as a file, by the name that the server gives it. */
+export async function download(path) {
+  const response = await request(path);
+  const [, name = "export"] = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition")) ?? [];
+  const url = URL.createObjectURL(await response.blob());
+  Object.assign(document.createElement("a"), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
 /** Return an address that an <img> can show although the server wants a token. */
 export async function attachmentUrl(id) {
   const response = await request(`attachments/${encodeURIComponent(id)}`);
@@ -96,14 +110,12 @@ export function chat(sessionId, body, signal) {
   return eventsOfTurn(path, start, signal);
 }
 
-/** Yield the events of the running turn, from its first on; of none where nothing runs. */
-export function follow(sessionId, signal) {
-  const path = `chat/${sessionId}/stream`;
-  return eventsOfTurn(path, () => request(path, { signal }), signal);
+/** Yield the events of the running turn after a position, that of `GET sessions/ID?view=page`. */
+export function follow(sessionId, position, signal) {
+  return eventsOfTurn(`chat/${sessionId}/stream`, null, signal, position);
 }
 
-async function* eventsOfTurn(path, start, signal) {
-  let last;
+async function* eventsOfTurn(path, start, signal, last) {
   for (let attempt = 1; ; attempt++) {
     try {
       const response = last

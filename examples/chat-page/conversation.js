@@ -3,14 +3,16 @@
 import { CallCard } from "./call_card.js";
 import { ApiError, call, chat, follow } from "./client.js";
 import { ask, contextPanel, variantsPanel } from "./dialogs.js";
-import { arrange, button, element } from "./elements.js";
+import { arrange, button, element, focusMessage } from "./elements.js";
 import { LiveTurn, drawMessages } from "./message_view.js";
+import { usageOfTurns } from "./usage.js";
 
 export class Conversation {
   /**
    * @param log The element with the messages.
    * @param following What keeps the end of the log in sight.
-   * @param hooks `busy(running)`, `status(line)`, `alert(line, retry)` and `changed(session)`.
+   * @param hooks `busy(running)`, `status(line)`, `alert(line, retry)`, `changed(session)`, and
+   *   `options()` of a chat request.
    */
   constructor(log, following, hooks) {
     this.log = log;
@@ -26,6 +28,7 @@ export class Conversation {
     this.leaving = new AbortController();
     this.id = id;
     this.session = null;
+    this.drawn = new Map();
     this.running = false;
     this.hooks.busy(false);
     this.hooks.status("");
@@ -40,31 +43,64 @@ export class Conversation {
   async refresh() {
     if (this.running || !this.id) return;
     const { id, leaving } = this;
-    const [session, { active_turn: active }] = await Promise.all([call(`sessions/${id}`), call(`sessions/${id}/status`)]);
+    const page = await call(`sessions/${id}?view=page`);
     if (leaving.signal.aborted || this.running) return;
-    this.show(session, active?.turn_id);
-    if (active) this.run(follow(id, leaving.signal)); // goes on by itself
-    else await this.showQuestions();
+    this.show(page);
+    if (page.position) this.run(follow(id, page.position, leaving.signal)); // goes on by itself
+    else this.showQuestions(page.confirmations);
   }
 
-  /** Draw the messages, but for what the running turn has said: its stream says that again. */
-  show(session, turnId) {
+  /** Draw the messages; those that are drawn already stay, and with them what is open in them. */
+  show(session) {
+    const hadFocus = this.log.contains(document.activeElement);
     this.session = session;
-    const messages = session.messages.filter((each) => !turnId || each.turn_id !== turnId || each.role === "user");
-    arrange(this.log, drawMessages(messages, (message, index) => this.actionsOf(message, index)));
+    const units = [];
+    for (const message of session.messages) {
+      if (message.role === "tool" && units.length) units.at(-1).messages.push(message);
+      else units.push({ messages: [message], isLast: false });
+    }
+    if (units.length) units.at(-1).isLast = true;
+    const old = this.drawn;
+    this.drawn = new Map();
+    const usage = usageOfTurns(session.messages);
+    this.following.keep(() => arrange(this.log, units.flatMap((unit) => this.articlesOf(unit, old, usage))));
     this.hooks.changed(session);
+    if (hadFocus && !this.log.contains(document.activeElement)) focusMessage();
+  }
+
+  /** Return the articles of a message and the results of its calls: those that are shown, if equal. */
+  articlesOf({ messages, isLast }, old, usage) {
+    const content = JSON.stringify([messages, isLast, usage.get(messages[0].turn_id)]);
+    const key = messages[0].message_id;
+    let drawn = old.get(key);
+    if (drawn?.content !== content) {
+      const articles = drawMessages(messages, (message) => this.actionsOf(message, isLast), usage);
+      drawn = { content, articles, ids: messages.map((each) => each.message_id) };
+    }
+    this.drawn.set(key, drawn);
+    return drawn.articles;
+  }
+
+  /** Show a message that was searched for. */
+  point(messageId) {
+    const [article] = [...this.drawn.values()].find(({ ids }) => ids.includes(messageId))?.articles ?? [];
+    if (!article) return;
+    for (const each of this.log.querySelectorAll(".hit")) each.classList.remove("hit");
+    article.classList.add("hit");
+    article.tabIndex = -1;
+    article.focus({ preventScroll: true });
+    this.following.show(article, article.clientHeight > this.following.view.clientHeight ? "start" : "center");
   }
 
   /** Ask what a turn without a stream left to be answered. */
-  async showQuestions() {
-    const { confirmations } = await call(`chat/${this.id}/confirmations`);
-    if (!confirmations.length || this.running) return;
+  showQuestions(confirmations) {
     let open = confirmations.length;
+    if (!open) return;
     const article = element("article", { class: "assistant" }, element("h2", {}, "Waits for approval"));
     for (const each of confirmations) {
       const card = new CallCard(each.tool_name, each.arguments);
-      card.ask(each, async (id, approved) => {
-        await this.decide(id, approved);
+      card.ask(each, async (id, approved, more) => {
+        await this.decide(id, approved, more);
         if (--open === 0) this.resume();
       });
       article.append(card.element);
@@ -79,29 +115,37 @@ export class Conversation {
     if (question) this.following.show(question);
   }
 
-  /** Say something; `prepare` returns the id of the session, which may be made by then. */
+  /** Say something. Return whether it was taken; what was refused is not in the conversation. */
   async send(message, attachments) {
     const shown = { role: "user", content: message, attachments };
     const [article] = drawMessages([shown], () => []);
     article.classList.add("pending");
     this.log.append(article);
     this.following.toEnd();
-    return this.run(chat(this.id, { message, attachments: attachments.map(({ id, name }) => ({ id, name })), ...this.options }, this.leaving.signal));
+    if (!this.session.preview) this.hooks.changed({ ...this.session, preview: message });
+    const files = attachments.map(({ id, name }) => ({ id, name }));
+    const refusal = await this.run(chat(this.id, { message, attachments: files, ...this.hooks.options() }, this.leaving.signal));
+    if (!refusal || this.session?.messages.some((each) => each.content === message)) return true;
+    this.hooks.alert(refusal.message); // to send it again is to try again
+    return false;
   }
 
   /** Answer the last user message, once more or after approvals. */
   resume() {
-    return this.run(chat(this.id, { ...this.options }, this.leaving.signal));
+    return this.run(chat(this.id, this.hooks.options(), this.leaving.signal));
   }
 
-  /** Answer the last user message anew; the old answer is shown again if that comes to nothing. */
-  regenerate() {
-    const last = [...this.log.querySelectorAll("article.user")].at(-1);
-    while (last?.nextElementSibling) last.nextElementSibling.remove();
-    return this.resume();
+  /** Go back to a message and answer it anew; what followed is shown again if that comes to nothing. */
+  answerAgain(messageId, changes = {}) {
+    const { articles } = [...this.drawn.values()].find(({ ids }) => ids.includes(messageId));
+    while (articles[0].nextElementSibling) articles[0].nextElementSibling.remove();
+    if (!changes.message) articles[0].remove();
+    this.following.toEnd();
+    return this.run(chat(this.id, { message_id: messageId, ...changes, ...this.hooks.options() }, this.leaving.signal));
   }
 
   async stop() {
+    this.isStopping = true; // a turn that has not begun yet is stopped when it does
     try {
       await call(`chat/${this.id}/cancel`, { method: "POST" });
     } catch (error) {
@@ -109,29 +153,37 @@ export class Conversation {
     }
   }
 
-  async decide(confirmationId, approved) {
-    await call(`chat/${this.id}/confirm-tool`, { body: { confirmation_id: confirmationId, approved } });
+  async decide(confirmationId, approved, more = {}) {
+    await call(`chat/${this.id}/confirm-tool`, { body: { confirmation_id: confirmationId, approved, ...more } });
   }
 
-  /** Show a turn's events; then show the session, which is the truth. Return whether it went well. */
+  /** Show a turn's events; then show the session, which is the truth. Return the error of a refusal. */
   async run(events) {
     const { leaving } = this;
     this.running = true;
+    this.isStopping = false;
     this.hooks.busy(true);
     this.hooks.alert("");
-    const live = new LiveTurn(this.log, this.hooks.status, (id, approved) => this.decide(id, approved));
+    if (document.activeElement === document.body) focusMessage();
+    const live = new LiveTurn(this.log, this.hooks.status, (id, approved, more) => this.decide(id, approved, more));
     let failure = null;
+    let refusal = null;
     try {
+      let begun = false;
       for await (const event of events) {
         if (leaving.signal.aborted) break;
+        if (!begun && this.isStopping) this.stop();
+        begun = true;
         live.handle(event);
         if (event.event === "tool_call_confirmation_required") this.showQuestion();
       }
       failure = live.failure;
+      refusal = begun ? null : failure;
     } catch (error) {
-      failure = error instanceof ApiError ? error : { message: `The server can't be reached: ${error.message}`, retryable: true };
+      if (error instanceof ApiError) refusal = error;
+      failure = refusal ?? { message: `The server can't be reached: ${error.message}`, retryable: true };
     }
-    if (leaving.signal.aborted) return true;
+    if (leaving.signal.aborted) return null;
     this.running = false;
     this.hooks.status("");
     await this.refresh().catch((error) => (failure ??= error));
@@ -140,48 +192,43 @@ export class Conversation {
       const retryable = failure.retryable ?? failure.details?.retryable;
       this.hooks.alert(failure.message, retryable ? () => this.resume() : null);
     }
-    return !failure;
+    return refusal;
   }
 
-  actionsOf(message, index) {
+  actionsOf(message, isLast) {
+    const { message_id: id, role } = message;
     const found = [];
-    const isLast = !this.session.messages.slice(index + 1).some((each) => each.role !== "tool");
-    if (message.role === "user") found.push(button("Edit", () => this.edit(message, index)));
-    if (message.role === "assistant" && isLast) {
+    if (role === "user") found.push(button("Edit", () => this.edit(message)));
+    if (role === "assistant" && isLast) {
       const isBroken = message.cancelled || message.interrupted;
-      found.push(button(isBroken ? "Try again" : "Regenerate", () => this.regenerate(), isBroken ? { class: "again" } : {}));
+      found.push(button(isBroken ? "Try again" : "Regenerate", () => this.answerAgain(id), isBroken ? { class: "again" } : {}));
     }
-    if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(index)));
-    if (message.role !== "system") found.push(button("Fork here", () => this.fork(index)));
+    if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(id)));
+    if (role !== "system") found.push(button("Fork here", () => this.fork(id)));
     return found;
   }
 
-  async edit(message, index) {
-    const content = await ask("Edit the message", { label: "What follows it is cut off", value: message.content });
-    if (content === null) return;
-    await this.doing(async () => {
-      await call(`sessions/${this.id}/messages/${index}`, { method: "PUT", body: { content, message_id: message.message_id } });
-      await this.refresh();
-      await this.regenerate();
-    });
+  async edit({ content, message_id: id }) {
+    const message = await ask("Edit the message", { label: "What follows it is cut off", value: content });
+    if (message !== null) await this.doing(() => this.answerAgain(id, { message }));
   }
 
-  async chooseVariant(index) {
+  async chooseVariant(id) {
     await this.doing(async () => {
       const { messages } = await call(`sessions/${this.id}/messages?variants=true`);
-      await variantsPanel(messages[index].variants, (variant) => drawMessages(variant, () => []), (id) =>
+      const { variants } = messages.find((each) => each.message_id === id);
+      await variantsPanel(variants, (variant) => drawMessages(variant, () => []), (chosen) =>
         this.doing(async () => {
-          await call(`sessions/${this.id}/messages/${index}/variant`, { method: "PUT", body: { message_id: id } });
+          await call(`sessions/${this.id}/messages/${id}/variant`, { method: "PUT", body: { message_id: chosen } });
           await this.refresh();
         }),
       );
     });
   }
 
-  async fork(index) {
+  async fork(messageId) {
     await this.doing(async () => {
-      const body = index === undefined ? {} : { message_index: index };
-      const copy = await call(`sessions/${this.id}/fork`, { body });
+      const copy = await call(`sessions/${this.id}/fork`, { body: messageId ? { message_id: messageId } : {} });
       location.hash = `#/${copy.session_id}`;
     });
   }

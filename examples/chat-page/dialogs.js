@@ -63,37 +63,27 @@ export function variantsPanel(variants, draw, choose) {
   return panel("Other answers", ...shown);
 }
 
-/** Ask which tools and agents may be used; return the settings. */
-export async function settingsPanel({ tools, agents }, { tool_settings: chosen, agent_settings: enabled }) {
-  const check = (name, title, on) => {
-    const box = element("input", { type: "checkbox", value: name, checked: on });
-    return element("label", {}, box, ` ${title}`);
-  };
-  const toolBoxes = element(
-    "fieldset",
-    {},
-    element("legend", {}, "Tools"),
-    ...Object.values(tools).map((each) => check(each.name, `${each.name}: ${each.description}`, chosen?.tools?.includes(each.name))),
+const KEYS = [
+  ["Enter", "send (Shift+Enter: a new line; on phones the other way round)"],
+  ["Escape", "stop the answer"],
+  ["Shift+Escape", "to the message field"],
+  ["Ctrl+Shift+O", "new conversation"],
+  ["Ctrl+K", "search"],
+  ["Ctrl+/", "this help"],
+];
+
+/** Show what the keyboard does. */
+export function keysPanel() {
+  const rows = KEYS.map(([key, use]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, use)]);
+  return panel("Keyboard", element("dl", {}, rows));
+}
+
+/** Show what an import has brought, and what it has not. */
+export function importPanel({ imported, same, broken, attachments_left_out: files, problems }) {
+  return panel(
+    "Import",
+    element("p", {}, `${imported} imported, ${same} were here before, ${broken} could not be read.`),
+    files ? element("p", {}, `${files} files were not in it.`) : null,
+    element("ul", {}, problems.map(({ place, reason }) => element("li", {}, `${place}: ${reason}`))),
   );
-  const agentBoxes = element(
-    "fieldset",
-    {},
-    element("legend", {}, "Agents"),
-    ...Object.values(agents)
-      .filter((each) => each.valid)
-      .map((each) => check(each.name, `${each.name}: ${each.description}`, enabled?.enabled_agents?.includes(each.name))),
-  );
-  const policy = element(
-    "select",
-    { id: "policy" },
-    ...["always_confirm", "confirm_destructive", "never_confirm"].map((each) =>
-      element("option", { value: each, selected: each === chosen?.execution_policy }, each.replaceAll("_", " ")),
-    ),
-  );
-  await panel("Tools and agents", toolBoxes, element("label", { for: "policy" }, "Approval "), policy, agentBoxes);
-  const checked = (boxes) => [...boxes.querySelectorAll(":checked")].map((each) => each.value);
-  return {
-    tool_settings: { ...chosen, tools: checked(toolBoxes), execution_policy: policy.value },
-    agent_settings: { enabled_agents: checked(agentBoxes) },
-  };
 }

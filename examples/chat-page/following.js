@@ -27,6 +27,13 @@ export class Following {
     this.scrolled();
   }
 
+  /** Change what is in the log without losing its end: a shorter one in between is no scrolling up. */
+  keep(change) {
+    const { isOn } = this;
+    change();
+    if (isOn) this.toEnd();
+  }
+
   /** Show an element; follow the end again only if that is in sight then. */
   show(target, block = "nearest") {
     this.isOn = false;

@@ -1,23 +1,29 @@
-// The list of conversations: newest first, searched in their contents, kept up to date by the server.
+// The list of conversations: by day, searched in their contents, kept up to date by the server.
 
 import { call, changes } from "./client.js";
-import { element } from "./elements.js";
+import { arrange, button, element } from "./elements.js";
 
 const PAGE = 50;
+const MOST_PINNED = 500;
+const STATES = { running: "answering …", awaiting_approval: "waits for approval" };
+const DAY = 86_400_000;
 
 export class Sidebar {
   /**
    * @param list The element that the conversations are shown in.
    * @param more The button that shows the next page.
-   * @param onChange Called with the id of a session that something changed of, or null: any may have.
+   * @param hooks `changed(id)`: something of a session is different, or with null of any; and
+   *   `menu(opener, session)`: show what can be done with it.
    */
-  constructor(list, more, onChange) {
+  constructor(list, more, hooks) {
     this.list = list;
     this.more = more;
-    this.onChange = onChange;
+    this.hooks = hooks;
     this.shown = PAGE;
     this.query = "";
+    this.archived = false;
     this.current = null;
+    this.nodes = new Map();
     more.addEventListener("click", () => {
       this.shown += PAGE;
       this.refresh();
@@ -31,36 +37,81 @@ export class Sidebar {
 
   select(id) {
     this.current = id;
-    for (const each of this.list.querySelectorAll("button")) each.setAttribute("aria-current", String(each.dataset.id === id));
+    for (const each of this.list.querySelectorAll("a")) this.mark(each);
+  }
+
+  mark(link) {
+    if (link.dataset.id === this.current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
 
   async refresh() {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const items = this.query ? await this.found() : await this.newest();
-    if (turn === this.turn) this.list.replaceChildren(...items.map((each) => this.item(each)));
+    const groups = this.query ? await this.found() : await this.listed();
+    if (turn !== this.turn) return; // a later question was asked meanwhile
+    const old = this.nodes;
+    this.nodes = new Map();
+    const nodes = [];
+    for (const [name, items] of groups) {
+      if (items.length) nodes.push(this.node(old, `group ${name}`, name, () => element("h2", {}, name)));
+      for (const item of items) nodes.push(this.node(old, item.key, JSON.stringify(item), () => this.entry(item)));
+    }
+    arrange(this.list, nodes.length ? nodes : [element("p", { class: "note" }, this.query ? "Nothing is found." : "Nothing is here yet.")]);
   }
 
-  async newest() {
-    const { sessions, next_cursor: next } = await call(`sessions?archived=false&limit=${this.shown}`);
+  /** Return the node of a key: the one that is shown, with what is new in it. */
+  node(old, key, content, make) {
+    let node = old.get(key);
+    if (node?.content !== content) {
+      const made = make();
+      if (node) refill(node, made);
+      else node = made;
+      node.content = content;
+    }
+    this.nodes.set(key, node);
+    return node;
+  }
+
+  async listed() {
+    const page = (query) => call(`sessions?archived=${this.archived}&${query}`);
+    const [{ sessions: pinned }, { sessions, next_cursor: next }] = await Promise.all([
+      page(`pinned=true&limit=${MOST_PINNED}`),
+      page(`pinned=false&limit=${this.shown}`),
+    ]);
     this.more.hidden = !next;
-    const pinnedFirst = sessions.toSorted((one, other) => Boolean(other.pinned) - Boolean(one.pinned));
-    return pinnedFirst.map((each) => ({
-      id: each.session_id,
-      title: nameOf(each),
-      note: [[each.pinned && "pinned", each.state !== "idle" && each.state?.replaceAll("_", " "), each.model].filter(Boolean).join(" · ")],
-    }));
+    const groups = new Map([["Pinned", pinned.map(itemOf)]]);
+    for (const each of sessions) {
+      const name = dayOf(new Date(each.updated_at));
+      groups.set(name, [...(groups.get(name) ?? []), itemOf(each)]);
+    }
+    return groups;
   }
 
   async found() {
     const { results } = await call(`search?limit=${PAGE}&q=${encodeURIComponent(this.query)}`);
     this.more.hidden = true;
-    return results.map((each) => ({ id: each.session_id, title: nameOf(each.session), note: each.pieces.map(({ text, match }) => (match ? element("mark", {}, text) : text)) }));
+    const items = results.map(({ session_id: id, message_id: message, pieces, session, role }) => ({
+      ...itemOf({ ...session, session_id: id }),
+      key: `${id} ${message ?? role}`,
+      address: message ? `#/${id}/${message}` : `#/${id}`,
+      pieces,
+    }));
+    return [["Found", items]];
   }
 
-  item({ id, title, note }) {
-    const open = () => (location.hash = `#/${id}`);
-    const name = element("button", { type: "button", "data-id": id, "aria-current": String(id === this.current), onclick: open }, title, element("small", {}, ...note));
-    return element("li", {}, name);
+  entry({ id, address, title, note, time, session, pieces }) {
+    const details = pieces ? pieces.map(({ text, match }) => (match ? element("mark", {}, text) : text)) : [note];
+    const link = element(
+      "a",
+      { href: address, "data-id": id, title: new Date(time).toLocaleString() },
+      element("span", { class: "name", dir: "auto" }, title),
+      element("small", { class: session?.state }, ...details),
+    );
+    this.mark(link);
+    const menu = button("", () => this.hooks.menu(menu, menu.parentElement.session), { class: "icon dots", "aria-haspopup": "menu", "aria-label": `Actions for ${title}` });
+    const entry = element("div", { class: "entry" }, link, session.created_at ? menu : null);
+    entry.session = session;
+    return entry;
   }
 
   /** Follow what changes, in this tab or any other, for as long as the page is open. */
@@ -74,11 +125,38 @@ export class Sidebar {
   async applyChanges() {
     const { touched } = this;
     this.soon = this.touched = null;
-    for (const id of touched) this.onChange(id);
+    for (const id of touched) this.hooks.changed(id);
     await this.refresh().catch(() => {}); // the next change asks again
   }
 }
 
 export function nameOf({ title, preview }) {
-  return title || preview || "Empty conversation";
+  return title || preview || "New conversation";
+}
+
+function itemOf(session) {
+  const time = session.updated_at;
+  const at = new Date(time);
+  const when = dayOf(at) === "Today" ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleDateString([], { dateStyle: "medium" });
+  const id = session.session_id;
+  return { key: id, id, address: `#/${id}`, title: nameOf(session), note: STATES[session.state] ?? `${when} · ${session.model}`, time, session };
+}
+
+function dayOf(date) {
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(date).setHours(0, 0, 0, 0)) / DAY);
+  if (days < 1) return "Today";
+  if (days === 1) return "Yesterday";
+  return days < 7 ? "This week" : days < 31 ? "This month" : "Older";
+}
+
+/** Give an entry the content of a new one; its elements stay, and with them the focus. */
+function refill(node, made) {
+  if (node.children.length !== made.children.length || !node.classList.contains("entry")) return node.replaceChildren(...made.childNodes);
+  const [link, menu] = node.children;
+  const [newLink, newMenu] = made.children;
+  link.replaceChildren(...newLink.childNodes);
+  for (const { name, value } of newLink.attributes) link.setAttribute(name, value);
+  if (!newLink.hasAttribute("aria-current")) link.removeAttribute("aria-current");
+  menu?.setAttribute("aria-label", newMenu.getAttribute("aria-label"));
+  node.session = made.session;
 }

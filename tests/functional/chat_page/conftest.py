@@ -26,6 +26,10 @@ const ready = () => until(() => document.body?.dataset.ready);
 const idle = () => until(() => $("stop").hidden);
 const press = (label, within = document) =>
   [...within.querySelectorAll("button")].find((each) => each.textContent === label).click();
+const choose = (label) => {
+  $("actions").click();
+  press(label, $("menu"));
+};
 const say = async (text) => {
   await ready();
   await idle();
@@ -34,11 +38,18 @@ const say = async (text) => {
   $("composer").requestSubmit();
   await until(() => all("#messages article.user").length > said || $("alert").textContent);
 };
+const api = async (path, body, method = body ? "POST" : "GET") => {
+  const headers = { "Content-Type": "application/json" };
+  const options = { method, headers, body: body && JSON.stringify(body) };
+  const made = await fetch(`/api/v1/${path}`, options);
+  if (!made.ok) throw new Error(await made.text());
+  return method === "DELETE" ? null : made.json();
+};
 const answers = () => all("#messages article.assistant .text").map((each) => each.innerText.trim());
 """
 
 
-LISTED = "all('#sessions button').map((each) => each.firstChild.textContent)"
+LISTED = "all('#sessions .name').map((each) => each.textContent)"
 
 
 class Page:
@@ -58,6 +69,32 @@ class Page:
         """Run code in the page, with values by their names; return what it returns."""
         given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
         return await self.tab.evaluate(f"(async () => {{ {PRELUDE}{given}{code} }})()")
+
+    async def api(self, path: str, body: Any = None, method: str | None = None) -> Any:
+        """Ask the server from the page; a POST with a body, unless told otherwise."""
+        return await self.do(
+            "return api(path, body ?? undefined, method ?? undefined)",
+            path=path,
+            body=body,
+            method=method,
+        )
+
+    async def new_session(self, **body: Any) -> str:
+        made = await self.api("sessions", {"model": "qwen3:14b", **body})
+        return str(made["session_id"])
+
+    async def press(self, key: str, code: int, modifiers: int = 0) -> None:
+        """Press a key, as a keyboard does."""
+        for kind in ("keyDown", "keyUp"):
+            await self.tab.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=modifiers,
+                text="\r" if key == "Enter" and kind == "keyDown" else "",
+            )
 
     @property
     def crashes(self) -> list[Any]:

@@ -27,7 +27,7 @@ async def test_an_answer_is_streamed_and_there_after_a_reload(page: Page) -> Non
 
 async def test_reasoning_is_shown_apart_from_the_answer(page: Page) -> None:
     await page.do(
-        "$('think').checked = true; await say(text)",
+        "$('think').value = 'true'; await say(text)",
         text=block({"text_message": {"text": "Seven.", "reasoning": "Three and four."}}),
     )
     shown = "await idle(); return [all('.thinking .plain').map((e) => e.textContent), answers()]"
@@ -52,7 +52,7 @@ async def test_a_page_that_is_reloaded_in_mid_answer_follows_it_and_says_nothing
 async def test_stop_stops_and_keeps_what_there_was(page: Page) -> None:
     words = [f"word{number} " for number in range(500)]
     await page.do("await say(text)", text=slowly(words))
-    await page.do("await until(() => answers().at(-1)?.includes('word1')); press('Stop')")
+    await page.do("await until(() => answers().at(-1)?.includes('word1')); $('stop').click()")
     (answer,) = await page.do("await idle(); return answers()")
     assert answer.startswith("word0 word1")
     assert "cancelled" not in answer
@@ -104,7 +104,7 @@ async def test_a_fork_is_another_conversation(page: Page) -> None:
     await page.do("await say('Hello')")
     first = await page.do("await idle(); return location.hash")
     second = await page.do(
-        "press('Fork'); await until(() => location.hash !== first && answers().length);"
+        "choose('Fork'); await until(() => location.hash !== first && answers().length);"
         " return location.hash",
         first=first,
     )
@@ -121,7 +121,7 @@ async def test_files_are_attached_and_shown(page: Page) -> None:
         transfer.items.add(new File([drawn], 'square.png', { type: 'image/png' }));
         $('files').files = transfer.files;
         $('files').dispatchEvent(new Event('change'));
-        await until(() => all('#attached li').length === 1);
+        await until(() => all('#attached img').length === 1);
         await say('What is this?');
         await idle();
         await until(() => all('article.user img').some((each) => each.naturalWidth === 12));
@@ -135,7 +135,7 @@ async def test_the_context_shows_what_would_be_sent(page: Page) -> None:
     await page.do("await say('Hello')")
     shown = """
         await idle();
-        press('Context');
+        choose('Context');
         await until(() => $('panel').open);
         return all('#panel tbody tr').map((row) => row.cells[1].textContent);
     """
@@ -182,7 +182,7 @@ async def test_conversations_are_found_by_what_was_said_in_them(page: Page) -> N
         const before = location.hash;
         press('New conversation');
         await until(() => location.hash !== before);
-        all('#sessions button')[0].click();
+        all('#sessions a')[0].click();
         await until(() => answers().length);
         return answers()[0];
     """

@@ -25,10 +25,10 @@ CALL = {"tool_call": [{"name": "echo", "args": {"text": "Hear, hear."}}]}
 USE = """
     press('New conversation');
     $('settings').click();
-    await until(() => all('#panel input').length >= 2);
-    for (const each of all('#panel input')) each.checked = true;
+    await until(() => all('dialog [type=checkbox]').length >= 2);
+    for (const each of all('dialog [type=checkbox]')) each.checked = true;
     $('policy').value = policy;
-    press('Close', $('panel'));
+    press('Save');
     await until(() => $('settings').textContent.includes('(2)'));
 """
 MADE = """
@@ -133,7 +133,7 @@ async def test_nothing_that_a_model_or_a_tool_says_runs(page: Page) -> None:
     call = {"tool_call": [{"name": "echo", "args": {"text": text}}]}
     answer = {"text_message": {"text": text, "reasoning": text}}
     await page.do(
-        f"$('think').checked = true; {USE} await say(text); await idle()",
+        f"$('think').value = 'true'; {USE} await say(text); await idle()",
         policy="never_confirm",
         text=f"{text} {block(call, answer, per_request=True)}",
     )

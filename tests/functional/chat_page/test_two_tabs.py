@@ -34,12 +34,12 @@ async def test_a_conversation_of_one_tab_is_in_the_list_of_the_other(
     await page.do("await say(text)", text=f"Of tides {block('They come.')}")
     await other.do(f"await until(() => {LISTED}.some((each) => each.startsWith('Of tides')))")
     await page.do(
-        "await idle(); press('Rename'); await until(() => $('ask').open);"
+        "await idle(); choose('Rename'); await until(() => $('ask').open);"
         " $('ask-value').value = 'Tides'; press('OK', $('ask'))"
     )
     await other.do(f"await until(() => {LISTED}.includes('Tides'))")
     await page.do(
-        "await until(() => $('title').textContent === 'Tides'); press('Delete');"
+        "await until(() => $('title').textContent === 'Tides'); choose('Delete');"
         " await until(() => $('ask').open); press('OK', $('ask'))"
     )
     await other.do(f"await until(() => !{LISTED}.includes('Tides'))")
