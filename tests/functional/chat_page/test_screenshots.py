@@ -119,6 +119,7 @@ async def opened(browser: Path) -> AsyncIterator[Open]:
             url: str, path: str, screen: Mapping[str, Any] = DESKTOP, scheme: str = "light"
         ) -> Page:
             await tab.call("Emulation.setDeviceMetricsOverride", **screen)
+            await tab.call("Emulation.setTouchEmulationEnabled", enabled=screen["mobile"])
             feature = {"name": "prefers-color-scheme", "value": scheme}
             await tab.call("Emulation.setEmulatedMedia", features=[feature])
             page = Page(tab, url)
