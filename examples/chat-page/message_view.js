@@ -220,6 +220,7 @@ export class LiveTurn {
   }
 
   draw() {
+    cancelAnimationFrame(this.frame);
     this.frame = null;
     const { view } = this;
     if (this.thought) {
@@ -233,13 +234,13 @@ export class LiveTurn {
 
   settle() {
     if (!this.view) return;
-    cancelAnimationFrame(this.frame);
     this.draw();
     this.view.endReasoning();
     this.view.element.setAttribute("aria-busy", "false");
   }
 
   card({ tool_call_id: id, tool_name: name, agent_name: agent }) {
+    if (this.frame) this.draw(); // the text comes first, and moves no card that is shown
     const card = this.cards.get(id) ?? this.view.card(id, name ?? `agent ${agent}`);
     this.cards.set(id, card);
     return card;
