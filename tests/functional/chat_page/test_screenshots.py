@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.interop, needs_browser]
 ROOT = Path(__file__).parents[3]
 AXE = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules")) / "axe-core/axe.min.js"
 LARGEST = 250_000  # bytes
-DESKTOP = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+DESKTOP = {"width": 1280, "height": 840, "deviceScaleFactor": 1, "mobile": False}
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 TOOL = '''
 __all__ = ["delete_folder"]
@@ -46,13 +46,8 @@ FILLED = """Three folders hold most of it:
 | `~/.cache/thumbnails` | 8.4 GB | in March |
 | `~/Downloads` | 5.1 GB | yesterday |
 
-To see the rest:
-
-```bash
-du -h --max-depth=2 ~ | sort -hr | head -20   # the largest first
-```
+Thumbnails are made again when they are needed, so nothing is lost without them.
 """
-FREED = "Thumbnails are made again when they are needed, so nothing is lost."
 FORMULA = r"""The sample mean of $n$ values has the standard error
 
 $$
@@ -120,8 +115,9 @@ async def opened(browser: Path) -> AsyncIterator[Open]:
         ) -> Page:
             await tab.call("Emulation.setDeviceMetricsOverride", **screen)
             await tab.call("Emulation.setTouchEmulationEnabled", enabled=screen["mobile"])
-            feature = {"name": "prefers-color-scheme", "value": scheme}
-            await tab.call("Emulation.setEmulatedMedia", features=[feature])
+            wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+            features = [{"name": name, "value": value} for name, value in wishes.items()]
+            await tab.call("Emulation.setEmulatedMedia", features=features)
             page = Page(tab, url)
             await page.open(path)
             return page
@@ -166,11 +162,9 @@ def cleaning(scripted: MochiServer) -> str:
         say(server, made(server, title), "Hello")
     settings = {"tools": ["delete_folder"], "execution_policy": "always_confirm"}
     session = made(server, "What fills the disk", tool_settings=settings)
-    server.script(Reply(FILLED, words_per_second=60))
-    say(server, session, "What fills my disk?")
     call = ToolCall("delete_folder", {"path": "~/.cache/thumbnails"})
-    server.script(Reply(FREED, tool_calls=[call]))
-    say(server, session, "Delete the thumbnails, then.")
+    server.script(Reply(FILLED, tool_calls=[call]))
+    say(server, session, "What fills my disk? Delete what can go.")
     return f"/#/{session}"
 
 
