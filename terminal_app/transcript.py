@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import IO
 
+from msgspec import UnsetType
+
 from chat.stream.events import (
     AgentComplete,
     AgentExecution,
@@ -85,9 +87,11 @@ class Transcript:
                 self._note(f"{agent} begins: {shown_text(instruction)}")
             case AgentComplete(agent_name=agent):
                 self._note(f"{agent} is done")
-            case StatusChanged(state="warning", message=str(warning)):
-                self._note(shown_text(warning))
-            case StatusChanged(state=state) if state != "waiting_for_confirmation":
+            case StatusChanged(state="warning" | "waiting_for_tool", message=str(words)):
+                self._note(shown_text(words))
+            case StatusChanged(state=state, progress=UnsetType()) if (
+                state != "waiting_for_confirmation"
+            ):
                 self._note(state.replace("_", " "))
             case MessageComplete() | Cancelled() | Failed() | ToolConfirmationRequired():
                 self.end_line()

@@ -1,7 +1,10 @@
 """Implements a toolset of the functions in one folder, which run in processes of their own."""
 
 import asyncio
+from math import inf
 from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 from tools_app.errors import ToolNotFound
 from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
@@ -46,7 +49,7 @@ class FolderTools:
         folder: Where the modules are. A folder that does not exist has none, and needs no process.
         hosts: The processes of this folder, which are ended with this toolset.
         snapshots: Takes the snapshots; toolsets that are listed together should share one.
-        timeout_seconds: How long a call may run.
+        timeout_seconds: How long a call may run, even if a module declares more.
         gate: Returns why nothing of the folder may be executed; None when it may.
     """
 
@@ -90,10 +93,14 @@ class FolderTools:
         Raises:
             ToolNotFound: The folder has no such tool.
         """
-        if invocation.name not in (await self.listing()).tools:
+        tool = (await self.listing()).tools.get(invocation.name)
+        if tool is None:
             raise ToolNotFound(invocation.name)
         return await self._hosts.call(
-            invocation.name, invocation.arguments, timeout_seconds=self._timeout_seconds
+            invocation.name,
+            invocation.arguments,
+            timeout_seconds=min(tool.timeout_seconds or inf, self._timeout_seconds),
+            report=invocation.report,
         )
 
     async def reload(self) -> ToolListing:
@@ -129,7 +136,7 @@ class FolderTools:
 
     async def _read(self, discovery: _Discovery) -> ToolListing:
         try:
-            listing = _checked(await self._hosts.discover())
+            listing = _checked(await self._hosts.discover(), self._timeout_seconds)
         except BaseException:
             if self._discovery is discovery:
                 self._discovery = None
@@ -150,7 +157,7 @@ class FolderTools:
         return ToolListing(invalid=[InvalidTool(name=self.folder.name, file="", reason=reason)])
 
 
-def _checked(reported: ToolListing) -> ToolListing:
+def _checked(reported: ToolListing, longest: float) -> ToolListing:
     """Validate what a tool process reports: it has run untrusted modules."""
     tools: dict[str, Tool] = {}
     invalid = list(reported.invalid)
@@ -161,12 +168,13 @@ def _checked(reported: ToolListing) -> ToolListing:
             reason = "Its process sent an invalid description of the tool."
             invalid.append(InvalidTool(name=name, file=_file(tool) or "?", reason=reason))
             continue
-        tools[name] = Tool(
-            spec=tool.spec,
-            parameters=tool.parameters,
-            groups=tool.groups,
-            destructive=tool.destructive,
-            file=_file(tool),
+        if (tool.timeout_seconds or 0) > longest:
+            reason = (
+                f"MOCHI_TOOL_TIMEOUT_SECONDS is less than its __timeout__: it gets {longest:g}."
+            )
+            invalid.append(InvalidTool(name=name, file=_file(tool) or "?", reason=reason))
+        tools[name] = replace(
+            tool, file=_file(tool), server=None, digest=None, read_only=False, delegated=False
         )
     groups = {
         group: [name for name in names if name in tools] for group, names in reported.groups.items()

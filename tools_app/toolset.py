@@ -23,6 +23,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             Python's notation.
         groups: The groups it belongs to.
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
+        timeout_seconds: The longest time of a call that a function's module declares.
         file: The file that defines it, relative to its folder; None for an MCP tool.
         server: The MCP server that it belongs to; None for a function of a folder.
         digest: The digest of an MCP tool's description, to notice changes; None for a function.
@@ -36,6 +37,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     groups: Sequence[str] = ()
     destructive: bool = True
+    timeout_seconds: float | None = None
     file: str | None = None
     server: str | None = None
     digest: str | None = None
@@ -91,15 +93,18 @@ class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):
     agents: Sequence[str] = ()
 
 
-class ToolProgress(msgspec.Struct, frozen=True, kw_only=True):
+class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     """The progress of a running tool, in units of its own."""
 
-    progress: float
+    progress: float | None = None
     total: float | None = None
     message: str | None = None
 
 
-def _ignore(progress: ToolProgress) -> None:
+OnProgress = Callable[[ToolProgress], None]
+
+
+def ignore_progress(progress: ToolProgress) -> None:
     """Ignore the progress."""
 
 
@@ -127,7 +132,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str = ""
     call_index: int = 0
     digest: str | None = None
-    report: Callable[[ToolProgress], None] = _ignore
+    report: OnProgress = ignore_progress
     results: Sequence[Attachment] | None = None
 
 

@@ -306,7 +306,7 @@ class _ProgressReport:
                 StatusChanged(
                     state="waiting_for_tool",
                     tool_call_id=self._tool_call_id,
-                    progress=progress.progress,
+                    progress=UNSET if progress.progress is None else progress.progress,
                     total=UNSET if progress.total is None else progress.total,
                     message=UNSET
                     if progress.message is None

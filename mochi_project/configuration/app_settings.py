@@ -22,6 +22,10 @@ from mochi_project.trust.records import private_directory
 Part = TypeVar("Part", bound="AppSettings")
 
 
+# Of an interpreter or a linker: tools get what is in `.env` (docs/decisions/0157).
+_STEERING = ("PYTHON", "LD_", "DYLD_")
+
+
 class AbsolutePath:
     """Makes an attribute the absolute path of a setting, which is relative to ``data_dir``.
 
@@ -86,7 +90,7 @@ class AppSettings(BaseModel):
         copy._keys = {  # noqa: SLF001 - of this class
             name: value
             for name, value in variables.items()
-            if value and not name.upper().startswith(ENV_PREFIX)
+            if value and not name.upper().startswith((ENV_PREFIX, *_STEERING))
         }
         return copy
 

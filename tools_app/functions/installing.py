@@ -15,9 +15,6 @@ def install_command(packages: Sequence[str]) -> str:
 
     What uv leaves tells how the server was started: the receipt of an installed tool, ``UV`` and
     ``UV_RUN_RECURSION_DEPTH`` for what it runs (https://docs.astral.sh/uv/reference/environment/).
-
-    Args:
-        packages: Requirements, such as ``pandas>=2``.
     """
     receipt = Path(sys.prefix, "uv-receipt.toml")
     if receipt.is_file():

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +43,7 @@ class LoadedFunction:
         function: The function itself.
         groups: The groups it belongs to.
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
+        timeout_seconds: The longest time of a call that its module declares.
         file: The file that defines it, relative to the folder.
     """
 
@@ -49,6 +51,7 @@ class LoadedFunction:
     function: Callable[..., Any]
     groups: Sequence[str]
     destructive: bool
+    timeout_seconds: float | None = None
     file: str
 
 
@@ -79,6 +82,7 @@ class LoadedFolder:
                 parameters=parameters,
                 groups=tool.groups,
                 destructive=tool.destructive,
+                timeout_seconds=tool.timeout_seconds,
                 file=tool.file,
             )
         groups = {
@@ -276,9 +280,25 @@ class _Collection:
             function=value,
             groups=tuple(groups),
             destructive=self._is_destructive(names, own, offered_by=module),
+            timeout_seconds=self._timeout_of(names, own, own_file or file),
             file=own_file or file,
         )
         return True
+
+    def _timeout_of(self, names: set[str], own: ModuleType, file: str) -> float | None:
+        """Return the module's ``__timeout__``: a number, or numbers by the names of functions."""
+        declared = vars(own).get("__timeout__")
+        if isinstance(declared, dict):
+            for stranger in declared.keys() - vars(own).keys():
+                self._refuse(str(stranger), file, "__timeout__ names it, and it is not defined.")
+            declared = next((declared[name] for name in names if name in declared), None)
+        if declared is None:
+            return None
+        if isinstance(declared, int | float) and declared is not True and 0 < declared < inf:
+            return float(declared)
+        reason = "It must be seconds above 0, or a dict of such by the names of functions; "
+        self._refuse("__timeout__", file, f"{reason}until then it counts as if it were not there.")
+        return None
 
     def _is_destructive(self, names: set[str], own: ModuleType, *, offered_by: ModuleType) -> bool:
         """Return whether a module declares it so, or one declares nothing (``__init__.py`` may)."""

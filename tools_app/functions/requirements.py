@@ -24,15 +24,11 @@ class _Block(msgspec.Struct, rename="kebab"):
 
 
 class Requirements:
-    """Collects the requirements of a folder's modules, by the names of the modules.
-
-    Args:
-        own: Names of the folder itself as a package.
-    """
+    """Collects the requirements of a folder's modules; ``own`` are its names as a package."""
 
     def __init__(self, *own: str) -> None:
         self._own = {*own, *sys.stdlib_module_names}
-        self._missing: dict[str, tuple[str, str, list[str]]] = {}
+        self._missing: dict[str, tuple[InvalidTool, str, list[str]]] = {}
         self._faults: list[InvalidTool] = []
 
     def add_failure(self, name: str, file: str, error: BaseException) -> None:
@@ -40,7 +36,8 @@ class Requirements:
         if isinstance(error, ModuleNotFoundError) and error.name:
             root = join_surrogates(error.name.partition(".")[0])
             if root not in self._own:
-                self._missing[name] = (file, "if its package has the same name", [root])
+                words = "if its package has the same name"
+                self._missing[name] = (_entry(file), words, [root])
 
     def read(self, name: str, file: str, source: bytes) -> None:
         """Read a module's block ``# /// script`` (PEP 723); a malformed one is a fault."""
@@ -50,26 +47,25 @@ class Requirements:
             block = _block_of("\n".join(source.decode(errors="replace").splitlines()))
             if missing := [each for each in block.dependencies if not _is_installed(each)]:
                 words = f"not installed: {', '.join(missing)}; for all that is missing"
-                self._missing[name] = (file, words, missing)
+                self._missing[name] = (_entry(file), words, missing)
             _check_python(block.requires_python)
         except (ValueError, msgspec.DecodeError) as error:
-            reason = f"The block can't be used: {error}."
-            self._faults.append(
-                InvalidTool(name=_FIRST_LINE, file=join_surrogates(file), reason=reason)
-            )
+            self._faults.append(_entry(file, f"The block can't be used: {error}."))
 
     def explained(self, failures: Mapping[str, InvalidTool]) -> list[InvalidTool]:
         """Return the failures with what to install, then what else is missing or malformed."""
         packages = dict.fromkeys(need for *_, needs in self._missing.values() for need in needs)
         command = join_surrogates(install_command([*packages])) if packages else ""
         entries = dict(failures)
-        for name, (file, words, _) in self._missing.items():
-            entry = entries.get(name) or InvalidTool(
-                name=_FIRST_LINE, file=join_surrogates(file), reason="The file is loaded"
-            )
+        for name, (loaded, words, _) in self._missing.items():
+            entry = entries.get(name, loaded)
             reason = f"{entry.reason}; {words}: `{command}`"
             entries[name] = msgspec.structs.replace(entry, reason=reason)
         return [*entries.values(), *self._faults]
+
+
+def _entry(file: str, reason: str = "The file is loaded") -> InvalidTool:
+    return InvalidTool(name=_FIRST_LINE, file=join_surrogates(file), reason=reason)
 
 
 def _block_of(text: str) -> _Block:

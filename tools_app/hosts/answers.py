@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sessions_app.surrogates import join_surrogates
-from tools_app.errors import EXECUTION_FAILED
+from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
 from tools_app.hosts.messages import MAX_FILES_BYTES, Answer, Failed, FileHead, Loaded, Returned
 from tools_app.hosts.returned_files import text_and_files
 from tools_app.output_limit import cut, whole_of
@@ -17,7 +17,6 @@ from tools_app.text import words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
-MAX_FRAMES = 20
 _CALLERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, asyncio.__file__))
 
 
@@ -30,8 +29,16 @@ class Reply(NamedTuple):
 
 def answer(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Reply:
     """Call the function, which may be a coroutine function; never raises."""
+    from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded
+
     try:
-        value = function(**arguments)
+        bound = bind(function, arguments)
+    except ArgumentsInvalid as error:
+        return Reply(Failed(message=join_surrogates(str(error)), code=INVALID_ARGUMENTS))
+    except BaseException as error:  # noqa: BLE001 - a validator of the user's own
+        return Reply(failure(error))
+    try:
+        value = function(**bound)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
         text, files = text_and_files(value, name)
@@ -67,11 +74,7 @@ def _traceback(error: BaseException) -> str:
     while begin is not None and begin.tb_frame.f_code.co_filename.startswith(_CALLERS):
         begin = begin.tb_next
     try:
-        told = traceback.TracebackException(type(error), error, begin or error.__traceback__)
-        each: traceback.TracebackException | None = told
-        while each is not None:  # the function's frames are the first, the failing ones the last
-            del each.stack[MAX_FRAMES // 2 : -MAX_FRAMES // 2]
-            each = each.__cause__ or each.__context__
-        return "".join(told.format())
+        begin = begin or error.__traceback__
+        return "".join(traceback.format_exception(type(error), error, begin))
     except Exception as broken:  # noqa: BLE001 - an exception class of the user
         return f"(no traceback: {type(broken).__name__})"

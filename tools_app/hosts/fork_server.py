@@ -116,11 +116,11 @@ def _preload() -> None:
     """Import what tool processes need, also what pydantic and others import lazily."""
     for name in _PRELOADED:
         importlib.import_module(name)
-    from tools_app.functions.schema import bind, describe  # noqa: PLC0415
+    from tools_app.functions.schema import describe  # noqa: PLC0415
     from tools_app.hosts.answers import answer  # noqa: PLC0415 - not needed to serve requests
 
     describe(_example, name="example")
-    answer("example", _example, bind(_example, {"text": "x"}))
+    answer("example", _example, {"text": "x"})
 
 
 def _example(text: str, numbers: list[float] | None = None) -> dict[str, object]:

@@ -155,18 +155,17 @@ class ForkServerClient:
 
     def _has_keys(self) -> bool:
         keys = self._keys()
-        return any(is_withheld(name, keys=keys, passed=self._passed) for name in self._inherited)
+        return any(self._is_withheld(name, keys) for name in self._inherited)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of tools. Blocks."""
-        read = {
-            name: value
-            for name, value in self._env_file.items()
-            if not os.environ.get(name) and not name.startswith(_STEERING)
-        }
-        named = {**os.environ, **read}
-        self._inherited = tool_environment(named, keys=self._keys(), passed=self._passed)
+        keys, named = self._keys(), {**self._env_file, **os.environ}
+        self._inherited = {n: v for n, v in named.items() if not self._is_withheld(n, keys)}
         return {**self._inherited, **self._added}
+
+    def _is_withheld(self, name: str, keys: Collection[str]) -> bool:
+        is_ours = name.upper().startswith(_SERVERS_OWN) or name.upper() in keys
+        return is_ours and name not in self._passed
 
     def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 - our own module
@@ -212,29 +211,4 @@ def _stop(process: subprocess.Popen[bytes], deadline: Deadline) -> None:
 
 # The server's configuration, some of which is secret.
 # With the last one, tools that count would count among the server's metrics.
-# Not taken from `.env`, which may be for other programs, too (docs/decisions/0157).
-_STEERING = ("PYTHON", "LD_", "DYLD_")
 _SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_", "PROMETHEUS_MULTIPROC_DIR")
-
-
-def is_withheld(name: str, *, keys: Collection[str], passed: Collection[str]) -> bool:
-    """Return whether a variable is kept from tools.
-
-    Args:
-        name: The variable.
-        keys: Names of variables that hold keys, in upper case.
-        passed: Names of variables that tools get nevertheless.
-    """
-    wanted = name.upper()
-    return name not in passed and (wanted.startswith(_SERVERS_OWN) or wanted in keys)
-
-
-def tool_environment(
-    inherited: Mapping[str, str], *, keys: Collection[str], passed: Collection[str]
-) -> dict[str, str]:
-    """Return the part of an environment that tools get; arguments as for ``is_withheld``."""
-    return {
-        name: value
-        for name, value in inherited.items()
-        if not is_withheld(name, keys=keys, passed=passed)
-    }

@@ -37,7 +37,7 @@ from tools_app.hosts.messages import (
 from tools_app.hosts.output_log import OutputLog, printable, printable_end
 from tools_app.limits import KIBIBYTE, MAX_OUTPUT_BYTES, HostLimits, ToolFolder
 from tools_app.output_limit import cut
-from tools_app.toolset import ToolFile, ToolResult
+from tools_app.toolset import OnProgress, ToolFile, ToolProgress, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")
 
@@ -171,7 +171,7 @@ class Host:
                 limit.reschedule(min(deadline, self._in(self._limits.import_seconds)))
 
     async def call(
-        self, function: str, arguments: Mapping[str, Any], timeout_seconds: float
+        self, function: str, arguments: Mapping[str, Any], timeout: float, report: OnProgress
     ) -> ToolResult:
         """Call a function; failures are results, and may have ended the host.
 
@@ -186,15 +186,18 @@ class Host:
             return _failed(f"The arguments are larger than {most}.", INVALID_ARGUMENTS)
         self._output.begin(function)
         try:
-            async with asyncio.timeout(timeout_seconds):
+            async with asyncio.timeout(timeout):
                 await self._calls.send(request)
                 answer = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
+                while isinstance(answer, ToolProgress):
+                    report(answer)
+                    answer = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
                 files = await self._files(function, answer)
             return self._result(function, answer, files)
         except TimeoutError:
             await self.end()
             return _failed(
-                f"{function} took longer than {_seconds(timeout_seconds)} and was stopped",
+                f"{function} took longer than {_seconds(timeout)} and was stopped",
                 TIMED_OUT,
             )
         except ConnectionLost:
@@ -294,9 +297,9 @@ class Host:
         return asyncio.get_running_loop().time() + seconds
 
 
-def _decoded(body: bytes) -> Loading | Loaded | Answer:
+def _decoded(body: bytes) -> Loading | Loaded | Answer | ToolProgress:
     try:
-        answer: Loading | Loaded | Answer = answers.decode(body)
+        answer: Loading | Loaded | Answer | ToolProgress = answers.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(printable(str(error))) from error
     return answer

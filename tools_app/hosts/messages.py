@@ -14,6 +14,7 @@ import msgspec
 
 from sessions_app.decoding import decoder_of
 from tools_app.limits import MEBIBYTE
+from tools_app.toolset import ToolProgress
 
 MAX_REQUEST_BYTES = 4 * MEBIBYTE
 MAX_ANSWER_BYTES = 1 * MEBIBYTE
@@ -114,7 +115,7 @@ Answer = Returned | Failed
 Report = Started | Ended | Left
 
 requests = decoder_of(Load | Call)
-answers = decoder_of(Loading | Loaded | Returned | Failed)
+answers = decoder_of(Loading | Loaded | Returned | Failed | ToolProgress)
 reports = decoder_of(Started | Ended | Left)
 
 

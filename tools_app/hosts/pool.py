@@ -14,7 +14,7 @@ from tools_app.hosts.fork_server_client import ForkServerClient, ForkServerUnava
 from tools_app.hosts.host import Host, LoadFailed
 from tools_app.hosts.output_log import printable
 from tools_app.limits import HostLimits, ToolFolder
-from tools_app.toolset import InvalidTool, ToolListing, ToolResult
+from tools_app.toolset import InvalidTool, OnProgress, ToolListing, ToolResult, ignore_progress
 
 logger = logging.getLogger("tools_app.hosts")
 
@@ -67,7 +67,12 @@ class HostPool:
             return self._unusable(f"What its process reports can't be understood: {error}")
 
     async def call(
-        self, function: str, arguments: Mapping[str, Any], *, timeout_seconds: float
+        self,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout_seconds: float,
+        report: OnProgress = ignore_progress,
     ) -> ToolResult:
         """Call a function; failures are results.
 
@@ -78,6 +83,7 @@ class HostPool:
             arguments: What the model passes, not yet validated.
             timeout_seconds: How long it may run, not counting the wait for a free tool process or
                 the start of one, which has a limit of its own.
+            report: Called with the function's progress.
         """
         async with self._slots:
             try:
@@ -87,7 +93,7 @@ class HostPool:
                     success=False, error_message=str(error), error_code=EXECUTION_FAILED
                 )
             try:
-                return await host.call(function, arguments, timeout_seconds)
+                return await host.call(function, arguments, timeout_seconds, report)
             finally:
                 self._release(host)
 

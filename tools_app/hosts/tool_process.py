@@ -14,7 +14,8 @@ import msgspec
 
 from sessions_app.surrogates import join_surrogates
 from tools_app import processes
-from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
+from tools_app.errors import EXECUTION_FAILED
+from tools_app.functions.progress import progress
 from tools_app.hosts.answers import Reply, answer, failure
 from tools_app.hosts.messages import (
     HEADER,
@@ -29,7 +30,7 @@ from tools_app.hosts.messages import (
     frame,
     requests,
 )
-from tools_app.toolset import InvalidTool
+from tools_app.toolset import InvalidTool, ToolProgress
 
 # Encoded while there is memory for it.
 _OUT_OF_MEMORY = frame(Failed(message="MemoryError", code=EXECUTION_FAILED, worn=True))
@@ -97,21 +98,14 @@ class _ToolProcess:
             return failure(error)
 
     def _call(self, call: Call) -> Reply:
-        from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded
-
         function = self._functions.get(call.function)
         if function is None:
             missing = self._why_missing(call.function)
             return Reply(Failed(message=missing, code=EXECUTION_FAILED))
         with suppress(OSError):  # relative paths must not depend on earlier calls
             os.chdir(self._directory)
-        try:
-            arguments = bind(function, call.arguments)
-        except ArgumentsInvalid as error:
-            return Reply(Failed(message=join_surrogates(str(error)), code=INVALID_ARGUMENTS))
-        except BaseException as error:  # noqa: BLE001 - a validator of the user's own
-            return Reply(failure(error))
-        return answer(call.function, function, arguments)
+        with progress.reported_to(self._send):
+            return answer(call.function, function, call.arguments)
 
     def _why_missing(self, name: str) -> str:
         for entry in self._invalid:
@@ -136,7 +130,9 @@ class _ToolProcess:
                 return None
             self._received += data
 
-    def _send(self, message: Loading | Loaded | Answer, files: Sequence[bytes] = ()) -> None:
+    def _send(
+        self, message: Loading | Loaded | Answer | ToolProgress, files: Sequence[bytes] = ()
+    ) -> None:
         try:
             data = frame(message)
         except MemoryError:

@@ -31,18 +31,11 @@ from tools_app.mcp.descriptions import REFUSED, RESULT
 from tools_app.mcp.exchange import Replies, Requests, Streams
 from tools_app.mcp.http import http_client
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
-from tools_app.mcp.remote import (
-    CallHeaders,
-    OnProgress,
-    RemoteError,
-    RemoteListing,
-    RemoteResult,
-    RemoteTool,
-)
+from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteListing, RemoteResult, RemoteTool
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
-from tools_app.toolset import ToolProgress
+from tools_app.toolset import OnProgress, ToolProgress
 
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tools_app.toolset import ToolFile, ToolProgress
+from tools_app.toolset import ToolFile
 
 
 class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +57,6 @@ class RemoteError(Exception):
         self.lost = lost
         self.unavailable = unavailable
 
-
-OnProgress = Callable[[ToolProgress], None]
 
 CallHeaders = Callable[[], Mapping[str, str]]
 """Returns the headers for requests of the current task's tool call."""

@@ -25,14 +25,9 @@ from tools_app.mcp.config import SEPARATOR, HttpSpec, StdioSpec
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
 from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
-from tools_app.mcp.remote import (
-    CallHeaders,
-    OnProgress,
-    RemoteError,
-    RemoteResult,
-)
+from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.toolset import ToolProgress
+from tools_app.toolset import OnProgress, ToolProgress
 
 if TYPE_CHECKING:
     from tools_app.mcp.connection import SdkConnection

@@ -120,6 +120,16 @@ def test_what_a_file_needs_is_told_with_the_command_that_has_it(data_dir: Path) 
     assert shown[1] in ended.stdout
 
 
+def test_a_tool_that_takes_a_while_reports_how_far_it_is(data_dir: Path) -> None:
+    write_files(data_dir, "tools/words.py")
+    data_dir.joinpath("book.txt").write_text("One two.")
+
+    ended = mochi(data_dir, "tools", "run", "count_words", "--arguments", '{"folder": "."}')
+
+    assert ended.stdout == "2 words in 1 files\n", ended.stderr
+    assert "0% Reading book.txt\n" in ended.stderr
+
+
 def test_the_tool_of_two_minutes_can_be_offered(examples: Any) -> None:
     make, ask = requests(TOOLS, "request")
 

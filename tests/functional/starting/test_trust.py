@@ -356,7 +356,9 @@ def test_tools_get_the_variables_of_the_file_once_its_folder_is_trusted(tmp_path
     (data / "tools").mkdir(parents=True)
     (data / "tools" / "weather.py").write_text(WEATHER)
     here.mkdir()
-    (here / ".env").write_text("WEATHER_KEY=sunny\nOPENAI_API_KEY=canary\nMOCHI_X=canary\n")
+    (here / ".env").write_text(
+        "WEATHER_KEY=sunny\nOPENAI_API_KEY=canary\nMOCHI_X=canary\nLD_X=canary\n"
+    )
 
     def seen() -> str:
         command = [*SERVER, "--data-dir", str(data), "tools", "run", "look"]

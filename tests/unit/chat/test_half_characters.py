@@ -11,7 +11,7 @@ class Garbler(Calculator):
     """A tool that returns, tells or fails with half a character."""
 
     async def call_tool(self, invocation):
-        invocation.report(ToolProgress(progress=1, message="half\ud83d"))
+        invocation.report(ToolProgress(message="half\ud83d"))
         if invocation.arguments.get("fails"):
             return ToolResult(success=False, error_message="no\udc00")
         return ToolResult(success=True, result="\ud83d\ude00 \ud83d", server="s\ud800")
@@ -64,3 +64,5 @@ async def test_halves_in_calls_and_their_results_are_saved_and_sent_again(make_h
     assert [result.content for result in results][:2] == ["😀 \ufffd", "Error: no\ufffd"]
     assert [result.tool_call_id for result in results] == [c.id for c in asked.tool_calls]
     assert len({c.id for c in asked.tool_calls}) == 3
+    shown = next(data for name, data in events if name == "status" and "message" in data)
+    assert (shown["message"], "progress" in shown) == ("half\ufffd", False)

@@ -87,6 +87,17 @@ def test_a_wait_for_approval_is_no_note() -> None:
     assert show(Screen(), warning) == "[A budget is\\u001b used up.]\n"
 
 
+def test_a_running_tool_says_what_it_does_and_does_not_count_line_by_line() -> None:
+    state = "waiting_for_tool"
+    shown = show(
+        Screen(),
+        StatusChanged(state=state),
+        StatusChanged(state=state, progress=0.5, total=1.0, message="Reading a\x1b file"),
+        StatusChanged(state=state, progress=0.6, total=1.0),
+    )
+    assert shown == "[waiting for tool]\n[Reading a\\u001b file]\n"
+
+
 HOSTILE = "\x1b]52;c;eA==\x07\x9b2J\r\u202e"
 
 

@@ -143,6 +143,27 @@ async def test_nothing_runs_for_whoever_asks_about_other_tools(
     assert list((await tools.listing(ToolSelection(names=["x"]))).tools) == ["add"]
 
 
+async def test_a_module_s_own_limit_ends_a_call_and_can_only_be_shorter(
+    server: Server, write_tools: WriteTools
+) -> None:
+    slow = ADD.replace("    return", "    import time\n    time.sleep(100)\n    return")
+    folder = await in_thread(
+        write_tools,
+        quick=f"__timeout__ = 0.25\n{slow}",
+        long=f"__timeout__ = {{'subtract': 21}}\n{SUBTRACT}",
+    )
+    tools = server.tools(folder)
+
+    listing = await tools.listing()
+    ended = await call(tools, "add", a=1, b=1)
+
+    assert "add took longer than 0.25 seconds" in (ended.error_message or "")
+    assert [(entry.name, entry.reason) for entry in listing.invalid] == [
+        ("subtract", "MOCHI_TOOL_TIMEOUT_SECONDS is less than its __timeout__: it gets 20.")
+    ]
+    assert (await call(tools, "subtract", a=1, b=1)).result == "0"
+
+
 async def test_listings_at_the_same_time_share_one_discovery(
     server: Server, write_tools: WriteTools, tmp_path: Path
 ) -> None:

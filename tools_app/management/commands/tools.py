@@ -1,6 +1,7 @@
 """``mochi-server tools``: list, show, call and check tools."""
 
 import json
+import os
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +19,14 @@ from mochi_project.screen_text import printable
 from tools_app.catalogue import ToolCatalogue
 from tools_app.diagnosis import FileDiagnosis, diagnose
 from tools_app.folder import FolderTools
+from tools_app.functions.loading import FolderLoader
+from tools_app.functions.progress import progress
+from tools_app.hosts.answers import answer
+from tools_app.hosts.messages import Failed, Returned
 from tools_app.payloads import listing_payload, tool_payload
+from tools_app.services import ToolServices
 from tools_app.settings import ToolsSettings
-from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult
+from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolProgress, ToolResult
 
 
 class Command(ReportCommand):
@@ -40,6 +46,9 @@ class Command(ReportCommand):
             "--arguments", default="{}", metavar="JSON", help='a JSON object: \'{"a": 1, "b": 2}\''
         )
         run.add_argument("--yes", action="store_true", help="do not ask before a destructive tool")
+        run.add_argument(
+            "--here", action="store_true", help="run a function in this process, for a debugger"
+        )
         check = actions.add_parser(
             "check", help="say of each file of the tools folder what came of it, and what to change"
         )
@@ -86,15 +95,10 @@ class Command(ReportCommand):
         self.print_rich(table)
 
     def _run(self, options: Mapping[str, Any]) -> None:
-        name, arguments = options["name"], _parsed(options["arguments"])
-        invocation = ToolInvocation(name=name, arguments=arguments)
-        result = (
-            None if options["yes"] else ask(lambda services: _if_harmless(services, invocation))
-        )
-        if result is None:
-            if not options["yes"]:
-                self._ask_person(name)
-            result = ask(lambda services: services.get(ToolCatalogue).call_tool(invocation))
+        arguments = _parsed(options["arguments"])
+        call = ToolInvocation(name=options["name"], arguments=arguments, report=self._report)
+        run = self._result_here if options["here"] else self._result
+        result = run(call, yes=options["yes"])
         if options["json"]:
             shown = msgspec.to_builtins(result)
             del shown["files"]  # they are kept, and are its attachments
@@ -102,10 +106,40 @@ class Command(ReportCommand):
         elif result.success:
             self.stdout.write(printable(result.result or ""))
         if not result.success:
-            raise CommandError(_failure(result))
+            raise CommandError(printable(f"{result.error_message} ({result.error_code})"))
 
-    def _ask_person(self, name: str) -> None:
-        if not self.confirm(f"{name} is destructive. Call it?", unasked=f"{name} is destructive"):
+    def _result(self, call: ToolInvocation, *, yes: bool) -> ToolResult:
+        result = None if yes else ask(lambda services: _if_harmless(services, call))
+        if result is None:
+            self._ask_person(call.name, yes=yes)
+            result = ask(lambda services: services.get(ToolCatalogue).call_tool(call))
+        return result
+
+    def _result_here(self, call: ToolInvocation, *, yes: bool) -> ToolResult:
+        """Call a function as a tool process does, but at this terminal and without limits."""
+        tool, environment = ask(lambda services: _tool_and_environment(services, call.name))
+        self._ask_person(call.name, yes=yes or not tool.destructive)
+        settings = django_settings.MOCHI.of(ToolsSettings)
+        os.chdir(settings.resolved_data_dir)
+        os.environ.clear()
+        os.environ.update(environment)
+        function = FolderLoader(settings.resolved_tools_dir).load().functions[call.name]
+        with progress.reported_to(self._report):
+            given = answer(call.name, function, call.arguments).answer
+        if isinstance(given, Failed):
+            self.stderr.write(printable(given.traceback))
+            return ToolResult(success=False, error_message=given.message, error_code=given.code)
+        assert isinstance(given, Returned)  # noqa: S101 - nothing was loaded
+        return ToolResult(success=True, result=given.text)
+
+    def _report(self, told: ToolProgress) -> None:
+        share = f"{(told.progress or 0) / told.total:.0%} " if told.total else ""
+        self.stderr.write(printable(f"{share}{told.message or ''}"))
+
+    def _ask_person(self, name: str, *, yes: bool) -> None:
+        if not yes and not self.confirm(
+            f"{name} is destructive. Call it?", unasked=f"{name} is destructive"
+        ):
             raise CommandError("Not called.")
 
     def _check(self, options: Mapping[str, Any]) -> None:
@@ -152,6 +186,14 @@ async def _if_harmless(services: Services, invocation: ToolInvocation) -> ToolRe
     return None if tool.destructive else await services.get(ToolCatalogue).call_tool(invocation)
 
 
+async def _tool_and_environment(services: Services, name: str) -> tuple[Tool, dict[str, str]]:
+    listing = await services.get(FolderTools).listing()
+    if name not in listing.tools:
+        reasons = [each.reason for each in listing.invalid if each.name == name or not each.file]
+        raise CommandError(" ".join(reasons) or f"There is no function {name!r} in the folder.")
+    return listing.tools[name], services.get(ToolServices).fork_server.environment()
+
+
 def _parsed(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
@@ -160,10 +202,6 @@ def _parsed(text: str) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise CommandError('--arguments must be a JSON object, such as {"a": 1}.')
     return arguments
-
-
-def _failure(result: ToolResult) -> str:
-    return printable(f"{result.error_message} ({result.error_code})")
 
 
 def _python_files(folder: Path) -> list[str]:

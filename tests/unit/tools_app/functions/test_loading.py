@@ -312,6 +312,39 @@ def test_async_and_decorated_functions_are_tools(write_tools: WriteTools) -> Non
     assert list(load(write_tools(m=source)).functions) == ["waits", "counted", "cached"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "limits"),
+    [
+        ("7", {"f": 7, "g": 7}),
+        ("{'f': 0.5}", {"f": 0.5, "g": None}),
+        ("None", {"f": None, "g": None}),
+    ],
+)
+def test_a_module_declares_the_time_of_its_functions(
+    declared: str, limits: dict[str, float | None], write_tools: WriteTools
+) -> None:
+    source = f"__timeout__ = {declared}\n__all__ = ['f', 'g']\n{function('f')}{function('g')}"
+
+    report = load(write_tools(m=source)).report()
+
+    assert {name: tool.timeout_seconds for name, tool in report.tools.items()} == limits
+    assert not report.invalid
+
+
+@pytest.mark.parametrize("declared", ["0", "-1", "True", "'5'", "float('nan')", "{'f': []}", "[5]"])
+def test_a_limit_that_is_none_is_told_and_ignored(declared: str, write_tools: WriteTools) -> None:
+    loaded = load(write_tools(m=f"__timeout__ = {declared}\n__all__ = ['f']\n{function('f')}"))
+
+    assert loaded.tools["f"].timeout_seconds is None
+    assert "until then it counts as if it were not there" in reasons(loaded)["__timeout__"]
+
+
+def test_a_limit_of_a_function_that_is_not_there_is_told(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(m=f"__timeout__ = {{'h': 5}}\n__all__ = ['f']\n{function('f')}"))
+
+    assert reasons(loaded) == {"h": "__timeout__ names it, and it is not defined."}
+
+
 def test_typed_dicts_are_described_whatever_the_version_of_python(write_tools: WriteTools) -> None:
     source = """
     import typing

@@ -1,9 +1,10 @@
-"""The traceback of a function that fails: what of it is logged, and how."""
+"""What is told of a call: the traceback of one that fails, and its progress."""
 
 import logging
 from collections.abc import Callable
 
 from tools_app.hosts.pool import HostPool
+from tools_app.toolset import ToolProgress
 
 Serve = Callable[..., HostPool]
 
@@ -65,3 +66,27 @@ async def test_a_traceback_begins_in_the_file_of_the_function(
     assert wait == ["9, in wait"]
     assert descend[0] == "16, in descend"
     assert descend[-1] == "13, in up"
+
+
+async def test_the_progress_of_a_function_is_reported_before_its_result(serve: Serve) -> None:
+    hosts = serve("""
+        import os, time
+        from mochi_server.tools import progress
+        __all__ = ["work"]
+        progress("while it is imported")
+        def work(times: int) -> int:
+            "Work."
+            for number in range(times):
+                progress(f"step {number}", number / times)
+            return os.getpid()
+    """)
+    first: list[ToolProgress] = []
+    second: list[ToolProgress] = []
+
+    one = await hosts.call("work", {"times": 3}, timeout_seconds=20, report=first.append)
+    two = await hosts.call("work", {"times": 100_000}, timeout_seconds=60, report=second.append)
+
+    assert one.success
+    assert one.result == two.result  # the same process
+    assert first[0] == ToolProgress(progress=0.0, total=1.0, message="step 0")
+    assert len(second) < 50_000

@@ -111,8 +111,7 @@ async def test_functions_see_the_file_of_variables_as_they_see_the_environment(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SET", "in the environment")
-    monkeypatch.setenv("EMPTY", "")
-    names = ("WEATHER_KEY", "SET", "EMPTY", "A_KEY", "DJANGO_X", "PYTHONPATH", "LD_PRELOAD")
+    names = ("WEATHER_KEY", "SET", "A_KEY", "DJANGO_X")
     fork_server = ForkServerClient(
         tmp_path, env_file=dict.fromkeys(names, "in the file"), keys=lambda: {"A_KEY"}
     )
@@ -120,7 +119,7 @@ async def test_functions_see_the_file_of_variables_as_they_see_the_environment(
 
     seen = (await look(hosts))["environment"]
 
-    assert {name for name in seen if seen[name] == "in the file"} == {"WEATHER_KEY", "EMPTY"}
+    assert {name for name in seen if seen[name] == "in the file"} == {"WEATHER_KEY"}
     assert seen["SET"] == "in the environment"
     await hosts.aclose()
     await fork_server.aclose()

@@ -32,6 +32,15 @@ def count(text):
     """Count characters."""
     return str(len(text))
 '''
+SLOW = """
+from mochi_server.tools import progress
+__all__ = ["work"]
+__destructive__ = []
+def work() -> str:
+    'Work.'
+    progress("half", 0.5)
+    return "done"
+"""
 EXAMPLES = {
     "add_numbers",
     "divide_numbers",
@@ -144,6 +153,12 @@ def test_a_call_by_hand_is_recorded_as_one(examples: None, run: Run, data_dir: P
     (line,) = (data_dir / ".mochi" / "executions.jsonl").read_text().splitlines()
     assert json.loads(line)["session_id"] == ""
     assert json.loads(line)["tool_name"] == "flip_coin"
+
+
+def test_progress_is_shown_while_a_tool_runs(tools_dir: Path, run: Run) -> None:
+    (tools_dir / "slow.py").write_text(SLOW)
+
+    assert run("run", "work") == "50% half\ndone\n"
 
 
 def test_an_image_is_kept_and_referred_to(tools_dir: Path, data_dir: Path, run: Run) -> None:
