@@ -121,10 +121,8 @@ class Questions:
 
     async def _ask(self, question: ToolConfirmationRequired) -> None:
         tool = _tool_of(question)
-        if tool in self._always and question.reason != "tool_changed":
-            remember: Remember | None = "once"
-        else:
-            remember = await self._approvals.decide(question)
+        is_decided = tool in self._always and question.reason != "tool_changed"
+        remember = "once" if is_decided else await self._approvals.decide(question)
         if remember == "session":
             self._always.add(tool)
         try:

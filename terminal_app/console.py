@@ -75,8 +75,8 @@ class Console:
     async def ask(self, question: str) -> str | None:
         """Ask, and return the line that is typed; None at the end of the input.
 
-        What was typed before the question is thrown away: it answers something else. Nothing is
-        left behind when the caller is cancelled, which a thread that reads would be.
+        What was typed before the question does not answer it. Nothing is left behind when the
+        caller is cancelled, which a thread that reads would be.
         """
         stdin, line, typed = sys.stdin.fileno(), b"", asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -115,9 +115,8 @@ class _WordWrap:
             if is_over and not char.isspace() and len(word) < self._column:
                 shown += f"\x1b[{len(word)}D\x1b[K\n{word}" if word else "\n"
                 self._column = len(word)
-            put = "\n" if is_over and char == " " else char
-            shown += put
-            self._column = 0 if put == "\n" else self._column + cells
+            shown += "" if is_over and char == " " else char
+            self._column = 0 if char == "\n" else self._column + cells
             # No word is moved whose cells a terminal may count in another way.
             self._word = f"{word}{char}" if cells == 1 and not char.isspace() else ""
             self._is_code ^= char == "\n" and self._begin == "```"

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 _INPUT, _LOCAL = 0, 3  # of what tcgetattr returns
 _FLAGS = ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO | termios.ICANON))
-_MARK_PASTES = {True: "\x1b[?2004h", False: "\x1b[?2004l"}
-"""xterm's control sequences, "Bracketed Paste Mode"."""
 
 
 @contextmanager
@@ -59,5 +57,5 @@ def keyboard(*, by_line: bool) -> Iterator[None]:
 
 
 def _mark_pastes(*, on: bool) -> None:
-    sys.stdout.write(_MARK_PASTES[on])
+    sys.stdout.write("\x1b[?2004h" if on else "\x1b[?2004l")  # xterm's "Bracketed Paste Mode"
     sys.stdout.flush()

@@ -9,12 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import (
-    CompleteEvent,
-    Completion,
-    PathCompleter,
-    ThreadedCompleter,
-)
+from prompt_toolkit.completion import CompleteEvent, Completion, PathCompleter, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
@@ -119,11 +114,8 @@ class _Completer(ThreadedCompleter):
             async for path in super().get_completions_async(Document(typed), complete_event):
                 yield path
         elif command.startswith("/"):
-            words: Iterable[str] = self._commands
-            begun = command
-            if blank:
-                words, begun = await self._words_after(command), typed
-            for word in words:
+            begun = typed if blank else command
+            for word in await self._words_after(command) if blank else self._commands:
                 if word.startswith(begun):
                     yield Completion(word, start_position=-len(begun))
 

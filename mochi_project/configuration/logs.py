@@ -1,10 +1,9 @@
 """Configures structured logs on stderr: text for people, or one JSON object a line.
 
 Every module logs through :mod:`logging`; structlog renders the lines and adds the values bound to
-the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). A
-record may have a sentence for people, ``extra={"sentence": ...}``, which text shows in the place of
-the message and its values. Texts of users and models are logged at DEBUG only, keys and tokens
-never.
+the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). Text
+shows a record's ``extra={"sentence": ...}`` in the place of its message and values. Texts of users
+and models are logged at DEBUG only, keys and tokens never.
 """
 
 import io

@@ -161,6 +161,7 @@ def displayed(shown: str) -> list[str]:
         (["see https://example.org/path ok"], ["see", "https://example.org/path", "ok"]),
         (["漢字漢字漢字漢"], ["漢字漢字漢", "字漢"]),
         (["one\n\ntwo\n"], ["one", "", "two"]),
+        (["elevensigns  \ntwo"], ["elevensigns", "two"]),
         (
             ["```\nreturn a + b + c\n``", "`\none two three"],
             ["```", "return a + b + c", "```", "one two", "three"],
