@@ -1,7 +1,6 @@
 """Serves the chat routes: parses requests, starts and finds turns, encodes the answers."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
@@ -52,9 +51,10 @@ from sessions_app.edits import Rewind
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled, usage_of
+from sessions_app.messages import Attachment, unmark_cancelled, usage_of
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
+from tools_app.available_tools import AvailableTools
 
 router = Router(access="chat", tags=["chat"])
 
@@ -242,20 +242,21 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     loaded = await service(ModelCatalogue).loaded_window(session.metadata.model)
     offered = await service(TurnPreparer).available_tools_of(session, model)
     del session  # read again: it may be large, and its answer may have to wait
-    return await answer_by_reading(lambda: _context(session_id, model, offered.specs, loaded))
+    return await answer_by_reading(lambda: _context(session_id, model, offered, loaded))
 
 
 def _context(
     session_id: str,
     model: ModelInfo | None,
-    tools: Sequence[ToolSpec],
+    tools: AvailableTools,
     loaded: LoadedWindow | None,
 ) -> dict[str, Any]:
     session, preparer = service(SessionManager).get(session_id), service(TurnPreparer)
+    rules = preparer.rules(session, model)
     return context_of(
         session,
-        rules=preparer.rules(session, model),
-        tools=tools,
+        rules=msgspec.structs.replace(rules, instructions=tools.unloaded_list),
+        tools=tools.specs,
         window_for=partial(preparer.windows.choose, session, model, loaded=loaded),
         now=utc_now(),
     )

@@ -289,25 +289,23 @@ def _describe(operation: dict[str, Any], entry: OperationDetails) -> None:
         answers[200]["content"] = {"application/json": content}
     if entry.stream:
         answers[200].setdefault("content", {})["text/event-stream"] = {"example": entry.stream}
-    for status, code, message in _ERRORS:
-        if status in _REFUSALS_OF_BODIES and entry.body is None:
-            continue
-        answer = answers.setdefault(status, {"description": message})
-        answer["content"] = {"application/json": _error_content(code, message)}
+    for status, message in _ERRORS:
+        if status not in _REFUSALS_OF_BODIES or entry.body is not None:
+            answers.setdefault(status, {"description": message})
     for status, answer in answers.items():
-        if status >= 400 and "content" not in answer:
+        if status >= 400:
             answer["content"] = {"application/json": {"schema": _ref(_ERROR)}}
     operation["responses"] = dict(sorted(answers.items()))
 
 
 _ERRORS = (
-    (400, "VALIDATION_ERROR", "Something in the request has the wrong shape or value."),
-    (401, "UNAUTHENTICATED", "Authentication required."),
-    (403, "FORBIDDEN", "The `Host` or the `Origin` is not allowed."),
-    (408, "REQUEST_TIMEOUT", "The body took too long to arrive."),
-    (413, "PAYLOAD_TOO_LARGE", "The body is too large."),
-    (415, "UNSUPPORTED_MEDIA_TYPE", "The body is not declared as JSON."),
-    (500, "INTERNAL_ERROR", "A bug in this server."),
+    (400, "Something in the request has the wrong shape or value."),
+    (401, "Authentication required."),
+    (403, "The `Host` or the `Origin` is not allowed."),
+    (408, "The body took too long to arrive."),
+    (413, "The body is too large."),
+    (415, "The body is not declared as JSON."),
+    (500, "A bug in this server."),
 )
 _REFUSALS_OF_BODIES = frozenset({408, 413, 415})
 
@@ -319,10 +317,6 @@ def _ref(name: str) -> dict[str, Any]:
 def _content(kind: type[msgspec.Struct], example: Any) -> dict[str, Any]:
     content = {"schema": _ref(kind.__name__)}
     return content if example is None else {**content, "example": example}
-
-
-def _error_content(code: str, message: str) -> dict[str, Any]:
-    return {"schema": _ref(_ERROR), "example": error_answer(code, message).body}
 
 
 def _error_schema() -> dict[str, Any]:

@@ -48,6 +48,13 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fiel
     think: Think | None = None
     session: Annotated[dict[str, Any], _SESSION] | None = None
 
+    def identity(self) -> Mapping[str, Any]:
+        """Return what identifies the request under its key, as the last release did it."""
+        sent: dict[str, Any] = msgspec.to_builtins(self)
+        if self.session is None:
+            del sent["session"]
+        return sent
+
     def new_session(self) -> SessionCreateIn:
         """Return the description of a new chat's session.
 

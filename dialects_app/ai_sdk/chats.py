@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Literal
 
-import msgspec
 from msgspec.structs import asdict, replace
 
 from chat.approvals.confirmation import Decision
@@ -155,7 +154,7 @@ class UIChats:
         """Return the part of the request that identifies it under its idempotency key."""
         if key is None:
             return None
-        return await beside(len(body.messages or ()), lambda: msgspec.to_builtins(body))
+        return await beside(len(body.messages or ()), body.identity)
 
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")

@@ -39,7 +39,7 @@ class FormatIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextIn(msgspec.Struct, frozen=True, kw_only=True):
-    """The format of the answer's text; its verbosity is not supported."""
+    """The format of the answer's text, and its verbosity."""
 
     format: FormatIn | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
@@ -133,8 +133,12 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     prompt_cache_key: str | None = None
     top_logprobs: Count | None = None
     prompt: Any = None
+    service_tier: Any = None
 
 
 def what_was_sent(body: ResponseIn) -> Mapping[str, Any]:
     """Return the part of a request that identifies it under its key: all but ``stream``."""
-    return {"responses": {**msgspec.to_builtins(body), "stream": None}}
+    sent = {**msgspec.to_builtins(body), "stream": None}
+    if body.service_tier is None:  # which the last release did not read
+        del sent["service_tier"]
+    return {"responses": sent}

@@ -121,6 +121,10 @@ def _options(body: ResponseIn) -> Mapping[str, Any]:
         options["top_p"] = body.top_p
     if body.max_output_tokens is not None:
         options |= dict.fromkeys(TOKEN_LIMITS, body.max_output_tokens)
+    if body.text is not None and body.text.verbosity is not None:
+        options["verbosity"] = body.text.verbosity
+    if body.service_tier in ("auto", "default", "flex", "priority"):
+        options["service_tier"] = body.service_tier
     return options
 
 

@@ -102,5 +102,6 @@ def test_what_apps_add_to_messages_is_ignored_and_beside_them_refused() -> None:
     body = convert_body({"id": "a", "messages": [message], "messageId": "m1"}, UIChatIn)
     assert (body.message_id, body.last().id, body.known_ids()) == ("m1", "m1", [])
     assert msgspec.to_builtins(body)["messageId"] == "m1"
+    assert "session" not in body.identity()  # keys of the last release are known again
     with pytest.raises(ValidationFailed, match="unknown field `x`"):
         convert_body({"id": "a", "messages": [message], "x": 1}, UIChatIn)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dialects_app.responses.body import ResponseIn, ToolIn
+from dialects_app.responses.body import ResponseIn, ToolIn, what_was_sent
 from dialects_app.responses.request import ParsedResponse, name_of_field, read_request
 from dialects_app.shared.body import convert_body
 from sessions_app.errors import ValidationFailed
@@ -188,6 +188,13 @@ def test_what_is_not_obeyed_is_said():
     ]
     plain = asked(service_tier="auto", truncation="auto", text={"verbosity": "low"})
     assert plain.warnings == []
+
+
+def test_verbosity_and_tier_are_passed_on():
+    turn = asked(service_tier="flex", text={"verbosity": "low"}).turn
+    assert turn.options == {"service_tier": "flex", "verbosity": "low"}
+    assert asked(service_tier="scale").turn.options == {}
+    assert "service_tier" not in what_was_sent(ResponseIn(model="m", input="Hi"))["responses"]
 
 
 def test_parameters_are_repeated():
