@@ -9,12 +9,7 @@ from ninja import Status
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
-from agents_app.schemas import (
-    AgentChatDetailOut,
-    AgentChatsOut,
-    AgentDetailOut,
-    AgentListOut,
-)
+from agents_app.schemas import AgentChatDetailOut, AgentChatsOut, AgentDetailOut, AgentListOut
 from agents_app.sessions import AgentChats
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading

@@ -10,11 +10,7 @@ class AgentsApp(MochiApp):
 
     name = "agents_app"
     routers = ("agents_app.api:router",)
-    statuses = {
-        "AGENT_NOT_FOUND": 404,
-        "AGENT_INVALID": 422,
-        "AGENT_STOPPED": 502,
-    }
+    statuses = {"AGENT_NOT_FOUND": 404, "AGENT_INVALID": 422, "AGENT_STOPPED": 502}
 
     def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the deletion of sessions that are kept no longer."""

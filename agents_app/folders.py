@@ -8,13 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from agents_app.agent import (
-    CHATS_DIRECTORY,
-    INIT_FILE,
-    SKILL_FILE,
-    fault_of_name,
-    module_files,
-)
+from agents_app.agent import CHATS_DIRECTORY, INIT_FILE, SKILL_FILE, fault_of_name, module_files
 from agents_app.skill import MAX_FILE_BYTES, TOO_LARGE, Skill, parse_skill
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.surrogates import join_surrogates

@@ -5,12 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sessions_app.errors import MochiError
-from sessions_app.messages import (
-    AssistantMessage,
-    Attachment,
-    Message,
-    ToolMessage,
-)
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage
 from sessions_app.variants import answer_start
 from tools_app.output_limit import cut_middle
 

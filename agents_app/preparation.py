@@ -17,12 +17,7 @@ from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Attachment, SystemMessage, UserMessage
-from sessions_app.session import (
-    Session,
-    ToolSettings,
-    set_system_prompt,
-    with_metadata,
-)
+from sessions_app.session import Session, ToolSettings, set_system_prompt, with_metadata
 from tools_app.available_tools import AvailableTools
 
 

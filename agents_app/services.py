@@ -129,9 +129,7 @@ def _session_sweep(services: Services) -> SessionSweep:
     )
 
 
-FACTORIES: Mapping[type | str, Factory] = {
-    AgentCatalogue: _catalogue,
-}
+FACTORIES: Mapping[type | str, Factory] = {AgentCatalogue: _catalogue}
 OWNED: Mapping[type | str, Factory] = {
     AgentChats: _chats,
     ModelCatalogue: _models,

@@ -12,13 +12,7 @@ from tools_app.execution_log import ExecutionLog, statistics
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
-from tools_app.schemas import (
-    McpServerOut,
-    McpServersOut,
-    ToolExecutionsOut,
-    ToolListOut,
-    ToolOut,
-)
+from tools_app.schemas import McpServerOut, McpServersOut, ToolExecutionsOut, ToolListOut, ToolOut
 
 router = Router(access="chat", tags=["tools"])
 

@@ -73,12 +73,7 @@ def _tools(services: Services) -> ToolServices:
         call_headers=services.get(ToolCallHeaders).make,
     )
     executions = ExecutionLog(services.get(CallLog))
-    tools = ToolServices(
-        folder=folder,
-        mcp=mcp,
-        executions=executions,
-        fork_server=fork_server,
-    )
+    tools = ToolServices(folder=folder, mcp=mcp, executions=executions, fork_server=fork_server)
     services.on_close(tools.aclose)
     return tools
 

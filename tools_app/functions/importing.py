@@ -229,10 +229,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         return None if name in self.failures else module
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find modules of the folder, under whatever name they are imported."""
         name = self._name_in_folder(fullname)

@@ -14,14 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tools_app.hosts.messages import (
-    HEADER,
-    MAX_REPORT_BYTES,
-    Ended,
-    Left,
-    Started,
-    reports,
-)
+from tools_app.hosts.messages import HEADER, MAX_REPORT_BYTES, Ended, Left, Started, reports
 
 T = TypeVar("T")
 

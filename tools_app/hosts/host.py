@@ -197,8 +197,7 @@ class Host:
         except TimeoutError:
             await self.end()
             return _failed(
-                f"{function} took longer than {_seconds(timeout)} and was stopped",
-                TIMED_OUT,
+                f"{function} took longer than {_seconds(timeout)} and was stopped", TIMED_OUT
             )
         except ConnectionLost:
             return _failed(f"{function} failed: the tool {await self._end_of_tool_process()}")

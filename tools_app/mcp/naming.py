@@ -114,9 +114,7 @@ def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
     flat = _without_choices(schema)
     return Tool(
         spec=ToolSpec(
-            name=name,
-            description=tool.description[:MAX_DESCRIPTION_CHARS],
-            parameters=flat,
+            name=name, description=tool.description[:MAX_DESCRIPTION_CHARS], parameters=flat
         ),
         parameters={
             str(name): _parameter(mapping(part))

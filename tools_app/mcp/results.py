@@ -8,11 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app.attachments.base64_text import (
-    InvalidBase64,
-    begin_of_base64,
-    decode_base64,
-)
+from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.limits import MAX_OUTPUT_BYTES

@@ -21,13 +21,7 @@ from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.naming import server_of
 from tools_app.mcp.remote import CallHeaders, RemoteError
 from tools_app.mcp.server import ManagedServer
-from tools_app.toolset import (
-    InvalidTool,
-    ToolInvocation,
-    ToolListing,
-    ToolResult,
-    ToolSelection,
-)
+from tools_app.toolset import InvalidTool, ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 FILE = "mcp.json"
 
@@ -142,10 +136,7 @@ class McpTools:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
             result = await server.call_tool(
-                invocation.name,
-                invocation.arguments,
-                invocation.report,
-                digest=invocation.digest,
+                invocation.name, invocation.arguments, invocation.report, digest=invocation.digest
             )
         except TimeoutError:
             seconds = f"{self._limits.call:g}"
