@@ -1,4 +1,4 @@
-"""Names the types of ASGI."""
+"""Names the types of ASGI, so that those of all frameworks fit (docs/decisions/0164)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

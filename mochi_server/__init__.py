@@ -21,7 +21,7 @@ __version__ = version.VERSION
 
 
 class MochiApplication(Protocol):
-    """An ASGI application, for an ASGI server or to be mounted (docs/decisions/0164)."""
+    """An ASGI application: an ASGI server runs it, or another application mounts it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, or the lifespan."""
