@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -28,11 +29,7 @@ LOG_SETTINGS = frozenset({"log_level", "log_format"})
 
 
 def create_app(arguments: Mapping[str, Any]) -> "MochiApplication":
-    """Implement :func:`mochi_server.create_app`.
-
-    The arguments are written to the environment, so that the processes which the server starts are
-    configured alike.
-    """
+    """Implement :func:`mochi_server.create_app`; child processes get the arguments as variables."""
     _refuse_hidden_packages()
     from mochi_project.configuration.loading import MochiSettings, load_settings  # noqa: PLC0415
 
@@ -48,6 +45,7 @@ def create_app(arguments: Mapping[str, Any]) -> "MochiApplication":
         from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
 
         django_settings.LOGGING_CONFIG = None
+        logging.getLogger("django-q").addHandler(logging.NullHandler())  # else it writes to stderr
     from mochi_project.asgi import application  # noqa: PLC0415 - configures Django
 
     return application

@@ -36,9 +36,7 @@ def create_app(
     data_dir: str | Path | None = None,
     **settings: "Unpack[SettingArguments]",
 ) -> MochiApplication:
-    """Return the ASGI application of this process.
-
-    ``uvicorn.run(create_app(data_dir="./my_data"), port=8000)`` serves it.
+    """Return this process's ASGI application: ``uvicorn.run(create_app(), port=8000)``.
 
     Args:
         ollama_host: URL of the Ollama server.

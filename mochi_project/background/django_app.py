@@ -1,7 +1,5 @@
 """Registers the task queue as a Django app."""
 
-import logging
-
 from django.apps import AppConfig, apps
 
 
@@ -18,7 +16,3 @@ class TaskQueueConfig(AppConfig):
     def import_models(self) -> None:
         """Do nothing: the models register themselves here when imported."""
         self.models = apps.all_models[self.label]
-
-    def ready(self) -> None:
-        """Keep django-q2 from logging to stderr by itself, as it does where it finds no handler."""
-        logging.getLogger("django-q").addHandler(logging.NullHandler())

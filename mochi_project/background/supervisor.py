@@ -15,6 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import IO
+
+from django.conf import settings as django_settings
 
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, Phase, WorkerState, write_state
 from mochi_project.configuration.child_environment import with_own_code
@@ -173,6 +176,8 @@ class _Worker:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.lifeline, theirs = socket.socketpair()
+        keeps_logging = django_settings.LOGGING_CONFIG is None  # a program that embeds the server
+        quiet = {"MOCHI_LOG_LEVEL": "WARNING", "MOCHI_LOG_FORMAT": "text"} if keeps_logging else {}
         try:
             with theirs:
                 self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -180,12 +185,15 @@ class _Worker:
                         *(sys.executable, "-P", "-m", "mochi_project.background.worker"),
                         *(str(theirs.fileno()), str(settings.shutdown_grace_seconds)),
                     ],
-                    env=worker_environment(settings, os.environ),
+                    env=worker_environment(settings, os.environ) | quiet,
                     pass_fds=[theirs.fileno()],
                     process_group=0,  # CTRL-C goes to this process only, which passes it on
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE if keeps_logging else None,
                 )
+            if self._process.stderr:
+                threading.Thread(target=_log, args=[self._process.stderr], daemon=True).start()
         except BaseException:
             self.lifeline.close()
             raise
@@ -213,6 +221,12 @@ class _Worker:
                 return False
             except OSError:  # reset
                 return True
+
+
+def _log(stderr: IO[bytes]) -> None:
+    with stderr:
+        for line in stderr:
+            logger.warning("the background worker: %s", line.decode(errors="replace").rstrip())
 
 
 def worker_environment(settings: ServerSettings, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -211,6 +211,36 @@ def test_an_embedded_server_logs_to_no_place_of_its_own_choice(run: Run) -> None
     assert "[Q]" not in ended.stderr  # as django-q2 marks the lines of its own handler
 
 
+WORKER_THAT_FAILS = """
+import asyncio, logging, pathlib
+from mochi_server import create_app
+
+class Kept(logging.Handler):
+    def emit(self, record):
+        lines.append(f"{record.name}: {record.getMessage()}")
+
+lines = []
+logging.getLogger().addHandler(Kept())
+pathlib.Path("data/.mochi/queue.sqlite3").mkdir(parents=True)
+app = create_app(data_dir="data", background_worker=True)
+
+async def wait():
+    async with app.running():
+        while not any("database can't be made" in line for line in lines):
+            await asyncio.sleep(0.05)
+
+asyncio.run(wait())
+print([line for line in lines if "database can't be made" in line][0])
+"""
+
+
+def test_what_the_worker_of_an_embedded_server_warns_of_is_logged_by_the_program(run: Run) -> None:
+    ended = run([sys.executable, "-c", WORKER_THAT_FAILS])
+
+    assert printed(ended).startswith("mochi_project.background.supervisor: the background worker: ")
+    assert "database can't be made" not in ended.stderr
+
+
 @pytest.mark.parametrize(
     "name",
     [
