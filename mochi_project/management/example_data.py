@@ -33,11 +33,6 @@ class Copied:
     left: list[str] = field(default_factory=list)
 
 
-def is_clone(directory: Path) -> bool:
-    """Return whether a directory is a clone of this project, and no data directory."""
-    return (directory / "mochi_project" / EXAMPLES).is_dir()
-
-
 def copy_examples(target: Path) -> Copied:
     """Copy the packaged examples into a directory, which is made if necessary.
 

@@ -128,10 +128,7 @@ class SessionActions:
         try:  # no other command needs the libraries of object stores, which are an extra
             from transfer_app.copying import copy_all, places_of  # noqa: PLC0415
         except ImportError as error:
-            raise CommandError(
-                "This needs the extra `cluster`: `uv tool install '.[cluster]'` in the clone, "
-                "or `pip install 'mochi-server[cluster]'`."
-            ) from error
+            raise CommandError("This needs an extra: `mochi-server docs cluster`.") from error
         dry_run = options["dry_run"]
         try:
             source, target = places_of(

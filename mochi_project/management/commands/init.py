@@ -10,7 +10,7 @@ from django.core.management import CommandError
 
 from mochi_project.configuration.loading import start_here
 from mochi_project.console.reports import ReportCommand
-from mochi_project.management.example_data import Copied, copy_examples, is_clone
+from mochi_project.management.example_data import EXAMPLES, Copied, copy_examples
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import TrustDecision, judge, remember, shown
@@ -36,7 +36,7 @@ class Command(ReportCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Copy, and print what was written and what was left."""
         target = _target(options["directory"])
-        if is_clone(target):
+        if (target / "mochi_project" / EXAMPLES).is_dir():
             raise CommandError(
                 f"{target} holds the source code of mochi-server; data would be mixed with it. "
                 "Name another directory: init DIR"
