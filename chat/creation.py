@@ -38,16 +38,7 @@ Make = Callable[[str], Awaitable[Session]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFactory:
-    """Checks and makes sessions as the bodies of requests describe them.
-
-    Attributes:
-        sessions: Makes the sessions.
-        models: The models.
-        default_model: Chooses the model of sessions that name none.
-        summary_models: The models that may write summaries.
-        names: The tools and agents.
-        prompts: The prompt files.
-    """
+    """Checks and makes sessions as the bodies of requests describe them."""
 
     sessions: SessionManager
     models: ModelCatalogue

@@ -26,6 +26,11 @@ from sessions_app.http.schemas import SessionDetailOut
 from sessions_app.messages import Message, ToolMessage, UserMessage
 from sessions_app.service import SessionManager
 
+
+class _Overtaken(Exception):
+    """Raised if a turn began or ended while a page was read."""
+
+
 MOST_READS = 100
 PAUSE_SECONDS = 0.02
 """A session is read again while its turn begins or ends, so often and with such pauses: it is saved
@@ -70,10 +75,6 @@ async def answer_with_page(
         except _Overtaken:
             await asyncio.sleep(PAUSE_SECONDS)
     raise SessionBusy(session_id)
-
-
-class _Overtaken(Exception):
-    """Raised if a turn began or ended while a page was read."""
 
 
 def _read(

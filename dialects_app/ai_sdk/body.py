@@ -56,11 +56,7 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fiel
         return sent
 
     def new_session(self) -> SessionCreateIn:
-        """Return the description of a new chat's session.
-
-        Raises:
-            ValidationFailed: It is not valid.
-        """
+        """Return the description of a new chat's session; raise ``ValidationFailed`` for others."""
         model = {} if self.model is None else {"model": self.model}
         try:
             return SessionCreateIn.model_validate({**(self.session or {}), **model})

@@ -65,13 +65,6 @@ _OF_ALL = "STORAGE_FULL STORAGE_READ_ONLY STORAGE_UNAVAILABLE INTERNAL_ERROR"
 _OF_STATUS = {404: "NOT_FOUND", 409: "SESSION_BUSY", 416: "BAD_REQUEST", 502: "SERVICE_UNAVAILABLE"}
 """The default codes of statuses that a route declares and no rule covers."""
 
-StatusOf = Callable[[str], int | None]
-
-
-def _status_of(code: str) -> int | None:
-    """Return the status of a code, if its app is installed."""
-    return statuses().get(code)
-
 
 def describe_errors(
     path: str,
@@ -79,17 +72,9 @@ def describe_errors(
     operation: dict[str, Any],
     *,
     common: Iterable[str] = (),
-    status_of: StatusOf = _status_of,
+    status_of: Callable[[str], int | None] = lambda code: statuses().get(code),
 ) -> None:
-    """Add to an operation, in place, its codes by status, also to the descriptions of these.
-
-    Args:
-        path: The operation's path.
-        method: The operation's method.
-        operation: The operation, which gets ``x-error-codes``.
-        common: The codes common to all operations.
-        status_of: Returns the status of a code.
-    """
+    """Add the codes of each status to an operation, in place: ``x-error-codes``, and in words."""
     codes = dict.fromkeys([*codes_of(path, method), *common])
     said = {}
     for status, answer in operation["responses"].items():
