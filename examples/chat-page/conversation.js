@@ -204,13 +204,21 @@ export class Conversation {
       found.push(button(isBroken ? "Try again" : "Regenerate", () => this.answerAgain(id), isBroken ? { class: "again" } : {}));
     }
     if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(id)));
-    if (role !== "system") found.push(button("Fork here", () => this.fork(id)));
+    if (role !== "system") found.push(button("Fork here", () => this.fork(id)), button("Delete", () => this.remove(id)));
     return found;
   }
 
   async edit({ content, message_id: id }) {
     const message = await ask("Edit the message", { label: "What follows it is cut off", value: content });
     if (message !== null) await this.doing(() => this.answerAgain(id, { message }));
+  }
+
+  async remove(id) {
+    if ((await ask("Delete this message for good?")) === null) return;
+    await this.doing(async () => {
+      await call(`sessions/${this.id}/messages/${id}`, { method: "DELETE" });
+      await this.refresh();
+    });
   }
 
   async chooseVariant(id) {

@@ -177,6 +177,19 @@ async def test_an_answer_shows_what_it_took_and_when_it_was_given(page: Page) ->
     assert "tokens in" in more
 
 
+async def test_a_message_is_deleted_after_a_question(page: Page) -> None:
+    deleted = """
+        await say('Hello');
+        await idle();
+        press('Delete', all('article.assistant')[0]);
+        await until(() => $('ask').open);
+        press('OK', $('ask'));
+        await until(() => !all('article.assistant').length);
+        return all('article').length;
+    """
+    assert await page.do(deleted) == 1
+
+
 async def test_nothing_jumps_when_an_answer_is_stopped(page: Page) -> None:
     words = [f"word{number} " for number in range(500)]
     message = block({"text_message": {"text": words}}, words_per_second=20)
