@@ -18,9 +18,12 @@ def install_command(packages: Sequence[str]) -> str:
     """
     receipt = Path(sys.prefix, "uv-receipt.toml")
     if receipt.is_file():
-        own, *others = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
-        kept = _with([*map(_requirement, others), *packages])
-        return shlex.join(["uv", "tool", "install", *kept, _requirement(own)])
+        try:
+            listed = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
+            own, *others = map(_requirement, listed)
+        except (OSError, ValueError, LookupError, TypeError):  # of another version of uv
+            own, others = "mochi-server", []
+        return shlex.join(["uv", "tool", "install", *_with([*others, *packages]), own])
     if "UV" in os.environ:
         runs = ["uv", "run"] if "UV_RUN_RECURSION_DEPTH" in os.environ else ["uvx"]
         return shlex.join([*runs, *_with(packages), "mochi-server"])

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -294,7 +293,7 @@ class _Collection:
             declared = next((declared[name] for name in names if name in declared), None)
         if declared is None:
             return None
-        if isinstance(declared, int | float) and declared is not True and 0 < declared < inf:
+        if isinstance(declared, int | float) and declared is not True and 0 < declared < 1e9:
             return float(declared)
         reason = "It must be seconds above 0, or a dict of such by the names of functions; "
         self._refuse("__timeout__", file, f"{reason}until then it counts as if it were not there.")

@@ -49,7 +49,7 @@ class Requirements:
                 words = f"not installed: {', '.join(missing)}; for all that is missing"
                 self._missing[name] = (_entry(file), words, missing)
             _check_python(block.requires_python)
-        except (ValueError, msgspec.DecodeError) as error:
+        except Exception as error:  # noqa: BLE001 - told: a block must not cost the other tools
             self._faults.append(_entry(file, f"The block can't be used: {error}."))
 
     def explained(self, failures: Mapping[str, InvalidTool]) -> list[InvalidTool]:

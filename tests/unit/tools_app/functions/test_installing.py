@@ -46,6 +46,13 @@ def test_a_tool_from_git_is_installed_from_there(prefix: Path) -> None:
     assert install_command(["six"]) == "uv tool install --with six git+https://example.org/m"
 
 
+@pytest.mark.parametrize("receipt", ["[", "[tool]", '[tool]\nrequirements = ["mochi-server"]'])
+def test_a_receipt_of_another_kind_gives_the_name(prefix: Path, receipt: str) -> None:
+    (prefix / "uv-receipt.toml").write_text(receipt)
+
+    assert install_command(["six"]) == "uv tool install --with six mochi-server"
+
+
 def test_uv_run_is_told_what_to_run_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV", "/bin/uv")
     monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")

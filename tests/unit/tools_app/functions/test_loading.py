@@ -331,7 +331,9 @@ def test_a_module_declares_the_time_of_its_functions(
     assert not report.invalid
 
 
-@pytest.mark.parametrize("declared", ["0", "-1", "True", "'5'", "float('nan')", "{'f': []}", "[5]"])
+@pytest.mark.parametrize(
+    "declared", ["0", "-1", "True", "'5'", "float('nan')", "10**400", "{'f': []}", "[5]"]
+)
 def test_a_limit_that_is_none_is_told_and_ignored(declared: str, write_tools: WriteTools) -> None:
     loaded = load(write_tools(m=f"__timeout__ = {declared}\n__all__ = ['f']\n{function('f')}"))
 
