@@ -38,8 +38,13 @@ def test_commands_are_shown_as_people_with_a_wheel_run_them(page: Path) -> None:
     assert {command.strip("`,.)") for command in shown} <= {"runserver"}
 
 
-def test_the_readme_is_read_in_a_minute() -> None:
-    assert (ROOT / "README.md").stat().st_size <= 9 * 1024
+def test_the_readme_is_read_in_a_minute_and_shows_the_page() -> None:
+    readme = (ROOT / "README.md").read_bytes()
+    pictures = re.findall(rb'src(?:set)?="([^"]+)"', readme)
+
+    assert len(readme) <= 9 * 1024
+    assert sorted(pictures) == [b"docs/images/chat-dark.png", b"docs/images/chat-light.png"]
+    assert all((ROOT / path.decode()).is_file() for path in pictures)
 
 
 def test_every_section_that_can_be_generated_is_somewhere(docs: ModuleType) -> None:
