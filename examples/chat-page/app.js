@@ -4,7 +4,7 @@ import { access, call, download, importFile } from "./client.js";
 import { Composer, forgetDraft } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { ask, importPanel, keysPanel } from "./dialogs.js";
-import { button, focusMessage } from "./elements.js";
+import { button, element, focusMessage } from "./elements.js";
 import { Following } from "./following.js";
 import { openMenu } from "./menu.js";
 import { DEFAULTS, editSettings, saveSettings, settingsOf } from "./settings.js";
@@ -36,7 +36,7 @@ const conversation = new Conversation($("thread"), new Following($("messages"), 
     $("actions").hidden = !session;
     $("title").textContent = session ? nameOf(session) : "New conversation";
     document.title = `${$("title").textContent} – mochi chat`;
-    if (session) composer.showModel(session.model);
+    composer.showModel(session ? session.model : composer.lastModel);
     showSettings(session ?? settings);
   },
 });
@@ -54,7 +54,7 @@ const sidebar = new Sidebar($("sessions"), $("more"), {
 
 function showAlert(line, retry) {
   const dismiss = button("", () => showAlert(""), { class: "icon cross", "aria-label": "Dismiss" });
-  $("alert").replaceChildren(...(line ? [line, " ", retry ? button("Try again", retry) : "", dismiss] : []));
+  $("alert").replaceChildren(...(line ? [element("span", {}, line), " ", retry ? button("Try again", retry) : "", dismiss] : []));
 }
 
 /** Show a new conversation in place of one that is gone, if that is open; say why. */

@@ -67,8 +67,12 @@ export class Composer {
 
   save() {
     const message = $("message").value;
-    if (message || this.files.length) localStorage.setItem(draftOf(this.id), JSON.stringify({ message, files: this.files }));
-    else forgetDraft(this.id);
+    if (!message && !this.files.length) return forgetDraft(this.id);
+    try {
+      localStorage.setItem(draftOf(this.id), JSON.stringify({ message, files: this.files }));
+    } catch (error) {
+      this.hooks.alert(`This draft is lost if you leave it: ${error.message}`); // as one of megabytes
+    }
   }
 
   fit() {
@@ -137,10 +141,9 @@ export class Composer {
       const { models, unavailable = [] } = await call("models");
       reason = models.length ? "" : [reason, ...unavailable.map(({ message }) => message)].join(" ");
       this.models = new Map(models.map((each) => [each.name, each]));
-      const shown = $("model").value || localStorage.getItem("model");
+      const shown = this.id && $("model").value;
       $("model").replaceChildren(...models.map(({ name }) => element("option", { value: name }, name)));
-      if (this.id) this.showModel(shown);
-      else if (this.models.has(shown)) this.showModel(shown);
+      this.showModel(shown || this.lastModel);
       this.showThinking();
     } catch (error) {
       reason = error.message;
@@ -177,6 +180,12 @@ export class Composer {
 
   showWhetherToSend() {
     $("send").disabled = this.running || this.uploads > 0 || !$("no-model").hidden;
+  }
+
+  /** The model that was chosen last, if it is still there. */
+  get lastModel() {
+    const name = localStorage.getItem("model");
+    return this.models.has(name) ? name : null;
   }
 
   /** The options of a chat request. */

@@ -46,7 +46,7 @@ export class Conversation {
     const page = await call(`sessions/${id}?view=page`);
     if (leaving.signal.aborted || this.running) return;
     this.show(page);
-    if (page.position) this.run(follow(id, page.position, leaving.signal)); // goes on by itself
+    if (page.position) this.run(follow(id, page.position, leaving.signal), page.active_turn.turn_id); // goes on by itself
     else this.showQuestions(page.confirmations);
   }
 
@@ -158,7 +158,7 @@ export class Conversation {
   }
 
   /** Show a turn's events; then show the session, which is the truth. Return the error of a refusal. */
-  async run(events) {
+  async run(events, turnId) {
     const { leaving } = this;
     this.running = true;
     this.isStopping = false;
@@ -171,7 +171,8 @@ export class Conversation {
     try {
       let begun = false;
       for await (const event of events) {
-        if (leaving.signal.aborted) break;
+        const isOther = !begun && turnId && event.data.turn_id !== turnId; // it began since the page was read
+        if (leaving.signal.aborted || isOther) break;
         if (!begun && this.isStopping) this.stop();
         begun = true;
         live.handle(event);

@@ -15,7 +15,7 @@ export class Following {
     this.top = 0;
     view.addEventListener("scroll", () => this.scrolled(), { passive: true });
     jump.addEventListener("click", () => this.toEnd());
-    const grown = new ResizeObserver(() => (this.isOn ? this.toEnd() : this.scrolled()));
+    const grown = new ResizeObserver(() => this.keep(() => {}));
     grown.observe(view);
     grown.observe(content);
   }
@@ -29,6 +29,7 @@ export class Following {
 
   /** Change what is in the log without losing its end: a shorter one in between is no scrolling up. */
   keep(change) {
+    this.scrolled(); // the event of a person's scrolling may still come
     const { isOn } = this;
     change();
     if (isOn) this.toEnd();
