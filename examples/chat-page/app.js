@@ -91,19 +91,21 @@ function showSidebar(open) {
 async function send(message, files) {
   await conversation.doing(async () => {
     const isNew = !conversation.id;
+    let refusal;
     try {
       if (isNew) await begin();
-      if (await conversation.send(message, files)) return;
+      const { id } = conversation;
+      refusal = await conversation.send(message, files);
+      if (refusal && isNew) {
+        await call(`sessions/${id}?force=true`, { method: "DELETE" });
+        await leave(id, "");
+      }
     } catch (error) {
-      composer.restore(message, files);
-      throw error;
+      refusal = error;
     }
-    if (isNew) {
-      const refusal = $("alert").firstChild.textContent;
-      await call(`sessions/${conversation.id}?force=true`, { method: "DELETE" });
-      await leave(conversation.id, refusal);
-    }
+    if (!refusal) return isNew && (settings = DEFAULTS); // of the next one
     composer.restore(message, files);
+    throw refusal;
   });
 }
 

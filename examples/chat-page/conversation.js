@@ -115,7 +115,7 @@ export class Conversation {
     if (question) this.following.show(question);
   }
 
-  /** Say something. Return whether it was taken; what was refused is not in the conversation. */
+  /** Say something. Return the error if it was refused, and is not in the conversation. */
   async send(message, attachments) {
     const shown = { role: "user", content: message, attachments };
     const [article] = drawMessages([shown], () => []);
@@ -125,9 +125,7 @@ export class Conversation {
     if (!this.session.preview) this.hooks.changed({ ...this.session, preview: message });
     const files = attachments.map(({ id, name }) => ({ id, name }));
     const refusal = await this.run(chat(this.id, { message, attachments: files, ...this.hooks.options() }, this.leaving.signal));
-    if (!refusal || this.session?.messages.some((each) => each.content === message)) return true;
-    this.hooks.alert(refusal.message); // to send it again is to try again
-    return false;
+    return this.session?.messages.some((each) => each.content === message) ? null : refusal;
   }
 
   /** Answer the last user message, once more or after approvals. */
@@ -157,7 +155,7 @@ export class Conversation {
     await call(`chat/${this.id}/confirm-tool`, { body: { confirmation_id: confirmationId, approved, ...more } });
   }
 
-  /** Show a turn's events; then show the session, which is the truth. Return the error of a refusal. */
+  /** Show a turn's events; then show the session, which is the truth. Return why it did not begin. */
   async run(events, turnId) {
     const { leaving } = this;
     this.running = true;
@@ -167,9 +165,8 @@ export class Conversation {
     if (document.activeElement === document.body) focusMessage();
     const live = new LiveTurn(this.log, this.hooks.status, (id, approved, more) => this.decide(id, approved, more));
     let failure = null;
-    let refusal = null;
+    let begun = false;
     try {
-      let begun = false;
       for await (const event of events) {
         const isOther = !begun && turnId && event.data.turn_id !== turnId; // it began since the page was read
         if (leaving.signal.aborted || isOther) break;
@@ -179,11 +176,10 @@ export class Conversation {
         if (event.event === "tool_call_confirmation_required") this.showQuestion();
       }
       failure = live.failure;
-      refusal = begun ? null : failure;
     } catch (error) {
-      if (error instanceof ApiError) refusal = error;
-      failure = refusal ?? { message: `The server can't be reached: ${error.message}`, retryable: true };
+      failure = error instanceof ApiError ? error : { message: `The server can't be reached: ${error.message}`, retryable: true };
     }
+    const refusal = begun ? null : failure;
     if (leaving.signal.aborted) return null;
     this.running = false;
     this.hooks.status("");

@@ -29,3 +29,20 @@ async def test_an_answer_that_a_killed_server_broke_off_can_be_had_again(
     await page.do("press('Try again', $('alert')); await until(() => !$('stop').hidden)")
     assert await page.do("await idle(); return answers()") == ["".join(words).strip()]
     assert await page.do("return all('article.user').length") == 1
+
+
+async def test_a_message_that_a_lost_server_never_got_goes_back_into_the_field(
+    page: Page,
+) -> None:
+    await page.do("await say('Hello'); await idle()")
+    lost = """
+        const { fetch } = window;
+        window.fetch = () => Promise.reject(new TypeError('lost'));
+        $('message').value = 'Are you there?';
+        $('composer').requestSubmit();
+        const said = () => $('alert').textContent.includes("can't be reached");
+        await until(() => $('message').value && said());
+        window.fetch = fetch;
+        return $('message').value;
+    """
+    assert await page.do(lost) == "Are you there?"
