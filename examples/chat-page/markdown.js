@@ -11,6 +11,9 @@ import MarkdownIt from "./vendor/markdown-it.js";
 const LONGEST_PARAGRAPH = 5000;
 const LONGEST = 200_000;
 const PLAIN = { type: "plain", nesting: 0, level: 0, children: null };
+// What may become a table, a heading, a list or a fence is not shown before it is one: else it flickers.
+const UNDECIDED =
+  /(?:(?:^|\n[ \t]*\n)\|[^\n]*(?:\n[-|: \t]*\n?)?|\n\|[^\n]*|(?:^|\n)[ \t]*(?:[-=*+>#`~$]+|\d+[.)]?|\[[ x]?)[ \t]*)$/;
 const TASK = /^\[([ xX])\]\s+/;
 
 const parser = new MarkdownIt({ linkify: true, breaks: true });
@@ -25,7 +28,7 @@ parser.inline.parse = function (text, ...others) {
 /** Return a fragment with the elements of a text. */
 export function markdown(text) {
   const drawn = new MarkdownText(document.createDocumentFragment());
-  drawn.update(text);
+  drawn.finish(text);
   return drawn.element;
 }
 
@@ -39,6 +42,10 @@ export class MarkdownText {
   }
 
   update(text) {
+    this.draw(text.replace(UNDECIDED, ""));
+  }
+
+  draw(text) {
     if (text === this.shown) return; // what is selected in it stays selected
     if (!text.startsWith(this.finished)) this.clear();
     this.shown = text;
@@ -59,11 +66,11 @@ export class MarkdownText {
     if (start > 0) this.finished += rest.slice(0, offsetOf(rest, begun.map[0]));
   }
 
-  /** Draw what was left for later while the text grew. */
+  /** Draw the whole text, and what was left for later while it grew. */
   finish(text) {
     if (/^ {0,3}\[[^\]\n]+\]:/m.test(text) && text !== this.whole) this.clear(); // addresses at the end, of links before
     this.whole = text;
-    this.update(text);
+    this.draw(text);
     this.code?.finish();
   }
 

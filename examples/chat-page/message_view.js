@@ -235,6 +235,7 @@ export class LiveTurn {
   settle() {
     if (!this.view) return;
     this.draw();
+    this.view.markdown.finish(this.content);
     this.view.endReasoning();
     this.view.element.setAttribute("aria-busy", "false");
   }

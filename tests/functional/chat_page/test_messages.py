@@ -131,6 +131,24 @@ async def test_what_is_selected_in_finished_blocks_stays_while_more_is_written(p
     assert selected == ["First paragraph.", True, True]
 
 
+async def test_what_is_half_received_does_not_flicker(page: Page) -> None:
+    source = f"Steps:\n- one\n- two\n\n{TABLE}\nCode:\n\n{CODE}\n1. x\n\nTotal:\n---\nEnd"
+    shown = """
+        const { MarkdownText } = await import('/markdown.js');
+        const drawn = new MarkdownText();
+        const seen = new Set();
+        for (let end = 1; end <= source.length; end++) {
+          drawn.update(source.slice(0, end));
+          const last = drawn.element.lastElementChild;
+          if (last) seen.add(last.localName === 'p' ? last.textContent : last.localName);
+        }
+        const words = ['Steps:', 'Code:', 'Total:', 'End'];
+        return [...seen].filter((each) => !words.some((word) => word.startsWith(each)));
+    """
+    kinds = ["ul", "div", "figure", "ol", "h4"]
+    assert await page.do(shown, source=source) == kinds
+
+
 async def test_links_to_addresses_at_the_end_are_drawn_once_they_are_there(page: Page) -> None:
     source = "See [the docs][1].\n\nMore.\n\n[1]: https://example.org/docs\n"
     shown = """

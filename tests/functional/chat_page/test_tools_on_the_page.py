@@ -160,9 +160,25 @@ async def test_nothing_that_a_model_or_a_tool_says_runs(page: Page) -> None:
 
 
 async def test_long_texts_of_nothing_but_marks_are_drawn_at_once(page: Page) -> None:
-    marks = ["*", "**a ", "`", "`a ", "[", "[a](", "- a\n", "> ", "```\n", "# ", "1. ", "~~a ", "_"]
+    marks = [
+        "*",
+        "**a ",
+        "`",
+        "`a ",
+        "[",
+        "[a](",
+        "- a\n",
+        "> ",
+        "```\n",
+        "# ",
+        "1. ",
+        "~~a ",
+        "_",
+        "|\n\n",
+    ]
     drawn = """
-        const { markdown } = await import('/markdown.js');
+        const { markdown, MarkdownText } = await import('/markdown.js');
+        for (const each of marks) new MarkdownText().update(`${each.repeat(100000)}x`);
         return marks.map((each) => markdown(each.repeat(100000)).childNodes.length > 0);
     """
     assert await page.do(drawn, marks=marks) == [True] * len(marks)
