@@ -15,6 +15,7 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.http.request_schemas import SessionCreateIn
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.session import MODEL_NAME_LENGTH
 
 Trigger = Literal["submit-message", "regenerate-message"]
 CHAT_ID_PATTERN = f"^{NAME_PATTERN}$"
@@ -44,7 +45,7 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fiel
     message: UIMessageIn | None = None
     trigger: Trigger | None = None
     message_id: MessageId | None = None
-    model: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MODEL_NAME_LENGTH)] | None = None
     think: Think | None = None
     session: Annotated[dict[str, Any], _SESSION] | None = None
 
