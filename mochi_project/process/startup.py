@@ -3,9 +3,9 @@
 import logging
 import os
 import sys
+from pathlib import Path
 
 from mochi_project.configuration.config import THE_SAME_EVERYWHERE, ServerSettings
-from mochi_project.configuration.loading import start_here
 from mochi_project.configuration.secrets import (
     API_TOKEN_FILE,
     SECRET_KEY_FILE,
@@ -15,7 +15,6 @@ from mochi_project.configuration.secrets import (
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.file_systems import check_file_systems
 from mochi_project.screen_text import printable
-from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import remember
 from mochi_project.trust.own_files import UnsafeFileError
 from mochi_project.trust.records import TrustRecords, TrustRecordsError, make_state_home
@@ -31,18 +30,28 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared,
 
 
 def trust_new_data_dir(settings: ServerSettings) -> None:
-    """Record a named data directory as trusted if nothing in it needs trust yet, as `init` does.
+    """Record a named data directory as trusted if it is new or empty, as `init` does.
 
-    Call before ``prepare_data_dir``, whose secrets need it (docs/decisions/0156).
+    Of one that has any content, others may add what runs later. Call before ``prepare_data_dir``,
+    whose secrets need it (docs/decisions/0156).
     """
     folder = settings.resolved_data_dir
     if "data_dir" not in settings.model_fields_set or settings.trust.folder is not None:
         return
     try:
-        if TrustRecords().get(folder) is None and not parts_of(start_here().layout(folder)):
+        if TrustRecords().get(folder) is None and _is_new(folder):
             remember(folder, {}, trusted=True)
     except TrustRecordsError as error:
         logger.warning("%s", error)
+
+
+def _is_new(folder: Path) -> bool:
+    try:
+        return next(folder.iterdir(), None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:  # whoever uses it says why that can't be done
+        return False
 
 
 def prepare_data_dir(settings: ServerSettings) -> list[str]:

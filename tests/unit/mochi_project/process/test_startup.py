@@ -62,9 +62,11 @@ def test_a_folder_that_was_made_by_naming_it_is_no_stranger_to_a_start_in_it(
     assert settings.resolved_private_dir == home / "data" / ".mochi"
 
 
-def test_naming_a_folder_that_was_filled_by_others_is_not_remembered(home: Path) -> None:
-    (home / "data" / "tools").mkdir(parents=True)
-    (home / "data" / "tools" / "a.py").touch()
+@pytest.mark.parametrize("file", ["tools/a.py", "README.md"])
+def test_naming_a_folder_that_was_filled_by_others_is_not_remembered(home: Path, file: str) -> None:
+    """What runs may also come to it later, as with a pull."""
+    (home / "data" / file).parent.mkdir(parents=True)
+    (home / "data" / file).touch()
     start_with("data")
     start_with("data")
 
