@@ -35,7 +35,7 @@ function Chat({ id, initial }) {
         {chat.messages.map((message) => (
           <article key={message.id} className={message.role}>
             {message.parts.map((part, index) => (
-              <Part key={index} part={part} decide={chat.addToolApprovalResponse} />
+              <Part key={index} part={part} decide={chat.addToolApprovalResponse} isBusy={isBusy} />
             ))}
           </article>
         ))}
@@ -56,7 +56,7 @@ function Chat({ id, initial }) {
   );
 }
 
-function Part({ part, decide }) {
+function Part({ part, decide, isBusy }) {
   if (part.type === "text" || part.type === "reasoning") return <p className={`text ${part.type}`}>{part.text}</p>;
   if (part.type === "data-agent") return <p className="text reasoning">{part.data.text || part.data.plan}</p>;
   if (part.type !== "dynamic-tool") return null;
@@ -66,8 +66,16 @@ function Part({ part, decide }) {
       {part.state === "approval-requested" && (
         <>
           {" "}
-          <button type="button" onClick={() => decide({ id: part.approval.id, approved: true })}>Approve</button>
-          <button type="button" onClick={() => decide({ id: part.approval.id, approved: false })}>Deny</button>
+          {["Approve", "Deny"].map((label) => (
+            <button
+              key={label}
+              type="button"
+              disabled={isBusy} // what the stream shows anew would replace the decision
+              onClick={() => decide({ id: part.approval.id, approved: label === "Approve" })}
+            >
+              {label}
+            </button>
+          ))}
         </>
       )}
     </section>

