@@ -302,7 +302,8 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
                 "message_id is a message of a session: send session_id, too.", field="message_id"
             )
         kept = attachments if body.attachments is not None else None
-        to = Rewind(message_id=body.message_id, content=body.message, attachments=kept)
+        content = "" if body.message is None and attachments else body.message
+        to = Rewind(message_id=body.message_id, content=content, attachments=kept)
         turn = msgspec.structs.replace(turn, message=None, attachments=(), rewind=to)
     return ChatRequest(turn=turn, session_id=session_id, model=model)
 

@@ -7,7 +7,13 @@ from functools import partial
 
 import msgspec
 
-from sessions_app.edits import delete_message, edit_user_message, hide_message, places_meant
+from sessions_app.edits import (
+    delete_message,
+    edit_user_message,
+    hide_message,
+    index_of,
+    places_meant,
+)
 from sessions_app.errors import SessionError, StorageError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Attachment, Message, SystemMessage, UserMessage
@@ -231,25 +237,26 @@ class MessageEditor:
             message_count=len(session.messages),
         )
 
-    def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
+    def choose_variant(self, session_id: str, place: int | str, message_id: str) -> VariantChoice:
         """Make a variant of the last answer current; the current answer becomes a variant.
 
         Args:
             session_id: The session.
-            index: Position of the answer's first assistant message, or of another with variants.
+            place: Index or id of the answer's first assistant message, or of another with variants.
             message_id: A message of the variant. If it is one of the answer, nothing changes.
 
         Raises:
             InvalidMessageIndex: The last answer does not begin at the index.
+            MessageChanged: There is no message with the id.
             VariantNotFound: The answer has no such variant.
             SessionBusy: A turn is running.
         """
-        return choice_in(
-            self.change(
-                session_id,
-                lambda session: choose_variant(session, index, message_id, now=utc_now()),
-            )
-        )
+
+        def choose(session: Session) -> Session:
+            index = place if isinstance(place, int) else index_of(session.messages, place)
+            return choose_variant(session, index, message_id, now=utc_now())
+
+        return choice_in(self.change(session_id, choose))
 
     def set_system_prompt(
         self, session_id: str, content: str, *, source_file: str | None = None

@@ -19,11 +19,12 @@ from chat.context.history import continue_from
 from chat.http.schemas import ActiveTurnOut
 from chat.registry import TurnRegistry
 from chat.remote.remote_turns import ActiveTurn, RemoteTurns
+from chat.turn.turn_ids import last_turn_id
 from mochi_project.http.large_json import answer_by_reading
 from sessions_app.errors import SessionBusy
 from sessions_app.format.to_json import many_messages, session_detail
 from sessions_app.http.schemas import SessionDetailOut
-from sessions_app.messages import Message, ToolMessage, UserMessage
+from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.service import SessionManager
 
 
@@ -89,9 +90,10 @@ def _read(
         claim = sessions.repository.claim_of(session_id)
         if claim is None or claim.turn_id != turn.turn_id:
             raise _Overtaken
-    elif session.messages and isinstance(session.messages[-1], UserMessage | ToolMessage):
+    elif session.messages and not _is_answer(session.messages[-1]):
         # Either it had no answer, or its turn has just begun.
-        if remote.is_writing(session_id, session.messages[-1].turn_id):
+        turn_id = last_turn_id(session.messages[-1:])
+        if turn_id and remote.is_writing(session_id, turn_id):
             raise _Overtaken
         if sessions.get(session_id).last_message_id != session.last_message_id:
             raise _Overtaken
@@ -105,6 +107,10 @@ def _read(
         "position": f"{turn.turn_id}:0" if turn is not None and turn.turn_id else None,
         "messages": many_messages(_before(turn, session.messages)),
     }
+
+
+def _is_answer(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and not message.tool_calls
 
 
 def _before(turn: ActiveTurn | None, messages: Sequence[Message]) -> Sequence[Message]:

@@ -87,9 +87,9 @@ class RemoteTurns:
         """
         return await asyncio.to_thread(self._running, session_id)
 
-    def is_writing(self, session_id: str, turn_id: str | None) -> bool:
+    def is_writing(self, session_id: str, turn_id: str) -> bool:
         """Return whether a turn begins, runs or ends, in any process. Blocks."""
-        return turn_id is not None and self._journal.is_being_written(session_id, turn_id)
+        return self._journal.is_being_written(session_id, turn_id)
 
     async def settle(self, session_id: str) -> None:
         """Seal what dead turns of the session left, if that can be done now."""

@@ -141,10 +141,9 @@ class Guard:
                     return
                 extra = (*extra, *cors.response_headers(origin))
             refusal = self._refusal_of(scope, head)
-            if not needs.token:
-                scope = {**scope, _ADMITTED: refusal is None}
-            elif refusal is not None:
+            if needs.token and refusal is not None:
                 raise refusal
+            scope = {**scope, _ADMITTED: refusal is None}
             _check_server(scope)
             if has_body or (needs.body == "stream" and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, needs, receive, head)
@@ -262,8 +261,9 @@ class Guard:
             return Refused(
                 "FORBIDDEN",
                 f"A proxy passed this request on (it has the header {header}), and this server "
-                "asks for no token: set MOCHI_API_TOKEN, or name the proxy in "
-                "MOCHI_TRUSTED_PROXIES if it lets in only whom you trust.",
+                "asks for no token: set MOCHI_API_TOKEN, or, if the proxy lets in only whom you "
+                "trust, name it in MOCHI_TRUSTED_PROXIES, without "
+                "MOCHI_PROXIES_AUTHENTICATE=false.",
             )
         return None
 

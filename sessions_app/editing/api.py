@@ -32,15 +32,18 @@ MessagePlace = Annotated[
 ]
 
 
-def _place(session_id: str, named: int | str, guard: str | None) -> tuple[int, str | None]:
-    """Return the index of a message that a path names, and the id that it must have. Blocks.
+def _index_or_id(named: int | str) -> int | str:
+    """Return what a path names: ids have ten characters, so up to nine digits are an index."""
+    text = str(named)
+    return int(text) if re.fullmatch("-?[0-9]{1,9}", text, re.ASCII) else text
 
-    Ids have ten characters: up to nine digits are an index.
-    """
-    if re.fullmatch("-?[0-9]{1,9}", str(named), re.ASCII):
-        return int(named), guard
-    index = index_of(service(SessionManager).messages(session_id), str(named))
-    return index, guard or str(named)
+
+def _place(session_id: str, named: int | str, guard: str | None) -> tuple[int, str | None]:
+    """Return the index of a message that a path names, and the id that it must have. Blocks."""
+    place = _index_or_id(named)
+    if isinstance(place, int):
+        return place, guard
+    return index_of(service(SessionManager).messages(session_id), place), guard or place
 
 
 @router.get(
@@ -187,11 +190,10 @@ async def choose_variant(
     """Make a variant of the last answer the answer."""
     sessions = service(SessionManager)
 
-    def choose() -> VariantChoice:
-        index, _ = _place(session_id, message_index, None)
-        return sessions.choose_variant(session_id, index, body.message_id)
-
-    return await answer(lambda: _changed(choose()))
+    place = _index_or_id(message_index)
+    return await answer(
+        lambda: _changed(sessions.choose_variant(session_id, place, body.message_id))
+    )
 
 
 def _changed(change: MessageChange | VariantChoice) -> dict[str, Any]:

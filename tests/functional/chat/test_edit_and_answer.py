@@ -39,6 +39,19 @@ def test_an_edit_keeps_attachments_unless_it_names_others(chat, script):
     assert "attachments" not in chat.messages(session_id)[0]
 
 
+def test_an_edit_may_leave_nothing_but_other_attachments(chat, talk):
+    """They are what is answered, not the old text again."""
+    session_id, [first, *_] = talk
+    file = {"data": "SGVsbG8h", "name": "hello.txt"}
+    body = {"message_id": first, "attachments": [file]}
+    chat.http.post(f"/chat/{session_id}", json=body).raise_for_status()
+    [asked, _] = chat.messages(session_id)
+    assert (asked["content"], [each["name"] for each in asked["attachments"]]) == (
+        "",
+        ["hello.txt"],
+    )
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_earlier_question_is_answered_again_by_its_id_or_its_answers(chat, talk, place):
     session_id, ids = talk

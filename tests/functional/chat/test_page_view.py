@@ -36,7 +36,7 @@ def test_a_page_of_an_idle_session_is_the_session(chat, script):
 def test_a_page_goes_on_with_the_turn_that_runs(chat, script):
     session_id = chat.new_session()
     chat.say(session_id, script("First."))
-    question = script(["Sec", "ond."], stall_seconds=1, stall_after=1)
+    question = script(["Sec", "ond."], stall_seconds=5, stall_after=1)
     with chat.stream(session_id, message=question, detached=True) as events:
         next(events)
         page = page_of(chat, session_id)
@@ -47,11 +47,13 @@ def test_a_page_goes_on_with_the_turn_that_runs(chat, script):
 
 def test_an_answer_that_is_made_again_is_not_shown_beside_its_stream(chat, script):
     session_id = chat.new_session()
-    question = script(["Ag", "ain."], stall_seconds=1, stall_after=1)
+    question = script(["Ag", "ain."], stall_seconds=5, stall_after=1)
     chat.say(session_id, question)
     with chat.stream(session_id, detached=True) as events:
         next(events)
-        assert shown_by(chat, page_of(chat, session_id)) == [question, "Again."]
+        page = page_of(chat, session_id)
+        assert page["state"] == "running"
+        assert shown_by(chat, page) == [question, "Again."]
 
 
 def test_a_page_has_the_questions_that_are_open(two_workers, calls, script):
@@ -79,12 +81,15 @@ def test_another_view_is_refused(chat):
     assert (answer.status_code, answer.json()["error"]["details"]["field"]) == (422, "view")
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["said", "regenerated"])
-def test_a_page_never_lacks_an_answer_and_its_stream(two_workers, script, again):
+@pytest.mark.parametrize("how", ["said", "regenerated", "with a tool"])
+def test_a_page_never_lacks_an_answer_and_its_stream(two_workers, calls, script, how):
     """Read in both processes while turns begin and end: each question has an answer, once."""
     chat, over = two_workers.chat(), threading.Event()
-    session_id = chat.new_session()
+    settings = {"tools": ["note"], "execution_policy": "never_confirm"}
+    session_id = chat.new_session(tool_settings=settings)
     question = script(["Y", "es."], stall_seconds=0.05, stall_after=1)
+    if how == "with a tool":
+        question = script(calls(("note", {"text": "x"})), "Yes.", per_request=True)
     chat.say(session_id, question)
 
     seen = set()
@@ -93,7 +98,11 @@ def test_a_page_never_lacks_an_answer_and_its_stream(two_workers, script, again)
         reader = two_workers.chat()
         while not over.is_set():
             page = page_of(reader, session_id)
-            texts = [message["content"] for message in page["messages"]]
+            texts = [
+                message["content"]
+                for message in page["messages"]
+                if message["role"] != "tool" and not message.get("tool_calls")
+            ]
             if page["position"] is not None:
                 path, after = f"/chat/{session_id}/stream", {"after": page["position"]}
                 with reader.http.stream("GET", path, params=after) as answer:
@@ -108,7 +117,7 @@ def test_a_page_never_lacks_an_answer_and_its_stream(two_workers, script, again)
         readers = [pool.submit(read) for _ in range(3)]
         try:
             for number in range(200):
-                chat.say(session_id, None if again else question)
+                chat.say(session_id, None if how == "regenerated" else question)
                 if number > 10 and len(seen) == 2:
                     break
         finally:
