@@ -3,6 +3,7 @@
 const API = new URL("api/v1/", document.baseURI);
 const ATTEMPTS = 6;
 const SILENCE = 10_000; // milliseconds until the page says that it still waits
+const DEAD = 45_000; // milliseconds without a byte, where a stream has one every fifteen seconds
 
 /** An error in the server's words. */
 export class ApiError extends Error {
@@ -36,7 +37,9 @@ export async function request(path, { body, method, headers, signal, raw } = {})
     });
     const response = await (raw === undefined ? patiently(answer) : answer); // a file takes its time
     if (response.ok) return response;
-    const { error } = await response.json().catch(() => ({ error: { message: `HTTP ${response.status}, not from mochi-server.` } }));
+    const message = `HTTP ${response.status}, not from mochi-server.`;
+    const { error = { message } } = await response.json().catch(() => ({}));
+    if (!error.code && response.status >= 502) throw new Error(message); // a proxy's: as if nobody had answered
     if (error.code === "UNAUTHENTICATED") {
       const given = await access.askForToken(Boolean(token));
       if (given) {
@@ -129,7 +132,8 @@ async function* eventsOfTurn(path, start, signal, last) {
         if (event.event === "done") return;
       }
     } catch (error) {
-      if (error instanceof ApiError || signal?.aborted || attempt === ATTEMPTS) throw error;
+      const isRefusal = error instanceof ApiError && !(last && error.retryable); // a server that restarts comes back
+      if (isRefusal || signal?.aborted || attempt >= ATTEMPTS) throw error;
     }
     if (await wasHidden(signal)) attempt = 0;
     else await pause(Math.min(100 * 2 ** attempt, 5000));
@@ -180,7 +184,8 @@ async function* parsed(response) {
   try {
     letGo();
     for (;;) {
-      const { done, value } = await reader.read();
+      const timer = setTimeout(() => reader.cancel().catch(() => {}), DEAD);
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
       if (done) return;
       const blocks = (rest + value).split(/\r?\n\r?\n/);
       rest = blocks.pop();

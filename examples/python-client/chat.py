@@ -83,7 +83,7 @@ class Mochi:
                         if event.event == "done":
                             return
             except httpx.TransportError:
-                if attempt == ATTEMPTS:
+                if attempt >= ATTEMPTS:
                     raise
             time.sleep(min(0.1 * 2**attempt, 5))
 

@@ -29,7 +29,7 @@ async def test_eight_tabs_work_and_hear_of_what_happened_while_they_were_hidden(
             tab = await tabs.enter_async_context(tab_of(browser, own_window=False))
             pages.append(Page(tab, server.url))
             await pages[-1].open()
-        assert await pages[0].do("return document.hidden")
+        await pages[0].do("await until(() => document.hidden)")
         last = pages[-1]
         assert await last.do(
             "await say(text); await idle(); return answers()", text=block("Hi.")
@@ -47,7 +47,7 @@ async def test_eight_tabs_work_and_hear_of_what_happened_while_they_were_hidden(
 async def test_an_answer_goes_on_where_a_hidden_tab_let_go_of_it(
     server: Server, browser: Path
 ) -> None:
-    words = [f"word{number} " for number in range(60)]
+    words = [f"word{number} " for number in range(120)]
     script = block({"text_message": {"text": words}}, words_per_second=20)
     async with tab_of(browser, own_window=False) as tab:
         page = Page(tab, server.url)
@@ -55,7 +55,8 @@ async def test_an_answer_goes_on_where_a_hidden_tab_let_go_of_it(
         await page.do("await say(text)", text=script)
         await page.do("await until(() => answers().at(-1)?.includes('word3'))")
         async with tab_of(browser, own_window=False):
-            assert await page.do("return document.hidden")
+            await page.do("await until(() => document.hidden)")
+            assert await page.do("return !$('stop').hidden"), "it ended before it could be left"
         await page.tab.call("Page.bringToFront")
 
         assert await page.do("await idle(); return answers()") == ["".join(words).strip()]

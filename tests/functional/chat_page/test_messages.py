@@ -272,4 +272,4 @@ async def test_an_answer_is_drawn_fluently_below_two_hundred_messages_with_code(
         """,
         answer=answer,
     )
-    assert times[len(times) // 2] < 16  # a frame; 2 on an idle machine
+    assert times[len(times) // 2] < 50  # 2 on an idle machine, where drawing all anew takes 270

@@ -33,22 +33,38 @@ class Ollama(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+class OllamaServer(HTTPServer):
+    """Refuses connections until it is started."""
+
+    thread: Thread | None = None
+
+    def start(self) -> None:
+        self.server_activate()
+        self.thread = Thread(target=self.serve_forever, daemon=True)
+        self.thread.start()
+
+    def server_close(self) -> None:
+        if self.thread is not None:
+            self.shutdown()
+            self.thread.join()
+        super().server_close()
+
+
 @pytest.fixture(scope="module")
-def ollama() -> Iterator[HTTPServer]:
-    """Return an Ollama that is not started: connections are refused."""
-    with HTTPServer(("127.0.0.1", 0), Ollama, bind_and_activate=False) as ollama:
+def ollama() -> Iterator[OllamaServer]:
+    """Return an Ollama that is not started."""
+    with OllamaServer(("127.0.0.1", 0), Ollama, bind_and_activate=False) as ollama:
         ollama.server_bind()
         yield ollama
-        ollama.shutdown()
 
 
 @pytest.fixture(scope="module")
-def server(start_once: StartServer, ollama: HTTPServer) -> Server:
+def server(start_once: StartServer, ollama: OllamaServer) -> Server:
     """Return a server whose only provider is that Ollama."""
     return start_once(MOCHI_OLLAMA_HOST=f"http://127.0.0.1:{ollama.server_port}")
 
 
-async def test_the_reason_is_shown_until_there_is_a_model(page: Page, ollama: HTTPServer) -> None:
+async def test_the_reason_is_shown_until_there_is_a_model(page: Page, ollama: OllamaServer) -> None:
     shown = "return [$('no-model').innerText, $('send').disabled]"
     (reason, disabled) = await page.do(f"await until(() => !$('no-model').hidden); {shown}")
     assert ("Ollama" in reason, "ollama serve" in reason, disabled) == (True, True, True)
@@ -56,8 +72,7 @@ async def test_the_reason_is_shown_until_there_is_a_model(page: Page, ollama: HT
     await page.do("$('new').click()")
     assert await page.do(shown) == [reason, True]
 
-    ollama.server_activate()
-    Thread(target=ollama.serve_forever, daemon=True).start()
+    ollama.start()
     await page.do(
         "await until(() => { window.dispatchEvent(new Event('focus'));"
         " return $('no-model').innerText.includes('ollama pull'); })"

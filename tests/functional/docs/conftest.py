@@ -1,4 +1,4 @@
-"""nginx with the configurations that the guides show."""
+"""What the guides' code needs: node, its files, and nginx with their configurations."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.docs.code_of_guide import API, BLOCK, PARSER, ROOT, WriteFiles
 from tests.functional.docs.deploying import Proxy, free_port
 
 NOBODY = ("nobody", "nogroup")
@@ -74,4 +75,31 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
+        time.sleep(0.05)
     pytest.fail("nginx does not listen")
+
+
+@pytest.fixture
+def write_files(tmp_path: Path) -> WriteFiles:
+    """Write the guide's files, for a server at another address, and return their folder."""
+
+    def write(url: str) -> Path:
+        for name, code in BLOCK.findall((ROOT / "docs/front-end.md").read_text()):
+            (tmp_path / name).write_text(code.replace(API, url))
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> str:
+    """Return the path of node, with the parser where the guide's code finds it."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed")
+    modules = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules"))
+    if not (modules / PARSER).is_dir():
+        pytest.skip(f"{PARSER} is not in {modules}: npm install --no-save {PARSER}")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / PARSER).symlink_to(modules / PARSER)
+    return found

@@ -226,6 +226,7 @@ class Reader:
         with self._client() as client:
             while not client.get("/health").json()["worker_alive"]:
                 assert time.monotonic() < deadline, f"{command}\n{self.log}"
+                time.sleep(0.05)
 
     def _client(self, socket: str | None = None) -> httpx.Client:
         return httpx.Client(

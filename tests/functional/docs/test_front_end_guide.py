@@ -1,9 +1,6 @@
 """The code in docs/front-end.md runs as it stands, also when the connection breaks."""
 
-import json
 import os
-import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,39 +12,9 @@ from typing import Any
 import pytest
 
 from mochi_project.management.example_data import copy_examples
+from tests.functional.docs.code_of_guide import WriteFiles, run
 
 ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
-API = "http://localhost:8000"
-PARSER = "eventsource-parser"
-
-WriteFiles = Callable[[str], Path]
-
-
-@pytest.fixture
-def write_files(tmp_path: Path) -> WriteFiles:
-    """Write the guide's files, for a server at another address, and return their folder."""
-
-    def write(url: str) -> Path:
-        for name, code in BLOCK.findall((ROOT / "docs/front-end.md").read_text()):
-            (tmp_path / name).write_text(code.replace(API, url))
-        return tmp_path
-
-    return write
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> str:
-    """Return the path of node, with the parser where the guide's code finds it."""
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("node is not installed")
-    modules = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules"))
-    if not (modules / PARSER).is_dir():
-        pytest.skip(f"{PARSER} is not in {modules}: npm install --no-save {PARSER}")
-    (tmp_path / "node_modules").mkdir()
-    (tmp_path / "node_modules" / PARSER).symlink_to(modules / PARSER)
-    return found
 
 
 class CuttingProxy:
@@ -111,14 +78,6 @@ def proxy(server: Any) -> Iterator[CuttingProxy]:
     proxy.close()
 
 
-def run(folder: Path, *command: str) -> str:
-    ended = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
 ANSWER = (
     "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut"
     "\n\nGood morning!\n"
@@ -147,6 +106,35 @@ def test_the_browser_code_survives_lost_connections(
 ) -> None:
     assert run(write_files(proxy.url), node, "page.mjs") == ANSWER
     assert proxy.cut == 3
+
+
+SILENT = """
+const { setTimeout } = globalThis;
+globalThis.setTimeout = (act, wait) => setTimeout(act, wait === 45_000 ? 100 : wait);
+const { chat } = await import("./mochi.mjs");
+const silent = (id, event) => {
+  const bytes = new TextEncoder().encode(`id: ${id}\\nevent: ${event}\\ndata: {}\\n\\n`);
+  return new Response(new ReadableStream({ start: (stream) => stream.enqueue(bytes) }));
+};
+const error = { code: "SHUTTING_DOWN", message: "It restarts.", details: { retryable: true } };
+const answers = [
+  () => new Response("<h1>Bad Gateway</h1>", { status: 502 }),
+  () => silent("t:1", "content_delta"),
+  () => Response.json({ error }, { status: 503 }),
+  () => silent("t:2", "done"),
+];
+globalThis.fetch = async () => answers.shift()();
+for await (const { id } of chat("a", "Hello")) console.log(id);
+"""
+
+
+@pytest.mark.interop
+def test_the_browser_code_survives_a_silent_connection_and_a_restart(
+    server: Any, write_files: WriteFiles, node: str
+) -> None:
+    folder = write_files(server.url)
+    (folder / "silent.mjs").write_text(SILENT)
+    assert run(folder, node, "silent.mjs").split() == ["t:1", "t:2"]
 
 
 EVENT_SOURCE = """
@@ -239,9 +227,7 @@ def asking(server: Any, script: Callable[..., str]) -> Iterator[str]:
     settings = {"tools": ["add_numbers"], "execution_policy": "always_confirm"}
     session_id = chat.new_session(tool_settings=settings)
     call = {"name": "add_numbers", "args": {"a": 1, "b": 2}}
-    message = script(
-        {"text_message": {"text": "Let me see.\n"}}, {"tool_call": [call]}
-    )
+    message = script({"text_message": {"text": "Let me see.\n"}}, {"tool_call": [call]})
     body = {"message": message, "detached": True}
     with chat.http.stream("POST", f"/chat/{session_id}/stream", json=body) as answer:
         for line in answer.iter_lines():
@@ -286,56 +272,3 @@ def test_the_python_client_goes_on_in_mid_turn_and_approves(server: Any, asking:
     assert shown.count('Let me see.\nadd_numbers({"a": 1, "b": 2}) - may it run?') == 1
     assert shown.count("[add_numbers: 3.0]") == 1
     assert shown.count("> lorem ipsum") == 2, "it was asked, and asked again"
-
-
-REACT = """
-let states = [], at = 0, cleanup;
-export let changes = 0;
-export function useState(first) {
-  const mine = at++;
-  if (!(mine in states)) states[mine] = first;
-  const set = (next) => {
-    states[mine] = typeof next === "function" ? next(states[mine]) : next;
-    changes++;
-  };
-  return [states[mine], set];
-}
-export function useEffect(effect) {
-  cleanup ??= effect();
-}
-export function render(hook, ...given) {
-  at = 0;
-  return hook(...given);
-}
-"""
-HOOK = """
-import { changes, render } from "react";
-import { useMochiChat } from "./use-mochi-chat.mjs";
-
-const page = () => render(useMochiChat, process.argv[2]);
-const texts = () => page().messages.map(({ role, content }) => `${role}: ${content}`);
-page();
-while (changes < 3) await new Promise((resolve) => setTimeout(resolve, 5)); // it has loaded
-await page().send("Good morning!");
-console.log(JSON.stringify(texts()));
-await page().send();
-console.log(JSON.stringify(texts()));
-console.log(page().answer);
-"""
-
-
-@pytest.mark.interop
-def test_the_hook_sends_and_answers_again(
-    server: Any, write_files: WriteFiles, node: str, tmp_path: Path
-) -> None:
-    react = tmp_path / "node_modules" / "react"
-    react.mkdir()
-    (react / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
-    (react / "index.js").write_text(REACT)
-    (tmp_path / "hook.mjs").write_text(HOOK)
-    session_id = server.chat().new_session()
-    first, second, answer = run(write_files(server.url), node, "hook.mjs", session_id).splitlines()
-    assert json.loads(first)[0] == "user: Good morning!"
-    assert json.loads(first)[1].startswith("assistant: lorem ipsum")
-    assert len(json.loads(first)) == len(json.loads(second)) == 2
-    assert answer == "null"
