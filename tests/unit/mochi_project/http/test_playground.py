@@ -31,6 +31,7 @@ async def test_the_page_is_at_the_root() -> None:
     assert (answer.status_code, answer.content) == (200, FILES["index.html"])
     assert "unsafe-inline" not in answer["Content-Security-Policy"]
     assert "require-trusted-types-for 'script'" in answer["Content-Security-Policy"]
+    assert answer["X-DNS-Prefetch-Control"] == "off"
 
 
 @pytest.mark.usefixtures("on")
@@ -51,6 +52,7 @@ async def test_a_file_that_a_browser_has_is_not_sent_again(path: str) -> None:
 
     assert (answer.status_code, answer.content) == (304, b"")
     assert "script-src 'self'" in answer["Content-Security-Policy"]
+    assert answer["X-DNS-Prefetch-Control"] == "off"
     assert (await AsyncClient().get(path, headers={"If-None-Match": '"old"'})).status_code == 200
 
 
