@@ -2,9 +2,13 @@
 
 import { argumentsText, button, element, focusMessage, isolated, visible } from "./elements.js";
 
+const SETTLING = 500; // milliseconds for which a key or click is still meant for what was there before
+let moved = 0; // when a question last came or went
+const unlessHeld = (event) => event.repeat && event.key === "Enter" && event.preventDefault();
+
 /**
  * Return the question; `decide(approved, more)` is a promise, with the arguments and the scope of
- * `confirm-tool` in `more`. The question goes once that is done, and the focus to what is next.
+ * `confirm-tool` in `more`. The question goes once that is done, and the focus to the next, but to none of its buttons.
  */
 export function questionOf(confirmation, decide) {
   const { tool_name: tool, arguments: given, agent_name: agent, reason, expires_at: expires } = confirmation;
@@ -14,7 +18,8 @@ export function questionOf(confirmation, decide) {
   const changed = element("textarea", { rows: "4", spellcheck: "false", "aria-label": "Arguments as JSON" });
   changed.value = written;
 
-  const answer = (approved) => async () => {
+  const answer = (approved) => async (event) => {
+    if (event.timeStamp < moved + SETTLING) return;
     const hadFocus = question.contains(document.activeElement);
     failed.textContent = "";
     try {
@@ -24,16 +29,17 @@ export function questionOf(confirmation, decide) {
       for (const each of buttons) each.disabled = true;
       await decide(approved, more);
       question.remove();
-      if (hadFocus) (document.querySelector(".question button") ?? focusMessage()).focus();
+      moved = performance.now();
+      if (hadFocus) (document.querySelector(".question") ?? focusMessage()).focus();
     } catch (error) {
       failed.textContent = error.message;
       for (const each of buttons) each.disabled = false;
     }
   };
-  const buttons = [button("Approve", answer(true), { class: "main" }), button("Deny", answer(false))];
+  const buttons = [button("Approve", answer(true), { class: "main", onkeydown: unlessHeld }), button("Deny", answer(false), { onkeydown: unlessHeld })];
   const question = element(
     "div",
-    { class: "question", role: "group", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
+    { class: "question", role: "group", tabindex: "-1", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
     agent
       ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), ":")
       : element("p", {}, "May ", isolated(tool), " run?"),
@@ -44,5 +50,6 @@ export function questionOf(confirmation, decide) {
     element("div", { class: "answer" }, buttons, expires ? element("small", {}, `until ${new Date(expires).toLocaleTimeString([], { timeStyle: "short" })}`) : null),
     failed,
   );
+  moved = performance.now();
   return question;
 }

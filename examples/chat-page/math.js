@@ -53,24 +53,25 @@ function isFormula(tex, before = " ", after = " ") {
 }
 
 function blockRule(state, line, lastLine, silent) {
-  const start = state.bMarks[line] + state.tShift[line];
-  const opening = state.src.slice(start, start + 2);
+  const { src, bMarks, eMarks, sCount, tShift } = state;
+  const start = bMarks[line] + tShift[line];
+  const opening = src.slice(start, start + 2);
   if (opening !== "$$" && opening !== "\\[") return false;
   const closing = opening === "$$" ? "$$" : "\\]";
-  const unclosed = (state.env.unclosed ??= {});
-  if (unclosed[closing] === lastLine) return false; // an earlier line has looked, to the same end
-  for (let at = line; at < lastLine; at++) {
-    if (state.sCount[at] < state.blkIndent && at > line) break;
-    const from = at === line ? start + 2 : state.bMarks[at];
-    const text = state.src.slice(from, state.eMarks[at]).trimEnd();
-    if (!text.endsWith(closing)) continue;
-    const tex = state.src.slice(start + 2, from + text.length - 2);
-    if (!tex.trim() || tex.includes(closing)) return false;
+  for (let at = line; at < lastLine && eMarks[at] - start < LONGEST; at++) {
+    if (at > line && sCount[at] < state.blkIndent) break;
+    const from = at === line ? start + 2 : bMarks[at];
+    const text = src.slice(from, eMarks[at]).trimEnd();
+    if (!text.includes(closing)) {
+      if (at > line && src.startsWith(opening, bMarks[at] + tShift[at])) break; // else each would look as far
+      continue;
+    }
+    const tex = src.slice(start + 2, from + text.length - 2);
+    if (!text.endsWith(closing) || !tex.trim() || tex.includes(closing)) return false;
     if (!silent) push(state, tex, true, [line, at + 1]);
     state.line = at + 1;
     return true;
   }
-  unclosed[closing] = lastLine;
   return false;
 }
 

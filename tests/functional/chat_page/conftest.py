@@ -26,6 +26,13 @@ const ready = () => until(() => document.body?.dataset.ready);
 const idle = () => until(() => $("stop").hidden);
 const press = (label, within = document) =>
   [...within.querySelectorAll("button")].find((each) => each.textContent === label).click();
+// A question takes no answer at first; with one it disables its buttons, or goes.
+const decide = (label) =>
+  until(() => {
+    const each = all(".question button").find((each) => each.textContent === label);
+    each?.click();
+    return !each || each.disabled;
+  });
 const choose = (label) => {
   $("actions").click();
   press(label, $("menu"));

@@ -96,7 +96,7 @@ async def test_a_tool_runs_once_it_is_approved_also_after_a_reload(page: Page) -
     address = await page.do("return location.hash")
 
     await page.open(f"/{address}")
-    await page.do(f"{asked}; press('Approve')")
+    await page.do(f"{asked}; await decide('Approve')")
 
     assert (await page.do("await idle(); return answers()"))[-1] == "It said so."
     assert await page.do("return all('.call .result').map((e) => e.textContent)") == ["Hear, hear."]
@@ -106,7 +106,7 @@ async def test_a_tool_runs_once_it_is_approved_also_after_a_reload(page: Page) -
 async def test_a_tool_that_is_denied_does_not_run(page: Page) -> None:
     message = block(CALL, {"text_message": {"text": "Then not."}}, per_request=True)
     await page.do(f"{USE} await say(text)", policy="always_confirm", text=message)
-    await page.do("await until(() => all('.question').length === 1); press('Deny')")
+    await page.do("await until(() => all('.question').length === 1); await decide('Deny')")
     assert (await page.do("await idle(); return answers()"))[-1] == "Then not."
     assert await page.do("return all('.call summary .failed').map((e) => e.textContent)") == [
         "denied"
@@ -200,6 +200,26 @@ async def test_paragraphs_of_marks_that_nothing_closes_are_drawn_at_once(
         return (performance.now() - begun) / 1000;
         """,
         marks=marks,
+    )
+    assert seconds < 10  # takes half of one on an idle machine
+
+
+@pytest.mark.timeout(60)  # took the square of the length: a minute for the first
+@pytest.mark.parametrize(
+    ("begin", "end"), [("$$a\n", "$$"), ("$$a\n\nb\n\n", "$$"), ("\\[a\n\n", "\\] b")]
+)
+async def test_formulas_that_begin_on_every_line_are_drawn_at_once(
+    page: Page, begin: str, end: str
+) -> None:
+    seconds = await page.do(
+        """
+        const { markdown } = await import('/markdown.js');
+        const begun = performance.now();
+        markdown(begin.repeat(199990 / begin.length) + end);
+        return (performance.now() - begun) / 1000;
+        """,
+        begin=begin,
+        end=end,
     )
     assert seconds < 10  # takes half of one on an idle machine
 
