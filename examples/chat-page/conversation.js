@@ -205,6 +205,12 @@ export class Conversation {
     return found;
   }
 
+  /** Return the path of a message: its id may be from an imported file, and leads nowhere else. */
+  pathOf(id) {
+    if (!/^[\w-]+$/.test(id)) throw new Error(`This is not the id of a message: ${id}`);
+    return `sessions/${this.id}/messages/${id}`;
+  }
+
   async edit({ content, message_id: id }) {
     const message = await ask("Edit the message", { label: "What follows it is cut off", value: content });
     if (message !== null) await this.doing(() => this.answerAgain(id, { message }));
@@ -213,7 +219,7 @@ export class Conversation {
   async remove(id) {
     if ((await ask("Delete this message for good?")) === null) return;
     await this.doing(async () => {
-      await call(`sessions/${this.id}/messages/${id}`, { method: "DELETE" });
+      await call(this.pathOf(id), { method: "DELETE" });
       await this.refresh();
     });
   }
@@ -224,7 +230,7 @@ export class Conversation {
       const { variants } = messages.find((each) => each.message_id === id);
       await variantsPanel(variants, (variant) => drawMessages(variant, () => []), (chosen) =>
         this.doing(async () => {
-          await call(`sessions/${this.id}/messages/${id}/variant`, { method: "PUT", body: { message_id: chosen } });
+          await call(`${this.pathOf(id)}/variant`, { method: "PUT", body: { message_id: chosen } });
           await this.refresh();
         }),
       );

@@ -92,6 +92,23 @@ async def test_a_formula_that_is_wrong_is_shown_as_it_was_written(page: Page) ->
     assert await page.do(shown) == "\\frac{1}"
 
 
+async def test_no_formula_covers_what_is_below_its_text(page: Page) -> None:
+    covered = f"""{DRAW}
+        const text = draw(source);
+        const below = document.createElement('div');
+        below.className = 'question';
+        below.style.height = '20rem';
+        text.after(below);
+        const rule = await until(() => text.querySelector('.katex-rule'));
+        const {{ left, width, bottom }} = rule.getBoundingClientRect();
+        const {{ top }} = below.getBoundingClientRect();
+        const under = document.elementFromPoint(left + Math.min(width, 200) / 2, bottom - 8);
+        return [bottom > top + 16, under === below];
+    """
+    source = r"Look: $\smash{\textcolor{red}{\rule[-9em]{40em}{8em}}}$"
+    assert await page.do(covered, source=source) == [True, True]
+
+
 async def test_code_and_tables_scroll_on_a_phone_and_long_words_wrap(page: Page) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     await page.tab.call("Emulation.setDeviceMetricsOverride", **metrics)
@@ -206,6 +223,25 @@ async def test_a_message_is_deleted_after_a_question(page: Page) -> None:
         return all('article').length;
     """
     assert await page.do(deleted) == 1
+
+
+async def test_no_id_of_a_message_leads_to_another_conversation(page: Page) -> None:
+    other = await page.new_session()
+    refused = """
+        const { Conversation } = await import('/conversation.js');
+        const said = [];
+        const hooks = { alert: (line) => said.push(line) };
+        const conversation = new Conversation($('messages'), {}, hooks);
+        conversation.id = '0123456789';
+        conversation.remove(`../../${other}?force=true#`);
+        await until(() => $('ask').open);
+        press('OK', $('ask'));
+        await until(() => said.some((line) => line));
+        return [said.at(-1), (await api(`sessions/${other}`)).session_id];
+    """
+    said, kept = await page.do(refused, other=other)
+    assert said.startswith("This is not the id of a message: ../../")
+    assert kept == other
 
 
 async def test_nothing_jumps_when_an_answer_is_stopped(page: Page) -> None:
