@@ -1,6 +1,6 @@
 // Calls the server's API: requests, uploads, and streams that survive a lost connection.
 
-const API = new URL("api/v1/", document.baseURI);
+export const API = new URL("api/v1/", document.baseURI);
 const ATTEMPTS = 6;
 const SILENCE = 10_000; // milliseconds until the page says that it still waits
 const DEAD = 45_000; // milliseconds without a byte, where a stream has one every fifteen seconds
@@ -82,19 +82,27 @@ export function importFile(file) {
   return call("import", { raw: file, headers: { "Content-Type": "application/octet-stream" } });
 }
 
-/** Save what a path answers as a file, by the name that the server gives it. */
-export async function download(path) {
+/** Save what a path answers as a file, by its name or else the one that the server gives it. */
+export async function download(path, name) {
   const response = await request(path);
-  const [, name = "export"] = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition")) ?? [];
+  const [, given = "export"] = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition")) ?? [];
   const url = URL.createObjectURL(await response.blob());
-  Object.assign(document.createElement("a"), { href: url, download: name }).click();
+  Object.assign(document.createElement("a"), { href: url, download: name ?? given }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Return an address that an <img> can show although the server wants a token. */
+const pictures = []; // addresses, each of which keeps its bytes in memory
+
+/** Return an address that an <img> can show although the server wants a token, until `forgetPictures()`. */
 export async function attachmentUrl(id) {
   const response = await request(`attachments/${encodeURIComponent(id)}`);
-  return URL.createObjectURL(await response.blob());
+  pictures.push(URL.createObjectURL(await response.blob()));
+  return pictures.at(-1);
+}
+
+/** Let go of the pictures that were asked for so far; those that are shown stay. */
+export function forgetPictures() {
+  for (const url of pictures.splice(0)) URL.revokeObjectURL(url);
 }
 
 /**

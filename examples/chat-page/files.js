@@ -1,6 +1,6 @@
 // Draws files of a message or a result: images as pictures, others as buttons that save them.
 
-import { attachmentUrl } from "./client.js";
+import { attachmentUrl, download } from "./client.js";
 import { button, element } from "./elements.js";
 
 /** Return a list of files, in an array; of none, an empty array. */
@@ -31,7 +31,7 @@ function enlarged({ src, alt }) {
 function chip({ id, name, size }) {
   const save = async () => {
     try {
-      element("a", { href: await attachmentUrl(id), download: name }).click();
+      await download(`attachments/${encodeURIComponent(id)}`, name);
     } catch (error) {
       shown.after(element("span", { class: "failed" }, ` ${error.message}`));
     }

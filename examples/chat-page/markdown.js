@@ -25,13 +25,6 @@ parser.inline.parse = function (text, ...others) {
   others[2].push({ ...PLAIN, content: text });
 };
 
-/** Return a fragment with the elements of a text. */
-export function markdown(text) {
-  const drawn = new MarkdownText(document.createDocumentFragment());
-  drawn.finish(text);
-  return drawn.element;
-}
-
 /** A text that may grow: what is added changes its last block alone, the others stay as they are. */
 export class MarkdownText {
   constructor(node = element("div", { class: "text" })) {

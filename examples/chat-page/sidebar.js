@@ -32,6 +32,7 @@ export class Sidebar {
 
   search(query) {
     this.query = query.trim();
+    this.shown = PAGE;
     return this.refresh();
   }
 
@@ -47,8 +48,9 @@ export class Sidebar {
 
   async refresh() {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const groups = this.query ? await this.found() : await this.listed();
+    const { groups, next } = this.query ? await this.found(turn) : await this.listed();
     if (turn !== this.turn) return; // a later question was asked meanwhile
+    this.more.hidden = !next;
     const old = this.nodes;
     this.nodes = new Map();
     const nodes = [];
@@ -78,25 +80,30 @@ export class Sidebar {
       page(`pinned=true&limit=${MOST_PINNED}`),
       page(`pinned=false&limit=${this.shown}`),
     ]);
-    this.more.hidden = !next;
     const groups = new Map([["Pinned", pinned.map(itemOf)]]);
     for (const each of sessions) {
       const name = dayOf(new Date(each.updated_at));
       groups.set(name, [...(groups.get(name) ?? []), itemOf(each)]);
     }
-    return groups;
+    return { groups, next };
   }
 
-  async found() {
-    const { results } = await call(`search?limit=${PAGE}&q=${encodeURIComponent(this.query)}`);
-    this.more.hidden = true;
+  async found(turn) {
+    const query = `search?limit=${PAGE}&q=${encodeURIComponent(this.query)}`;
+    const results = [];
+    let next = null;
+    do { // a page may be short or empty while the server builds its index
+      const page = await call(next ? `${query}&cursor=${encodeURIComponent(next)}` : query);
+      results.push(...page.results);
+      next = page.next_cursor;
+    } while (next && results.length < this.shown && turn === this.turn);
     const items = results.map(({ session_id: id, message_id: message, pieces, session, role }) => ({
       ...itemOf({ ...session, session_id: id }),
       key: `${id} ${message ?? role}`,
       address: message ? `#/${id}/${message}` : `#/${id}`,
       pieces,
     }));
-    return [["Found", items]];
+    return { groups: [["Found", items]], next };
   }
 
   entry({ id, address, title, note, time, session, pieces }) {

@@ -55,6 +55,15 @@ const api = async (path, body, method = body ? "POST" : "GET") => {
 const answers = () => all("#messages article.assistant .text").map((each) => each.innerText.trim());
 """
 
+MARKDOWN = """
+const { MarkdownText } = await import("/markdown.js");
+const markdown = (text) => {
+  const drawn = new MarkdownText(document.createDocumentFragment());
+  drawn.finish(text);
+  return drawn.element;
+};
+"""
+"""Defines `markdown(text)`, which returns a fragment with the elements of a text."""
 
 LISTED = "all('#sessions .name').map((each) => each.textContent)"
 

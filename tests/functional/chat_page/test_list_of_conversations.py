@@ -60,6 +60,34 @@ async def test_a_search_opens_at_the_message_and_marks_it(page: Page) -> None:
     )
 
 
+async def test_a_search_goes_on_while_the_index_is_built_and_has_more_pages(page: Page) -> None:
+    found = """
+        const { fetch: realFetch } = window;
+        const session = { title: 'Terns', model: 'm', updated_at: new Date().toISOString() };
+        const result = (number) => ({
+          session_id: '0123456789', message_id: String(number), role: 'user', pieces: [], session,
+        });
+        const many = Array.from({ length: 50 }, (_, number) => result(number));
+        const pages = {
+          none: { results: [], index: 'building', next_cursor: 'a b' },
+          'a b': { results: many, index: 'building', next_cursor: 'c' },
+          c: { results: [result(50)], index: 'ready', next_cursor: null },
+        };
+        window.fetch = async (url, options) => {
+          const { pathname, searchParams } = new URL(url);
+          if (!pathname.endsWith('/search')) return realFetch(url, options);
+          return Response.json(pages[searchParams.get('cursor') ?? 'none']);
+        };
+        $('search').value = 'tern';
+        $('search').dispatchEvent(new Event('input'));
+        const count = () => all('#sessions .name').length;
+        await until(() => count() === 50 && !$('more').hidden);
+        $('more').click();
+        await until(() => count() === 51 && $('more').hidden);
+    """
+    await page.do(found)
+
+
 async def test_a_menu_is_used_by_keyboard_and_changes_do_not_take_the_focus(page: Page) -> None:
     await page.new_session(title="By keyboard")
     await page.do(

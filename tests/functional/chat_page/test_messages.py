@@ -3,15 +3,16 @@
 import pytest
 
 from tests.functional.browser import needs_browser
-from tests.functional.chat_page.conftest import Page
+from tests.functional.chat_page.conftest import MARKDOWN, Page
 from tests.functional.conftest import block
 
 pytestmark = [pytest.mark.interop, needs_browser]
 
 TABLE = "| Step | Time |\n| --- | ---: |\n| Parse | 12 ms |\n"
 CODE = "```python\ndef add(a, b):\n    return a + b  # <b>&amp;\n```\n"
-DRAW = """
-    const { markdown } = await import('/markdown.js');
+DRAW = (
+    MARKDOWN
+    + """
     const draw = (text) => {
       const article = document.createElement('article');
       article.append(document.createElement('div'));
@@ -21,6 +22,7 @@ DRAW = """
       return article.lastChild;
     };
 """
+)
 
 
 async def test_tables_tasks_and_strikes_are_drawn(page: Page) -> None:
@@ -181,8 +183,9 @@ async def test_links_to_addresses_at_the_end_are_drawn_once_they_are_there(page:
 async def test_a_text_that_grows_ends_as_the_same_text_drawn_at_once(page: Page) -> None:
     lists = "- a\n  - b\n\n    c\n- d\n"
     source = f"# Title\n\nOne\ntwo\n\n{lists}\n{TABLE}\n> q\nlazy\n\n{CODE}\n1. x\n\n$$\ny\n$$\nEnd"
-    shown = """
-        const { MarkdownText, markdown } = await import('/markdown.js');
+    shown = (
+        MARKDOWN
+        + """
         const drawn = new MarkdownText();
         for (let end = 1; end <= source.length; end++) drawn.update(source.slice(0, end));
         drawn.finish(source);
@@ -192,6 +195,7 @@ async def test_a_text_that_grows_ends_as_the_same_text_drawn_at_once(page: Page)
         await until(() => whole.querySelector('.katex'));
         return drawn.element.isEqualNode(Object.assign(whole, { className: 'text' }));
     """
+    )
     assert await page.do(shown, source=source) is True
 
 
@@ -280,6 +284,22 @@ async def test_an_image_is_shown_larger_when_it_is_clicked(page: Page) -> None:
         return open;
     """
     assert await page.do(shown) == [True, "square.png"]
+
+
+async def test_a_file_is_saved_by_its_own_name(page: Page) -> None:
+    saved = """
+        const { filesPart } = await import('/files.js');
+        const { upload } = await import('/client.js');
+        const blobs = [];
+        URL.createObjectURL = (blob) => blobs.push(blob) && 'blob:x';
+        const names = [];
+        HTMLAnchorElement.prototype.click = function () { names.push(this.download); };
+        $('messages').append(...filesPart([await upload(new File(['Salt.'], 'Übung "1".txt'))]));
+        all('.files .chip')[0].click();
+        await until(() => names.length);
+        return [names, await blobs[0].text()];
+    """
+    assert await page.do(saved) == [['Übung "1".txt'], "Salt."]
 
 
 @pytest.mark.timeout(120)

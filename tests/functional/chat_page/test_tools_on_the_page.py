@@ -3,7 +3,7 @@
 import pytest
 
 from tests.functional.browser import needs_browser
-from tests.functional.chat_page.conftest import Page
+from tests.functional.chat_page.conftest import MARKDOWN, Page
 from tests.functional.conftest import Server, StartServer, block
 
 pytestmark = [pytest.mark.interop, needs_browser]
@@ -176,11 +176,13 @@ async def test_long_texts_of_nothing_but_marks_are_drawn_at_once(page: Page) -> 
         "_",
         "|\n\n",
     ]
-    drawn = """
-        const { markdown, MarkdownText } = await import('/markdown.js');
+    drawn = (
+        MARKDOWN
+        + """
         for (const each of marks) new MarkdownText().update(`${each.repeat(100000)}x`);
         return marks.map((each) => markdown(each.repeat(100000)).childNodes.length > 0);
     """
+    )
     assert await page.do(drawn, marks=marks) == [True] * len(marks)
 
 
@@ -192,8 +194,8 @@ async def test_paragraphs_of_marks_that_nothing_closes_are_drawn_at_once(
     page: Page, marks: str
 ) -> None:
     seconds = await page.do(
-        """
-        const { markdown } = await import('/markdown.js');
+        MARKDOWN
+        + """
         const paragraph = marks.repeat(4900 / marks.length);
         const begun = performance.now();
         markdown(`${paragraph}\\n\\n`.repeat(40));
@@ -228,21 +230,25 @@ async def test_formulas_that_begin_on_every_line_are_drawn_at_once(
 async def test_long_lines_that_begin_like_something_else_are_drawn_at_once(page: Page) -> None:
     lines = [("# ", "#", "x"), ("# ", " ", "x"), ("# ", " ", "\r"), ("```", "a", "`")]
     lines += [("~", "~", "`"), ("- ", " ", "\r"), ("1. ", "\t", "\u2028"), ("-", " ", "x")]
-    drawn = """
-        const { markdown } = await import('/markdown.js');
+    drawn = (
+        MARKDOWN
+        + """
         const texts = lines.map(([begin, each, end]) => begin + each.repeat(1000000) + end);
         return texts.map((text) => markdown(text).textContent.length > 0);
     """
+    )
     assert await page.do(drawn, lines=lines) == [True] * len(lines)
 
 
 async def test_headings_are_drawn_without_the_marks_that_close_them(page: Page) -> None:
     texts = ["# a ##", "## a # b#\t##  #", "### #", "# a #  ", "#### a"]
-    drawn = """
-        const { markdown } = await import('/markdown.js');
+    drawn = (
+        MARKDOWN
+        + """
         const shown = (each) => [each.tagName, each.textContent];
         return texts.map((text) => shown(markdown(text).firstChild));
     """
+    )
     assert await page.do(drawn, texts=texts) == [
         *(["H3", "a"], ["H4", "a # b#\t##"], ["H5", ""], ["H3", "a"], ["H6", "a"]),
     ]
