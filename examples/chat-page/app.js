@@ -13,8 +13,11 @@ import { Sidebar, nameOf } from "./sidebar.js";
 const $ = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 50rem)");
 
+let prompt = null; // one for all requests that want the token
 access.askForToken = (isWrong) =>
-  ask(isWrong ? "That was not the token" : "This server wants a token", { label: "Token, as the server printed it" });
+  (prompt ??= ask(isWrong ? "That was not the token" : "This server wants a token", { label: "Token, as the server printed it" }).finally(
+    () => (prompt = null),
+  ));
 access.onSilence = (waiting) => ($("silence").hidden = !waiting);
 
 let settings = DEFAULTS; // of the session that is made next
@@ -32,9 +35,12 @@ const conversation = new Conversation($("thread"), new Following($("messages"), 
   alert: showAlert,
   options: () => composer.options,
   changed(session) {
-    $("empty").hidden = Boolean(session);
+    const isLoading = Boolean(conversation.id) && !session;
+    composer.loading(isLoading);
+    $("settings").disabled = isLoading;
+    $("empty").hidden = Boolean(conversation.id);
     $("actions").hidden = !session;
-    $("title").textContent = session ? nameOf(session) : "New conversation";
+    $("title").textContent = session ? nameOf(session) : isLoading ? "…" : "New conversation";
     document.title = `${$("title").textContent} – mochi chat`;
     composer.showModel(session ? session.model : composer.lastModel);
     showSettings(session ?? settings);
@@ -66,8 +72,14 @@ async function leave(id, line) {
   showAlert(line);
 }
 
-async function openFromAddress() {
+/** Return the ids of the session and of the message that the address names. */
+function addressed() {
   const [, id = null, messageId] = /^#\/([0-9a-f]{10})(?:\/(.+))?$/.exec(location.hash) ?? [];
+  return { id, messageId };
+}
+
+async function openFromAddress() {
+  const { id, messageId } = addressed();
   sidebar.select(id);
   showSidebar(false);
   if (id !== conversation.id || !conversation.session) {
@@ -76,6 +88,12 @@ async function openFromAddress() {
     if (!id) focusMessage();
   }
   if (messageId) conversation.point(messageId);
+  else keepFocus();
+}
+
+/** Focus the message field if what had the focus is gone. */
+function keepFocus() {
+  if (document.activeElement.closest("[inert]") ?? document.activeElement === document.body) focusMessage();
 }
 
 function showSidebar(open) {
@@ -87,34 +105,45 @@ function showSidebar(open) {
   if (covers) $("close").focus();
 }
 
-/** Send a message; what is refused goes back into the form, and leaves no empty conversation. */
+/** Send a message; what is refused goes back to where it was written, and leaves no empty conversation. */
 async function send(message, files) {
   await conversation.doing(async () => {
-    const isNew = !conversation.id;
+    const { id: from, leaving } = conversation;
+    let id = from;
     let refusal;
     try {
-      if (isNew) await begin();
-      const { id } = conversation;
-      refusal = await conversation.send(message, files);
-      if (refusal && isNew) {
-        await call(`sessions/${id}?force=true`, { method: "DELETE" });
-        await leave(id, "");
+      if (!from) {
+        id = (await call("sessions", { body: { model: composer.model, ...settings } })).session_id;
+        if (!leaving.signal.aborted) await begin(id);
       }
+      refusal = conversation.id === id ? await conversation.send(message, files) : new Error("This was not sent: you left.");
     } catch (error) {
       refusal = error;
     }
-    if (!refusal) return isNew && (settings = DEFAULTS); // of the next one
-    composer.restore(message, files);
-    throw refusal;
+    if (!refusal) return from || (settings = DEFAULTS); // of the next one
+    if (id !== from && (await undo(id))) id = from;
+    composer.restore(message, files, id);
+    if (conversation.id === id) throw refusal;
   });
 }
 
-async function begin() {
-  const made = await call("sessions", { body: { model: composer.model, ...settings } });
-  await conversation.open(made.session_id);
-  composer.open(made.session_id);
-  history.replaceState(null, "", `#/${made.session_id}`);
-  sidebar.select(made.session_id);
+async function begin(id) {
+  composer.moveTo(id);
+  history.replaceState(null, "", `#/${id}`);
+  sidebar.select(id);
+  await conversation.open(id);
+}
+
+/** Delete a session that nothing was said in; return whether it is gone. */
+async function undo(id) {
+  try {
+    await call(`sessions/${id}?force=true`, { method: "DELETE" });
+  } catch (error) {
+    if (error.code !== "SESSION_NOT_FOUND") return false; // the message is kept in it, and its refusal told
+  }
+  if (composer.id === id) composer.moveTo(null);
+  await leave(id, "");
+  return true;
 }
 
 function showSettings({ tool_settings: tools, agent_settings: agents }) {
@@ -166,6 +195,7 @@ async function remove(session) {
     await call(`sessions/${session.session_id}?force=true`, { method: "DELETE" });
     await leave(session.session_id, "");
     await sidebar.refresh();
+    keepFocus();
   });
 }
 
@@ -196,8 +226,10 @@ const SHORTCUTS = { "shift O": startNew, K: search, "/": keysPanel };
 
 document.addEventListener("keydown", (event) => {
   const isCovered = document.querySelector(":modal, :popover-open");
-  const key = `${event.shiftKey ? "shift " : ""}${event.key.length === 1 ? event.key.toUpperCase() : event.key}`;
-  if (isCovered) return;
+  const isTyped = event.isComposing || (event.key === "Escape" && event.target === $("search") && $("search").value); // clears it
+  const shift = event.shiftKey && /\p{L}/u.test(event.key) ? "shift " : ""; // of letters and names: others may need it
+  const key = `${shift}${event.key.length === 1 ? event.key.toUpperCase() : event.key}`;
+  if (isCovered || isTyped) return;
   if ((event.ctrlKey || event.metaKey) && SHORTCUTS[key]) {
     event.preventDefault();
     SHORTCUTS[key]();
@@ -211,6 +243,10 @@ function closeDrawer() {
   $("drawer").focus();
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the conversation's
+  $("message").focus();
+});
 $("new").addEventListener("click", startNew);
 $("fresh").addEventListener("click", startNew);
 $("drawer").addEventListener("click", () => showSidebar(true));
@@ -237,6 +273,7 @@ window.addEventListener("hashchange", openFromAddress);
 window.addEventListener("focus", () => $("no-model").hidden || composer.loadModels());
 narrow.addEventListener("change", () => showSidebar(false));
 
+composer.open(addressed().id);
 await conversation.doing(() => sidebar.refresh()); // the first request: asks for the token if one is wanted
 sidebar.follow().catch((error) => showAlert(error.message));
 await openFromAddress();

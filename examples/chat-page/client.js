@@ -41,6 +41,7 @@ export async function request(path, { body, method, headers, signal, raw } = {})
     const { error = { message } } = await response.json().catch(() => ({}));
     if (!error.code && response.status >= 502) throw new Error(message); // a proxy's: as if nobody had answered
     if (error.code === "UNAUTHENTICATED") {
+      if (sessionStorage.getItem("token") !== token) continue; // another request was given it meanwhile
       const given = await access.askForToken(Boolean(token));
       if (given) {
         sessionStorage.setItem("token", given);

@@ -14,7 +14,8 @@ export class Composer {
     this.files = [];
     this.models = new Map();
     this.running = false;
-    this.uploads = 0;
+    this.uploads = new Set(); // the `id` of the session that each is for, and its `element`
+    this.isLoading = true;
     $("think").value = localStorage.getItem("think") ?? "";
     $("think").addEventListener("change", () => localStorage.setItem("think", $("think").value));
     $("model").addEventListener("change", () => this.modelChosen());
@@ -22,42 +23,62 @@ export class Composer {
     $("composer").addEventListener("submit", (event) => this.submit(event));
     $("message").addEventListener("input", () => this.written());
     $("message").addEventListener("keydown", (event) => this.pressed(event));
-    $("message").addEventListener("paste", (event) => this.take(event, event.clipboardData.files));
+    $("message").addEventListener("paste", (event) => {
+      if (!event.clipboardData.types.includes("text/plain")) this.take(event, event.clipboardData); // tables come as a picture too
+    });
     $("files").addEventListener("change", () => {
       const files = [...$("files").files];
       $("files").value = "";
       this.attach(files);
     });
     document.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer.types.includes("Files")) return;
       event.preventDefault();
       $("composer").classList.add("over");
     });
     document.addEventListener("dragleave", (event) => event.relatedTarget ?? $("composer").classList.remove("over"));
     document.addEventListener("drop", (event) => {
-      event.preventDefault();
       $("composer").classList.remove("over");
-      this.take(event, event.dataTransfer.files);
+      this.take(event, event.dataTransfer);
     });
   }
 
   /** Show what was written for a session, or with null for a new one, and not sent. */
   open(id) {
     this.id = id;
-    const { message = "", files = [] } = JSON.parse(localStorage.getItem(draftOf(id)) ?? "{}");
+    const { message, files } = draft(id);
     this.show(message, files);
+    this.showWhetherToSend();
   }
 
-  /** Put a message into the form, as a draft. */
-  restore(message, files) {
+  /** Have what is in the form be for another session. */
+  moveTo(id) {
+    for (const each of this.uploads) if (each.id === this.id) each.id = id;
+    forgetDraft(this.id);
+    this.id = id;
+    this.save();
+  }
+
+  /** Have this and nothing else in the form. */
+  replace(message, files) {
     this.show(message, files);
     this.save();
+  }
+
+  /** Add to what is written for a session, which may not be the one that is open. */
+  restore(message, files, id) {
+    const { message: later, files: present } = id === this.id ? { message: $("message").value, files: this.files } : draft(id);
+    const joined = [[message, later].filter(Boolean).join("\n\n"), [...present, ...files]];
+    if (id === this.id) this.show(...joined);
+    this.store(id, ...joined);
   }
 
   show(message, files) {
     $("message").value = message;
     this.files = files;
     this.fit();
-    $("attached").replaceChildren(...files.map((file) => this.preview(file)));
+    const waiting = [...this.uploads].filter((each) => each.id === this.id).map((each) => each.element);
+    $("attached").replaceChildren(...files.map((file) => this.preview(file)), ...waiting);
   }
 
   written() {
@@ -66,10 +87,13 @@ export class Composer {
   }
 
   save() {
-    const message = $("message").value;
-    if (!message && !this.files.length) return forgetDraft(this.id);
+    this.store(this.id, $("message").value, this.files);
+  }
+
+  store(id, message, files) {
+    if (!message && !files.length) return forgetDraft(id);
     try {
-      localStorage.setItem(draftOf(this.id), JSON.stringify({ message, files: this.files }));
+      localStorage.setItem(draftOf(id), JSON.stringify({ message, files }));
     } catch (error) {
       this.hooks.alert(`This draft is lost if you leave it: ${error.message}`); // as one of megabytes
     }
@@ -83,7 +107,7 @@ export class Composer {
 
   pressed(event) {
     const sends = event.shiftKey === matchMedia("(pointer: coarse)").matches; // phones have no Shift+Enter
-    if (event.key === "Enter" && sends && !event.isComposing) this.submit(event);
+    if (event.key === "Enter" && sends && !event.isComposing && event.keyCode !== 229) this.submit(event);
   }
 
   submit(event) {
@@ -91,31 +115,31 @@ export class Composer {
     const message = $("message").value;
     const { files } = this;
     if ($("send").disabled || (!message.trim() && !files.length)) return;
-    this.restore("", []);
+    this.replace("", []);
     this.hooks.send(message, files);
   }
 
-  take(event, files) {
-    if (!files.length) return;
+  take(event, { types, files }) {
+    if (!types.includes("Files")) return;
     event.preventDefault();
     this.attach([...files]);
   }
 
   async attach(files) {
-    for (const file of files) {
-      const waiting = element("li", { class: "note" }, `${file.name} …`);
-      $("attached").append(waiting);
-      const { id } = this;
-      this.uploads++;
-      this.showWhetherToSend();
+    const begun = files.map((file) => ({ file, id: this.id, element: element("li", { class: "note" }, `${file.name} …`) }));
+    for (const each of begun) this.uploads.add(each);
+    $("attached").append(...begun.map((each) => each.element));
+    this.showWhetherToSend();
+    for (const each of begun) {
+      const { file } = each;
       try {
         const uploaded = await upload(file);
-        if (id === this.id) this.restore($("message").value, [...this.files, uploaded]);
+        this.restore("", [uploaded], each.id);
       } catch (error) {
         this.hooks.alert(`${file.name}: ${error.message}`);
       } finally {
-        waiting.remove();
-        this.uploads--;
+        each.element.remove();
+        this.uploads.delete(each);
         this.showWhetherToSend();
       }
     }
@@ -123,7 +147,7 @@ export class Composer {
 
   preview(file) {
     const name = element("span", { class: "name" }, file.name);
-    const remove = button("", () => this.restore($("message").value, this.files.filter((each) => each !== file)), { class: "icon cross", "aria-label": `Remove ${file.name}` });
+    const remove = button("", () => this.replace($("message").value, this.files.filter((each) => each !== file)), { class: "icon cross", "aria-label": `Remove ${file.name}` });
     const item = element("li", {}, name, remove);
     if (file.media_type.startsWith("image/")) {
       attachmentUrl(file.id).then(
@@ -178,8 +202,15 @@ export class Composer {
     this.showWhetherToSend();
   }
 
+  /** Take input, or nothing that needs a conversation which is not there yet. */
+  loading(isLoading) {
+    this.isLoading = $("model").disabled = isLoading;
+    this.showWhetherToSend();
+  }
+
   showWhetherToSend() {
-    $("send").disabled = this.running || this.uploads > 0 || !$("no-model").hidden;
+    const isUploading = [...this.uploads].some((each) => each.id === this.id);
+    $("send").disabled = this.running || this.isLoading || isUploading || !$("no-model").hidden;
   }
 
   /** The model that was chosen last, if it is still there. */
@@ -204,6 +235,10 @@ export class Composer {
 /** Forget what was written for a session, which is gone. */
 export function forgetDraft(id) {
   localStorage.removeItem(draftOf(id));
+}
+
+function draft(id) {
+  return { message: "", files: [], ...JSON.parse(localStorage.getItem(draftOf(id)) ?? "{}") };
 }
 
 function draftOf(id) {

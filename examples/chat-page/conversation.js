@@ -7,6 +7,8 @@ import { arrange, button, element, focusMessage } from "./elements.js";
 import { LiveTurn, drawMessages } from "./message_view.js";
 import { usageOfTurns } from "./usage.js";
 
+const ASKS = "tool_call_confirmation_required";
+
 export class Conversation {
   /**
    * @param log The element with the messages.
@@ -20,6 +22,7 @@ export class Conversation {
     this.hooks = hooks;
     this.id = null;
     this.session = null;
+    this.asked = this.newest = 0; // numbers of refreshes
   }
 
   /** Show a session, or with null an empty page; follow its turn if one runs. */
@@ -29,25 +32,37 @@ export class Conversation {
     this.id = id;
     this.session = null;
     this.drawn = new Map();
+    this.edits = new Map(); // texts by message id that were refused
+    this.questions = null;
     this.running = false;
-    this.hooks.busy(false);
+    this.showBusy(false);
     this.hooks.status("");
     this.hooks.alert("");
     this.log.replaceChildren();
     this.following.toEnd();
+    this.hooks.changed(null);
     if (id) await this.refresh();
-    else this.hooks.changed(null);
   }
 
   /** Show the session as it is now, unless a turn is being shown. */
   async refresh() {
     if (this.running || !this.id) return;
     const { id, leaving } = this;
-    const page = await call(`sessions/${id}?view=page`);
-    if (leaving.signal.aborted || this.running) return;
+    const { signal } = leaving;
+    const number = ++this.asked;
+    const page = await call(`sessions/${id}?view=page`, { signal }).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    if (signal.aborted || this.running || number < this.newest) return;
+    this.newest = number;
     this.show(page);
-    if (page.position) this.run(follow(id, page.position, leaving.signal), page.active_turn.turn_id); // goes on by itself
-    else this.showQuestions(page.confirmations);
+    if (page.position) this.run(follow(id, page.position, signal), { turnId: page.active_turn.turn_id }); // goes on by itself
+  }
+
+  /** Show the session as it is now, with its turn if one runs; begin none. */
+  async reload() {
+    this.hooks.alert("");
+    await this.refresh().catch((error) => this.hooks.alert(failureOf(error).message, () => this.reload()));
   }
 
   /** Draw the messages; those that are drawn already stay, and with them what is open in them. */
@@ -63,9 +78,13 @@ export class Conversation {
     const old = this.drawn;
     this.drawn = new Map();
     const usage = usageOfTurns(session.messages);
-    this.following.keep(() => arrange(this.log, units.flatMap((unit) => this.articlesOf(unit, old, usage))));
+    const articles = units.flatMap((unit) => this.articlesOf(unit, old, usage));
+    const before = this.questions;
+    const questions = this.questionsOf(session.position ? [] : session.confirmations);
+    this.following.keep(() => arrange(this.log, [...articles, ...questions]));
     this.hooks.changed(session);
     if (hadFocus && !this.log.contains(document.activeElement)) focusMessage();
+    if (this.questions && this.questions !== before) this.showQuestion();
   }
 
   /** Return the articles of a message and the results of its calls: those that are shown, if equal. */
@@ -92,21 +111,25 @@ export class Conversation {
     this.following.show(article, article.clientHeight > this.following.view.clientHeight ? "start" : "center");
   }
 
-  /** Ask what a turn without a stream left to be answered. */
-  showQuestions(confirmations) {
-    let open = confirmations.length;
-    if (!open) return;
+  /** Return the article that asks what a turn without a stream left: the one that is shown, if it asks the same. */
+  questionsOf(confirmations) {
+    const ids = confirmations.map((each) => each.confirmation_id);
+    if (ids.length && String([...(this.questions?.open ?? [])]) === String(ids)) return [this.questions.article];
+    this.questions = null;
+    if (!ids.length) return [];
+    const open = new Set(ids);
     const article = element("article", { class: "assistant" }, element("h2", {}, "Waits for approval"));
     for (const each of confirmations) {
       const card = new CallCard(each.tool_name, each.arguments);
       card.ask(each, async (id, approved, more) => {
         await this.decide(id, approved, more);
-        if (--open === 0) this.resume();
+        open.delete(id);
+        if (!open.size) this.resume();
       });
       article.append(card.element);
     }
-    this.log.append(article);
-    this.showQuestion();
+    this.questions = { open, article };
+    return [article];
   }
 
   /** Show the first question that waits, wherever the person was reading. */
@@ -117,29 +140,47 @@ export class Conversation {
 
   /** Say something. Return the error if it was refused, and is not in the conversation. */
   async send(message, attachments) {
+    const { signal } = this.leaving;
     const shown = { role: "user", content: message, attachments };
     const [article] = drawMessages([shown], () => []);
     article.classList.add("pending");
     this.log.append(article);
     this.following.toEnd();
     if (!this.session.preview) this.hooks.changed({ ...this.session, preview: message });
+    const old = new Set(this.session.messages.map((each) => each.message_id));
     const files = attachments.map(({ id, name }) => ({ id, name }));
-    const refusal = await this.run(chat(this.id, { message, attachments: files, ...this.hooks.options() }, this.leaving.signal));
-    return this.session?.messages.some((each) => each.content === message) ? null : refusal;
+    const refusal = await this.run(chat(this.id, { message, attachments: files, ...this.hooks.options() }, signal));
+    if (!refusal || signal.aborted) return refusal;
+    if (this.session.messages.some((each) => each.role === "user" && each.content === message && !old.has(each.message_id))) return null;
+    article.remove();
+    return refusal;
   }
 
   /** Answer the last user message, once more or after approvals. */
-  resume() {
+  async resume() {
+    this.checkIdle();
     return this.run(chat(this.id, this.hooks.options(), this.leaving.signal));
   }
 
   /** Go back to a message and answer it anew; what followed is shown again if that comes to nothing. */
-  answerAgain(messageId, changes = {}) {
+  async answerAgain(messageId, changes = {}) {
+    this.checkIdle();
     const { articles } = [...this.drawn.values()].find(({ ids }) => ids.includes(messageId));
     while (articles[0].nextElementSibling) articles[0].nextElementSibling.remove();
     if (!changes.message) articles[0].remove();
     this.following.toEnd();
-    return this.run(chat(this.id, { message_id: messageId, ...changes, ...this.hooks.options() }, this.leaving.signal));
+    const events = chat(this.id, { message_id: messageId, ...changes, ...this.hooks.options() }, this.leaving.signal);
+    return this.run(events, { again: () => (changes.message ? this.sendEdit(messageId, changes.message) : this.answerAgain(messageId)) });
+  }
+
+  /** Refuse what would be drawn into the answer that is being written. */
+  checkIdle() {
+    if (this.running) throw new Error("Stop the answer first.");
+  }
+
+  showBusy(running) {
+    this.log.classList.toggle("busy", running);
+    this.hooks.busy(running);
   }
 
   async stop() {
@@ -155,39 +196,54 @@ export class Conversation {
     await call(`chat/${this.id}/confirm-tool`, { body: { confirmation_id: confirmationId, approved, ...more } });
   }
 
-  /** Show a turn's events; then show the session, which is the truth. Return why it did not begin. */
-  async run(events, turnId) {
+  /** Return whether a request for approval, which a stream repeats, is open still. */
+  async isOpen({ confirmation_id: id }, signal) {
+    const { confirmations } = await call(`chat/${this.id}/confirmations`, { signal });
+    return confirmations.some((each) => each.confirmation_id === id);
+  }
+
+  /**
+   * Show a turn's events; then show the session, which is the truth. Return why it did not begin:
+   * `again()` tries that again. `turnId` is of a turn that began before.
+   */
+  async run(events, { turnId = null, again = () => this.resume() } = {}) {
     const { leaving } = this;
     this.running = true;
+    this.newest = ++this.asked; // pages that were asked for before are old
     this.isStopping = false;
-    this.hooks.busy(true);
+    this.showBusy(true);
     this.hooks.alert("");
-    if (document.activeElement === document.body) focusMessage();
+    if (document.activeElement.matches("body, .edits")) focusMessage();
     const live = new LiveTurn(this.log, this.hooks.status, (id, approved, more) => this.decide(id, approved, more));
     let failure = null;
     let begun = false;
+    let isLost = false;
     try {
       for await (const event of events) {
-        const isOther = !begun && turnId && event.data.turn_id !== turnId; // it began since the page was read
+        const isOther = event.event === "turn_started" && (begun || (turnId && event.data.turn_id !== turnId)); // it began since
         if (leaving.signal.aborted || isOther) break;
         if (!begun && this.isStopping) this.stop();
         begun = true;
-        live.handle(event);
-        if (event.event === "tool_call_confirmation_required") this.showQuestion();
+        if (event.event === ASKS && turnId && !(await this.isOpen(event.data, leaving.signal))) continue;
+        handle(live, event);
+        if (event.event === ASKS) this.showQuestion();
       }
       failure = live.failure;
     } catch (error) {
-      failure = error instanceof ApiError ? error : { message: `The server can't be reached: ${error.message}`, retryable: true };
+      failure = failureOf(error);
+      isLost = begun || failure !== error; // the turn may run
     }
     const refusal = begun ? null : failure;
     if (leaving.signal.aborted) return null;
     this.running = false;
     this.hooks.status("");
     await this.refresh().catch((error) => (failure ??= error));
-    if (!this.running && !leaving.signal.aborted) this.hooks.busy(false);
-    if (failure) {
-      const retryable = failure.retryable ?? failure.details?.retryable;
-      this.hooks.alert(failure.message, retryable ? () => this.resume() : null);
+    if (leaving.signal.aborted) return refusal;
+    if (!this.running) this.showBusy(false);
+    if (failure && !(isLost && this.running)) {
+      const isRetryable = failure.retryable ?? failure.details?.retryable;
+      const retry = isRetryable ? () => this.doing(refusal ? again : () => this.resume()) : null;
+      this.hooks.alert(failure.message, isLost ? () => this.reload() : retry);
     }
     return refusal;
   }
@@ -195,13 +251,13 @@ export class Conversation {
   actionsOf(message, isLast) {
     const { message_id: id, role } = message;
     const found = [];
-    if (role === "user") found.push(button("Edit", () => this.edit(message)));
+    if (role === "user") found.push(button("Edit", () => this.edit(message), { class: "edits" }));
     if (role === "assistant" && isLast) {
       const isBroken = message.cancelled || message.interrupted;
-      found.push(button(isBroken ? "Try again" : "Regenerate", () => this.answerAgain(id), isBroken ? { class: "again" } : {}));
+      found.push(button(isBroken ? "Try again" : "Regenerate", () => this.doing(() => this.answerAgain(id)), { class: isBroken ? "edits again" : "edits" }));
     }
     if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(id)));
-    if (role !== "system") found.push(button("Fork here", () => this.fork(id)), button("Delete", () => this.remove(id)));
+    if (role !== "system") found.push(button("Fork here", () => this.fork(id)), button("Delete", () => this.remove(id), { class: "edits" }));
     return found;
   }
 
@@ -212,13 +268,21 @@ export class Conversation {
   }
 
   async edit({ content, message_id: id }) {
-    const message = await ask("Edit the message", { label: "What follows it is cut off", value: content });
-    if (message !== null) await this.doing(() => this.answerAgain(id, { message }));
+    const message = await ask("Edit the message", { label: "What follows it is cut off", value: this.edits.get(id) ?? content });
+    if (message !== null) await this.doing(() => this.sendEdit(id, message));
+  }
+
+  /** Change a message and answer it anew; what is refused is what editing it begins with. */
+  async sendEdit(id, message) {
+    const { edits } = this;
+    edits.set(id, message);
+    if (!(await this.answerAgain(id, { message }))) edits.delete(id);
   }
 
   async remove(id) {
     if ((await ask("Delete this message for good?")) === null) return;
     await this.doing(async () => {
+      this.checkIdle();
       await call(this.pathOf(id), { method: "DELETE" });
       await this.refresh();
     });
@@ -264,4 +328,17 @@ export class Conversation {
       this.hooks.alert(error.message);
     }
   }
+}
+
+/** Draw an event; an error of that is the page's, and no reason to leave the stream. */
+function handle(live, event) {
+  try {
+    live.handle(event);
+  } catch (error) {
+    reportError(error);
+  }
+}
+
+function failureOf(error) {
+  return error instanceof ApiError ? error : { message: `The server can't be reached: ${error.message}`, retryable: true };
 }

@@ -4,8 +4,16 @@ import { button, element } from "./elements.js";
 
 const $ = (id) => document.getElementById(id);
 
+let last = Promise.resolve(); // what is asked in the dialog, which can ask one thing at a time
+
 /** Ask for a text, or without a label for a decision. Return what was given, or null. */
-export function ask(title, { label = null, value = "" } = {}) {
+export function ask(title, options) {
+  const answer = last.then(() => show(title, options));
+  last = answer.catch(() => {}); // whoever asked has the error
+  return answer;
+}
+
+function show(title, { label = null, value = "" } = {}) {
   const dialog = $("ask");
   const field = $("ask-value");
   $("ask-title").textContent = title;
