@@ -8,7 +8,8 @@ const unlessHeld = (event) => event.repeat && event.key === "Enter" && event.pre
 
 /**
  * Return the question; `decide(approved, more)` is a promise, with the arguments and the scope of
- * `confirm-tool` in `more`. The question goes once that is done, and the focus to the next, but to none of its buttons.
+ * `confirm-tool` in `more`. The question goes once that is done, and the focus to the next question
+ * as a whole: a key pressed twice approves nothing unread.
  */
 export function questionOf(confirmation, decide) {
   const { tool_name: tool, arguments: given, agent_name: agent, reason, expires_at: expires } = confirmation;
