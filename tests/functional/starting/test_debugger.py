@@ -26,13 +26,25 @@ def clean() -> str:
     'Clean up.'
     raise LookupError("nothing to clean")
 """
-COMMAND = (sys.executable, "-P", "-m", "mochi_server", "--data-dir", ".", "tools", "run")
+ELSEWHERE = """
+import sys
+__all__ = ["shy"]
+__destructive__ = []
+if "--here" in sys.argv:
+    raise RuntimeError("not at a terminal")
+def shy() -> str:
+    'Run in the server alone.'
+    return "hello"
+"""
+SERVER = (sys.executable, "-P", "-m", "mochi_server", "--data-dir")
+COMMAND = (*SERVER, ".", "tools", "run")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "sums.py").write_text(TOOL)
+    (tmp_path / "tools" / "elsewhere.py").write_text(ELSEWHERE)
     (tmp_path / ".env").write_text("WEATHER_KEY=sunny\n")
     return tmp_path
 
@@ -88,9 +100,21 @@ def test_a_function_sees_what_it_sees_in_the_server(folder: Path) -> None:
     assert ended.stdout == f"{folder} None sunny\n", ended.stderr
 
 
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_the_command_may_start_elsewhere(folder: Path, is_relative: bool) -> None:
+    environment = clean_environment(WEATHER_KEY="sunny")
+    named = folder.name if is_relative else str(folder)
+
+    command = [*SERVER, named, "tools", "run", "wait", "--here"]
+    ended = run_process(command, env=environment, cwd=folder.parent)
+
+    assert ended.stdout == f"{folder} None sunny\n", ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (("shy",), "RuntimeError: not at a terminal"),
         (("nope",), "There is no function 'nope' in the folder."),
         (("sum_up",), "The argument 'numbers' (list[int]) is missing. (VALIDATION_ERROR)"),
         (("clean",), "no terminal to ask on. Pass --yes."),

@@ -120,10 +120,13 @@ class Command(ReportCommand):
         tool, environment = ask(lambda services: _tool_and_environment(services, call.name))
         self._ask_person(call.name, yes=yes or not tool.destructive)
         settings = django_settings.MOCHI.of(ToolsSettings)
+        loader = FolderLoader(settings.resolved_tools_dir)  # before chdir: it may be relative
         os.chdir(settings.resolved_data_dir)
         os.environ.clear()
         os.environ.update(environment)
-        function = FolderLoader(settings.resolved_tools_dir).load().functions[call.name]
+        loaded = loader.load()
+        _find(call.name, loaded.report(), tool.file)
+        function = loaded.functions[call.name]
         with progress.reported_to(self._report):
             given = answer(call.name, function, call.arguments).answer
         if isinstance(given, Failed):
@@ -188,10 +191,15 @@ async def _if_harmless(services: Services, invocation: ToolInvocation) -> ToolRe
 
 async def _tool_and_environment(services: Services, name: str) -> tuple[Tool, dict[str, str]]:
     listing = await services.get(FolderTools).listing()
+    return _find(name, listing), services.get(ToolServices).fork_server.environment()
+
+
+def _find(name: str, listing: ToolListing, file: str | None = None) -> Tool:
+    """Return a tool; raise CommandError with the faults of its file if it is not there."""
     if name not in listing.tools:
-        reasons = [each.reason for each in listing.invalid if each.name == name or not each.file]
+        reasons = [e.reason for e in listing.invalid if e.name == name or e.file in ("", file)]
         raise CommandError(" ".join(reasons) or f"There is no function {name!r} in the folder.")
-    return listing.tools[name], services.get(ToolServices).fork_server.environment()
+    return listing.tools[name]
 
 
 def _parsed(text: str) -> dict[str, Any]:
