@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 
 from msgspec import UNSET
 
@@ -12,12 +13,12 @@ from mochi_project.process.trust_question import is_on_terminal
 from terminal_app.calls import shown_call, shown_text
 from terminal_app.console import Console
 
-CHOICES = "y: run it, n: don't, a: run it, and this tool always in this conversation"
-_ANSWERS: dict[str, Remember | None] = {
-    **dict.fromkeys(("", "n", "no")),
-    **dict.fromkeys(("y", "yes"), "once"),
-    **dict.fromkeys(("a", "all", "always"), "session"),
-}
+Answers = Mapping[str, Remember | None]
+
+CHOICES = "y: run it, n: don't"
+ALWAYS = ", a: run it, and this tool always in this conversation"
+_ONCE: Answers = {"": None, "n": None, "no": None, "y": "once", "yes": "once"}
+_ANSWERS: Answers = {**_ONCE, "a": "session", "all": "session", "always": "session"}
 
 
 class Approvals:
@@ -44,18 +45,18 @@ class Approvals:
             self._console.info(f"[{call}: {'approved' if self._answer else 'denied'}]")
             return "once" if self._answer else None
         if question.reason != "tool_changed":
-            return await self._ask(f"Run {call}? [y/N/a] ")
+            return await self._ask(f"Run {call}? [y/N/a] ", _ANSWERS, CHOICES + ALWAYS)
         self._console.info(f"[{shown_text(question.tool_name)} has changed since it was enabled]")
         # Only its present form is approved, which can't be remembered.
-        return await self._ask(f"Run {call}? [y/N] ") and "once"
+        return await self._ask(f"Run {call}? [y/N] ", _ONCE, CHOICES)
 
-    async def _ask(self, question: str) -> Remember | None:
+    async def _ask(self, question: str, answers: Answers, choices: str) -> Remember | None:
         while True:
             line = await self._console.ask(question)
             word = "" if line is None else line.strip().lower()
-            if word in _ANSWERS:
-                return _ANSWERS[word]
-            self._console.info(CHOICES)
+            if word in answers:
+                return answers[word]
+            self._console.info(choices)
 
 
 class Questions:

@@ -161,7 +161,7 @@ class ChatCommands:
 async def words_after(models: ModelCatalogue, command: str) -> Iterable[str]:
     """Return the words that may follow a command."""
     if command == "/model":
-        return [model.name for model in (await models.listing()).models]
+        return [model.name for model in (await models.available()).models]
     return _THINK if command == "/think" else ()
 
 
