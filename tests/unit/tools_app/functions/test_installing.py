@@ -34,16 +34,44 @@ def test_an_installed_tool_is_installed_again_with_what_it_had(
     monkeypatch.setenv("UV", "/bin/uv")
 
     assert install_command(["pandas>=2"]) == (
-        "uv tool install --with 'six>=1' --with 'pandas>=2' '/home/me/mochi server[otel]'"
+        "uv tool install --with 'six>=1' --with 'pandas>=2' "
+        "'mochi-server[otel] @ /home/me/mochi server'"
     )
 
 
-def test_a_tool_from_git_is_installed_from_there(prefix: Path) -> None:
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('git = "https://example.org/m"', "'mochi-server @ git+https://example.org/m'"),
+        ('git = "https://example.org/m?rev=v1"', "'mochi-server @ git+https://example.org/m@v1'"),
+        ('git = "https://example.org/m?tag=v1"', "'mochi-server @ git+https://example.org/m@v1'"),
+        ('git = "file:///m?branch=a%2Fb"', "'mochi-server @ git+file:///m@a/b'"),
+        (
+            'extras = ["otel", "s3"], git = "ssh://git@host/m?subdirectory=a%2Fb&rev=v1"',
+            "'mochi-server[otel,s3] @ git+ssh://git@host/m@v1#subdirectory=a/b'",
+        ),
+        ('editable = "/m"', "--editable 'mochi-server @ /m'"),
+        ('extras = ["s3"], editable = "/m"', "--editable 'mochi-server[s3] @ /m'"),
+        ('path = "/m.whl"', "'mochi-server @ /m.whl'"),
+        ('url = "https://a.org/m.whl"', "'mochi-server @ https://a.org/m.whl'"),
+        ('specifier = "==0.2.0"', "mochi-server==0.2.0"),
+    ],
+)
+def test_a_tool_is_installed_again_from_where_it_came(prefix: Path, entry: str, words: str) -> None:
     (prefix / "uv-receipt.toml").write_text(
-        '[tool]\nrequirements = [{ name = "mochi-server", git = "https://example.org/m" }]\n'
+        f'[tool]\nrequirements = [{{ name = "mochi-server", {entry} }}]\n'
     )
 
-    assert install_command(["six"]) == "uv tool install --with six git+https://example.org/m"
+    assert install_command(["six"]) == f"uv tool install --with six {words}"
+
+
+def test_what_else_is_editable_stays_so(prefix: Path) -> None:
+    others = '{ name = "mochi-server" }, { name = "mine", editable = "/mine" }'
+    (prefix / "uv-receipt.toml").write_text(f"[tool]\nrequirements = [{others}]\n")
+
+    assert install_command(["six"]) == (
+        "uv tool install --with-editable 'mine @ /mine' --with six mochi-server"
+    )
 
 
 @pytest.mark.parametrize("receipt", ["[", "[tool]", '[tool]\nrequirements = ["mochi-server"]'])
