@@ -71,7 +71,7 @@ class ForkServerClient:
         self._added = added or {}
         self._keys = keys
         self._passed = passed
-        self._inherited: dict[str, str] = {}
+        self._inherited: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -160,14 +160,16 @@ class ForkServerClient:
     def environment(self) -> dict[str, str]:
         """Return the environment of tools. Blocks."""
         keys, named = self._keys(), {**self._env_file, **os.environ}
-        self._inherited = {n: v for n, v in named.items() if not self._is_withheld(n, keys)}
-        return {**self._inherited, **self._added}
+        inherited = {n: v for n, v in named.items() if not self._is_withheld(n, keys)}
+        return {**inherited, **self._added}
 
     def _is_withheld(self, name: str, keys: Collection[str]) -> bool:
         is_ours = name.upper().startswith(_SERVERS_OWN) or name.upper() in keys
         return is_ours and name not in self._passed
 
     def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        environment = self.environment()
+        self._inherited = environment.keys() - self._added.keys()
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-c", _BOOTSTRAP, str(control.fileno()), str(_ROOT)],
             stdin=subprocess.DEVNULL,
@@ -176,7 +178,7 @@ class ForkServerClient:
             pass_fds=[control.fileno()],
             start_new_session=True,
             cwd=self._directory,
-            env=self.environment(),
+            env=environment,
         )
 
     def _ask(self) -> HostConnections | None:

@@ -142,6 +142,28 @@ async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
     await fork_server.aclose()
 
 
+async def test_reading_the_environment_does_not_hide_a_key_that_a_running_process_has(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATER_A_KEY", "value")
+    keys: set[str] = set()
+    fork_server = ForkServerClient(tmp_path, keys=lambda: keys, added={"MOCHI_ADDED": "value"})
+    hosts = serve(LOOK, fork_server=fork_server)
+    await look(hosts)
+    first = fork_server.process_id
+
+    keys.add("LATER_A_KEY")
+    assert "LATER_A_KEY" not in await asyncio.to_thread(fork_server.environment)
+    hosts.retire()
+    seen = (await look(hosts))["environment"]
+
+    assert fork_server.process_id != first
+    assert "LATER_A_KEY" not in seen
+    assert seen["MOCHI_ADDED"] == "value"
+    await hosts.aclose()
+    await fork_server.aclose()
+
+
 async def test_functions_run_where_the_server_has_a_thousand_files_open(
     serve: Serve, tmp_path: Path
 ) -> None:
