@@ -19,7 +19,7 @@ CODE_WRITER = "agent_builder"
 
 
 async def shared_findings(services: Services) -> list[Finding]:
-    """Ask the journal and the store; blocks for as long as they take."""
+    """Check the journal, the store, and what is on this node alone."""
     cluster = services.get(Cluster)
     return [
         *await findings_of("journal", partial(_journal, cluster)),

@@ -1,5 +1,6 @@
 """Declares what a check of ``mochi-server doctor`` found."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -24,13 +25,13 @@ Found = Finding | Iterable[Finding]
 
 
 async def findings_of(check: str, find: Callable[[], Found | Awaitable[Found]]) -> list[Finding]:
-    """Return what a check finds and, if it fails, why; never raises its errors."""
+    """Return what a check, run in a thread, finds and, if it fails, why; never raises that."""
     findings: list[Finding] = []
     try:
-        found = find()
+        found = await asyncio.to_thread(find)
         if isinstance(found, Awaitable):
             found = await found
-        findings.extend([found] if isinstance(found, Finding) else found)
+        await asyncio.to_thread(findings.extend, [found] if isinstance(found, Finding) else found)
     except (MochiError, ConfigurationError) as error:
         findings.append(Finding(check, "broken", printable(str(error))))
     except Exception as error:  # noqa: BLE001 - reported

@@ -1,5 +1,7 @@
 """A check that fails is a finding, and those before it stay."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -44,3 +46,15 @@ async def test_so_is_one_that_is_waited_for(error: Exception, detail: str) -> No
 
     assert await findings_of("disk", check) == [Finding("disk", "broken", detail)]
     assert await findings_of("disk", good) == [GOOD]
+
+
+async def test_a_check_that_blocks_does_not_hold_up_what_runs_beside_it() -> None:
+    beside = threading.Event()
+
+    def check() -> Iterator[Finding]:
+        is_set = beside.wait(20)
+        yield Finding("disk", "ok" if is_set else "broken", "checked")
+
+    asyncio.get_running_loop().call_later(0, beside.set)
+
+    assert await findings_of("disk", check) == [Finding("disk", "ok", "checked")]
