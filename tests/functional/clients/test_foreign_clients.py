@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.functional.absent import program
+
 pytestmark = [pytest.mark.interop, pytest.mark.conformance]
 
 PROGRAMS = Path(__file__).parent
@@ -22,15 +24,6 @@ wrong 415
 empty 409
 messages 200
 """
-
-
-def tool(name: str) -> str:
-    """Return the path of a program; CI must have it."""
-    found = shutil.which(name)
-    if found is None:
-        assert os.environ.get("CI") != "true", f"CI has to install {name}"
-        pytest.skip(f"{name} is not on this machine")
-    return found
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +49,7 @@ def said(chat: Any, session_id: str) -> list[str]:
 def test_a_client_has_its_messages_answered_and_none_lost(
     server: Any, chat: Any, tmp_path: Path, needed: str, command: tuple[str, ...]
 ) -> None:
-    tool(needed)
+    program(needed)
     session_id = chat.new_session()
     ended = run(
         *command[:-1],
@@ -92,7 +85,7 @@ def test_curl_has_its_message_answered_whatever_version_it_offers(
         headers += ["-H", "Transfer-Encoding: chunked"]
     for message in ("first", "second"):
         body = json.dumps({"message": message})
-        ended = run(tool("curl"), "-sS", "--fail", version, *headers, "-d", body, url)
+        ended = run(program("curl"), "-sS", "--fail", version, *headers, "-d", body, url)
         assert ended.returncode == 0, ended.stderr
         assert json.loads(ended.stdout)["session_id"] == session_id
     assert said(chat, session_id) == ["first", "second"]
@@ -101,14 +94,14 @@ def test_curl_has_its_message_answered_whatever_version_it_offers(
 def test_curl_reads_a_stream_while_it_offers_an_upgrade(server: Any, chat: Any) -> None:
     url = f"{server.url}/api/v1/chat/{chat.new_session()}/stream"
     body = ("-H", "Content-Type: application/json", "-d", '{"message": "first"}')
-    ended = run(tool("curl"), "-sSN", "--http2", *body, url)
+    ended = run(program("curl"), "-sSN", "--http2", *body, url)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("event: done\n") == 1
 
 
 def test_http2_with_prior_knowledge_is_refused_in_a_sentence(server: Any) -> None:
     health = f"{server.url}/api/v1/health"
-    ended = run(tool("curl"), "-sS", "--http2-prior-knowledge", health)
+    ended = run(program("curl"), "-sS", "--http2-prior-knowledge", health)
     assert ended.returncode != 0
     assert ended.stdout == ""
     host, _, port = server.url.removeprefix("http://").rpartition(":")

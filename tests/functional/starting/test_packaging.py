@@ -1,10 +1,12 @@
 """The wheel: what is in it, and that its command runs where nothing else is."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 from mochi_project import chat_page
 from mochi_project.cli import commands
 from mochi_server import __version__
+from tests.functional.absent import program, require_packages, skip_without
+from tools_app.functions.installing import install_command
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]  # mypy reads all of the wheel
 
@@ -26,13 +30,9 @@ PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 
 def uv(*words: str, cwd: Path = ROOT) -> None:
     """Run uv with our constraints, or skip where packages of others can't be had."""
-    program = shutil.which("uv")
-    if program is None:
-        pytest.skip("uv is not installed")
-    ended = subprocess.run([program, *words], cwd=cwd, capture_output=True, text=True, check=False)
-    if ended.returncode and ("dns error" in ended.stderr or "Connect" in ended.stderr):
-        pytest.skip("packages are not in the cache, and there is no network")
-    assert ended.returncode == 0, ended.stderr
+    command = [program("uv"), *words]
+    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    require_packages(ended)
 
 
 def build(project: Path, target: Path, *flags: str) -> None:
@@ -88,6 +88,55 @@ def test_the_data_of_who_runs_the_server_in_a_clone_are_not_packed(tmp_path: Pat
         names = [name.partition("/")[2] for name in archive.getnames()]
     assert "pyproject.toml" in names
     assert not set(data) & set(names)
+
+
+TINY = """
+[project]
+name = "mochi-server"
+version = "1"
+optional-dependencies = { extra = [] }
+scripts = { mochi-server = "mochi_server:main" }
+[build-system]
+requires = ["uv_build"]
+build-backend = "uv_build"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mochi-server @ git+file://{tiny}"],
+        ["mochi-server[extra] @ git+file://{tiny}@of/branch#subdirectory=."],
+        ["--editable", "mochi-server[extra] @ {tiny}"],
+        ["mochi-server @ {tiny}"],
+    ],
+)
+def test_the_command_that_adds_packages_keeps_where_a_tool_came_from(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny, tools = tmp_path / "tiny project", tmp_path / "tools"
+    (tiny / "src/mochi_server").mkdir(parents=True)
+    (tiny / "src/mochi_server/__init__.py").write_text("def main(): pass\n")
+    (tiny / "pyproject.toml").write_text(TINY)
+    person = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for command in (
+        ("init",),
+        ("add", "."),
+        (*person, "commit", "-m", "a"),
+        ("branch", "of/branch"),
+    ):
+        subprocess.run(["git", *command], cwd=tiny, check=True, capture_output=True)
+    monkeypatch.setenv("UV_TOOL_DIR", str(tools))
+    monkeypatch.setenv("UV_TOOL_BIN_DIR", str(tmp_path / "bin"))
+    uv("tool", "install", *(word.format(tiny=tiny) for word in words))
+    monkeypatch.setattr(sys, "prefix", str(tools / "mochi-server"))
+    receipt = tools / "mochi-server/uv-receipt.toml"
+    listed = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
+
+    uv(*shlex.split(install_command(["mochi-server"]))[1:], "--force")
+
+    again = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
+    assert again[0] == listed[0]
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +262,7 @@ def test_the_guides_programs_pass_mypy_beside_the_wheel(installed: Path, example
 def test_the_guides_programs_pass_pyright_beside_the_wheel(installed: Path, examples: Path) -> None:
     pyright, node = ROOT / "node_modules/pyright/index.js", shutil.which("node")
     if not pyright.exists() or node is None:
-        pytest.skip("pyright is not installed: npm install --no-save pyright")
+        skip_without("pyright", "(npm install --no-save pyright)")
     (examples / "pyrightconfig.json").write_text(
         '{"typeCheckingMode": "strict", "reportUnusedImport": false}'
     )
