@@ -1,7 +1,7 @@
 """Reads the bodies of requests as msgspec structs.
 
-Unknown fields are ignored: clients send dozens of them. A field that clients may send as null needs
-``| None`` in its type.
+Unknown fields are ignored, because clients send dozens of them; only structs with
+``forbid_unknown_fields`` refuse them. A field that clients may send as null needs ``| None``.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from sessions_app.surrogates import join_surrogates
 from tools_app.toolset import OnProgress, ToolProgress, ignore_progress
 
 MAX_MESSAGE_CHARS = 1000
-_SECONDS = 0.05
+_SECONDS = 0.05  # half of a turn's pause: as long a one would let jitter drop every other report
 
 
 class _Progress:
@@ -25,7 +25,7 @@ class _Progress:
     def __call__(self, message: str | None = None, fraction: float | None = None) -> None:
         """Report what the tool does now, in a few words, and how much is done, from 0 to 1.
 
-        Of reports within a twentieth of a second the first is sent.
+        Clients get ten reports a second at most; further ones are dropped.
         """
         if os.getpid() != self._process:  # none runs, or a function has forked
             return
