@@ -84,7 +84,7 @@ async function openFromAddress() {
   showSidebar(false);
   if (id !== conversation.id || !conversation.session) {
     composer.open(id);
-    await conversation.doing(() => conversation.open(id));
+    await conversation.open(id).catch((error) => showAlert(error.message, error.code !== "SESSION_NOT_FOUND" && openFromAddress));
     if (!id) focusMessage();
   }
   if (messageId) conversation.point(messageId);
@@ -93,7 +93,7 @@ async function openFromAddress() {
 
 /** Focus the message field if what had the focus is gone. */
 function keepFocus() {
-  if (document.activeElement.closest("[inert]") ?? document.activeElement === document.body) focusMessage();
+  if (document.activeElement.matches("body, [inert] *")) focusMessage();
 }
 
 function showSidebar(open) {

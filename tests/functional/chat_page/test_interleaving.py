@@ -208,3 +208,19 @@ async def test_a_stream_draws_no_turn_but_its_own(page: Page) -> None:
         return answers().length;
     """
     assert await page.do(f"{INTERCEPT} {drawn}", events=events) == 1
+
+
+async def test_a_conversation_that_could_not_be_shown_can_be_tried_again(page: Page) -> None:
+    session_id = await page.new_session(title="One")
+    tried = """
+        let isAway = true;
+        intercept((url) => isAway && url.includes('view=page') && refused(500, 'AWAY'));
+        location.hash = `#/${session_id}`;
+        await until(() => $('alert').textContent.includes('AWAY'));
+        const wasDisabled = $('send').disabled;
+        isAway = false;
+        press('Try again', $('alert'));
+        await until(() => $('title').textContent === 'One' && !$('send').disabled);
+        return [wasDisabled, $('alert').textContent];
+    """
+    assert await page.do(f"{INTERCEPT} {tried}", session_id=session_id) == [True, ""]
