@@ -214,8 +214,8 @@ async def test_formulas_that_begin_on_every_line_are_drawn_at_once(
     page: Page, begin: str, end: str
 ) -> None:
     seconds = await page.do(
-        """
-        const { markdown } = await import('/markdown.js');
+        MARKDOWN
+        + """
         const begun = performance.now();
         markdown(begin.repeat(199990 / begin.length) + end);
         return (performance.now() - begun) / 1000;
