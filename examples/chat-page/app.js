@@ -1,6 +1,6 @@
 // Puts the page together: the composer, the header, the list, and which conversation is open.
 
-import { access, call, download, importFile } from "./client.js";
+import { API, access, call, download, importFile } from "./client.js";
 import { Composer, forgetDraft } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { ask, importPanel, keysPanel } from "./dialogs.js";
@@ -15,7 +15,7 @@ const narrow = matchMedia("(max-width: 50rem)");
 
 let prompt = null; // one for all requests that want the token
 access.askForToken = (isWrong) =>
-  (prompt ??= ask(isWrong ? "That was not the token" : "This server wants a token", { label: "Token, as the server printed it" }).finally(
+  (prompt ??= ask(isWrong ? "That was not the token" : "This server wants a token", { label: "Token, as the server printed it", type: "password" }).finally(
     () => (prompt = null),
   ));
 access.onSilence = (waiting) => ($("silence").hidden = !waiting);
@@ -185,7 +185,7 @@ async function changed(id, body) {
 }
 
 async function rename({ session_id: id, title }) {
-  const given = await ask("Rename the conversation", { label: "Title; empty has the server find one", value: title ?? "" });
+  const given = await ask("Rename the conversation", { label: "Title; empty has the server find one", value: title ?? "", type: "text" });
   if (given !== null) await conversation.doing(() => changed(id, { title: given.trim() || null }));
 }
 
@@ -263,7 +263,7 @@ $("others").addEventListener("click", () =>
     ["Import a file", () => $("import").click()],
     ["Export everything", () => conversation.doing(() => download("export?format=zip"))],
     ["Keyboard", keysPanel],
-    ["API documentation", () => location.assign("api/v1/docs")],
+    ["API documentation", () => location.assign(new URL("docs", API))],
   ]),
 );
 $("import").addEventListener("change", bringIn);

@@ -1,7 +1,7 @@
 // One conversation: shows its messages, runs and follows its turns, edits it.
 
 import { CallCard } from "./call_card.js";
-import { ApiError, call, chat, follow } from "./client.js";
+import { ApiError, call, chat, follow, forgetPictures } from "./client.js";
 import { ask, contextPanel, variantsPanel } from "./dialogs.js";
 import { arrange, button, element, focusMessage } from "./elements.js";
 import { LiveTurn, drawMessages } from "./message_view.js";
@@ -28,7 +28,10 @@ export class Conversation {
   /** Show a session, or with null an empty page; follow its turn if one runs. */
   async open(id) {
     this.leaving?.abort();
-    this.leaving = new AbortController();
+    const { signal } = (this.leaving = new AbortController());
+    const { view } = this.following;
+    view.ariaBusy = "true"; // what is said is read aloud, what was said before is not
+    forgetPictures();
     this.id = id;
     this.session = null;
     this.drawn = new Map();
@@ -41,7 +44,11 @@ export class Conversation {
     this.log.replaceChildren();
     this.following.toEnd();
     this.hooks.changed(null);
-    if (id) await this.refresh();
+    try {
+      if (id) await this.refresh();
+    } finally {
+      setTimeout(() => signal.aborted || (view.ariaBusy = "false"), 200); // once screen readers have seen it
+    }
   }
 
   /** Show the session as it is now, unless a turn is being shown. */

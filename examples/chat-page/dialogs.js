@@ -6,16 +6,17 @@ const $ = (id) => document.getElementById(id);
 
 let last = Promise.resolve(); // what is asked in the dialog, which can ask one thing at a time
 
-/** Ask for a text, or without a label for a decision. Return what was given, or null. */
+/** Ask for a text, of one line if it has the `type` of an input, or without a label for a decision. Return what was given, or null. */
 export function ask(title, options) {
   const answer = last.then(() => show(title, options));
   last = answer.catch(() => {}); // whoever asked has the error
   return answer;
 }
 
-function show(title, { label = null, value = "" } = {}) {
+function show(title, { label = null, value = "", type = null } = {}) {
   const dialog = $("ask");
-  const field = $("ask-value");
+  const field = type ? element("input", { id: "ask-value", type, autocomplete: "off" }) : element("textarea", { id: "ask-value", rows: 3 });
+  $("ask-value").replaceWith(field);
   $("ask-title").textContent = title;
   $("ask-label").textContent = label;
   field.hidden = $("ask-label").hidden = label === null;

@@ -106,6 +106,16 @@ async def test_a_menu_is_used_by_keyboard_and_changes_do_not_take_the_focus(page
     assert await page.do(f"return {focused}") == "Actions for By keyboard"
 
 
+async def test_a_conversation_is_renamed_with_enter(page: Page) -> None:
+    await page.new_session(title="Before")
+    await page.do(f"{OPEN_MENU} press('Rename', await menuOf('Before'))")
+    await page.do("await until(() => document.activeElement === $('ask-value'))")
+    await page.do("$('ask-value').select()")
+    await page.tab.call("Input.insertText", text="After")
+    await page.press("Enter", 13)
+    await page.do(f"await until(() => {LISTED}.includes('After'))")
+
+
 async def test_archived_conversations_have_a_list_of_their_own(page: Page) -> None:
     await page.new_session(title="Put away")
     await page.do(f"{OPEN_MENU} press('Archive', await menuOf('Put away'))")

@@ -302,6 +302,26 @@ async def test_a_file_is_saved_by_its_own_name(page: Page) -> None:
     assert await page.do(saved) == [["Übung (1).txt"], "Salt."]
 
 
+async def test_opening_a_conversation_reads_nothing_aloud_and_lets_go_of_pictures(
+    page: Page,
+) -> None:
+    session_id = await page.new_session()
+    await page.api(f"chat/{session_id}", {"message": "Hello"})
+    opened = """
+        const { attachmentUrl, upload } = await import('/client.js');
+        const picture = await attachmentUrl((await upload(new File(['x'], 'x.txt'))).id);
+        const revoked = [];
+        URL.revokeObjectURL = (url) => revoked.push(url);
+        const states = [];
+        const note = () => all('article').length && states.push($('messages').ariaBusy);
+        new MutationObserver(note).observe($('thread'), { childList: true });
+        location.hash = `#/${id}`;
+        await until(() => states.length && $('messages').ariaBusy === 'false');
+        return [states[0], revoked.includes(picture)];
+    """
+    assert await page.do(opened, id=session_id) == ["true", True]
+
+
 @pytest.mark.timeout(120)
 async def test_an_answer_is_drawn_fluently_below_two_hundred_messages_with_code(page: Page) -> None:
     answer = f"Some **text** with `code`.\n\n{CODE}\n{TABLE}\n" * 3
