@@ -1,15 +1,17 @@
 """Resolves model names to language models, and lists the models of all providers."""
 
 import asyncio
-import difflib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from models_app.errors import ModelError, ModelNotFound, NetworkError
+from models_app.aliases import ModelAliases
+from models_app.errors import ModelError, ModelNotFound, NetworkError, OllamaUnreachable
 from models_app.language_model import LanguageModel, ModelInfo
+from models_app.missing_models import explained
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.prices import NO_PRICES, Prices
@@ -29,8 +31,6 @@ _OLLAMA = "ollama"
 _PROFILE = "profile"
 _AGENT = AGENT_PREFIX.removesuffix(":")
 _NAMES = frozenset({_PROFILE, _AGENT, *(vendor.name for vendor in KNOWN_VENDORS)})
-
-_RESEMBLES = 0.75
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ class ModelCatalogue:
 
     A plain name (``qwen3:14b``, ``hf.co/user/model:Q4_K_M``) means Ollama, and so does
     ``ollama:<name>``; the name of another provider in front of a colon means that one, and
-    ``profile:<name>`` what the profile names, and ``agent:<name>`` that agent.
+    ``profile:<name>`` what the profile names, and ``agent:<name>`` that agent. A plain name that
+    Ollama does not have may be an alias of another one.
 
     Args:
         ollama: The Ollama server.
@@ -77,6 +78,7 @@ class ModelCatalogue:
         prices: Their prices.
         agents: Makes the model of all agents, agents' names being the models'; it gets the
             catalogue, for agents' own models. None if there are no agents.
+        aliases: Further names of models.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class ModelCatalogue:
         observer: ModelCallObserver | None = None,
         prices: Prices = NO_PRICES,
         agents: "Callable[[ModelCatalogue], AgentModels] | None" = None,
+        aliases: ModelAliases | None = None,
     ) -> None:
+        self._aliases = aliases or ModelAliases()
         self._observer = observer or ModelCallLog()
         self._prices = prices
         self._ollama = ollama
@@ -154,7 +158,7 @@ class ModelCatalogue:
             ModelError: Ollama is the only provider, and can't be asked.
         """
         if not self._configured():
-            return ModelListing(models=await self._ollama.list_models())
+            return ModelListing(models=await self._with_aliases(await self._ollama.list_models()))
         return await self.available()
 
     async def available(self) -> ModelListing:
@@ -165,13 +169,14 @@ class ModelCatalogue:
             *((each.vendor.name, each) for each in vendors),
         ]
         answers = await asyncio.gather(*(_list_in_time(*each) for each in asked))
+        models = [
+            info
+            for answer in answers
+            if not isinstance(answer, UnavailableProvider)
+            for info in answer
+        ]
         return ModelListing(
-            models=[
-                info
-                for answer in answers
-                if not isinstance(answer, UnavailableProvider)
-                for info in answer
-            ],
+            models=await self._with_aliases(models),
             unavailable=[answer for answer in answers if isinstance(answer, UnavailableProvider)],
         )
 
@@ -192,13 +197,17 @@ class ModelCatalogue:
         """
         model, bare_name = self.resolve(name)
         try:
-            return await model.describe(bare_name)
-        except ModelNotFound as error:
-            meant = _meant(name) if model is self._observed_ollama else None
-            if meant is None:
+            info = await model.describe(bare_name)
+        except (ModelNotFound, OllamaUnreachable) as error:
+            if model is not self._observed_ollama:
                 raise
-            sentence = f"Model '{name}' not found; did you mean {meant}?"
-            raise ModelNotFound(sentence, **error.details) from error
+            if self._aliases.note_missing(name):
+                return await self.get(name)
+            if isinstance(error, ModelNotFound):
+                has_aliases = bool(self._aliases)
+                raise explained(error, name, prefixes=_NAMES, has_aliases=has_aliases) from error
+            raise
+        return info if self._aliases.meant(name) == name else replace(info, name=name)
 
     async def look_up(self, name: str, *, must_exist: bool = True) -> ModelInfo | None:
         """Return a model's facts; None while its provider can't be reached.
@@ -235,9 +244,12 @@ class ModelCatalogue:
     def resolve(self, name: str) -> tuple[LanguageModel, str]:
         """Return the language model that a name means, and the model's name there.
 
+        An alias stands for its model once ``get`` has found that no provider has its name.
+
         Raises:
             ModelNotFound: The name is empty or too long, or its provider is not there.
         """
+        name = self._aliases.meant(name)
         if len(name) > MODEL_NAME_LENGTH:
             shown = f"{name[:50]}..."
             raise ModelNotFound(
@@ -315,6 +327,13 @@ class ModelCatalogue:
         if self._profiles is not None:
             self._profiles.forget(name)
 
+    async def _with_aliases(self, models: Sequence[ModelInfo]) -> Sequence[ModelInfo]:
+        """Return the models, and those that have aliases without ``*``, under these names."""
+        listed = {info.name for info in models}
+        names = [name for name in self._aliases.names if name not in listed]
+        aliased = await asyncio.gather(*(self.look_up(name, must_exist=False) for name in names))
+        return [*models, *(info for info in aliased if info is not None)]
+
     def _has(self, prefix: str) -> bool:
         if prefix == _AGENT:
             return self._agents is not None
@@ -335,16 +354,6 @@ class ModelCatalogue:
 
     def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]
-
-
-def _meant(name: str) -> str | None:
-    """Return the name with the provider that its misspelt prefix resembles, if it does.
-
-    Ollama is left out, since models' names resemble it: ``llama3:8b``.
-    """
-    prefix, colon, rest = name.partition(":")
-    close = difflib.get_close_matches(prefix.lower(), _NAMES, n=1, cutoff=_RESEMBLES)
-    return f"{close[0]}:{rest}" if colon and close and close[0] != prefix else None
 
 
 async def _unless_unreachable(looking_up: Awaitable[Found], name: str) -> Found | None:

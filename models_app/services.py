@@ -6,6 +6,7 @@ from functools import partial
 from mochi_project.app import Factory, Services
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
+from models_app.aliases import ModelAliases
 from models_app.catalogue import AgentModels, ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.model_calls import ModelCallHeaders, ModelCallLog, ModelCallObserver
@@ -65,6 +66,7 @@ def build_models(
         observer=services.get(ModelCallObserver),
         prices=services.get(Prices),
         agents=agents,
+        aliases=ModelAliases(settings.model_aliases),
     )
     services.on_close(models.aclose)
     return models

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from mochi_project.configuration.app_settings import AppSettings
-from mochi_project.configuration.setting_types import HttpUrl, Seconds
+from mochi_project.configuration.setting_types import HttpUrl, List, Seconds
+from models_app.aliases import checked_aliases
 from models_app.language_model import PromptCache
 from models_app.ollama.host import full_url
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
@@ -81,6 +82,7 @@ def _checked_keep_alive(value: Any) -> Any:
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 KeepAlive = Annotated[float | str, BeforeValidator(_checked_keep_alive)]
+Aliases = Annotated[List, AfterValidator(checked_aliases)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 
 
@@ -100,6 +102,10 @@ class ModelsSettings(AppSettings):
     )
     default_model: str | None = Field(
         None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"
+    )
+    model_aliases: Aliases = Field(
+        default_factory=list,
+        description="Models for names that no provider has, as `claude-*=qwen3:14b,NAME=MODEL`",
     )
     ollama_keep_alive: KeepAlive | None = Field(
         None, description="How long Ollama keeps a model loaded, as `30m`; its default is 5 minutes"

@@ -35,6 +35,7 @@ class SettingArguments(TypedDict, total=False):
     providers: Mapping[str, ProviderArguments]
     prompt_cache: Literal["5m", "1h", "off"]
     default_model: str
+    model_aliases: Sequence[str]
     sessions_dir: str | Path
     tools_dir: str | Path
     agents_dir: str | Path
