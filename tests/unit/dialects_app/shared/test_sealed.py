@@ -28,18 +28,13 @@ def test_a_seal_of_another_key_opens_nothing(settings):
     assert unseal(theirs) is None
 
 
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        "",
-        "m1.",
-        "m1.é",
-        "m1.a",
-        "m1.!!!",
-        "EqQBCkYIChgCKkDvendors",
-        seal("x")[:-4] + "AAAA",
-        "m2" + seal("x")[2:],
-    ],
-)
+@pytest.mark.parametrize("foreign", ["", "m1.", "m1.é", "m1.a", "m1.!!!", "EqQBCkYIChgCKkDvendors"])
 def test_what_this_server_did_not_seal_opens_nothing(foreign):
     assert unseal(foreign) is None
+
+
+def test_a_seal_that_was_changed_opens_nothing():
+    sealed = seal("x")
+
+    assert unseal(sealed[:-4] + "AAAA") is None
+    assert unseal("m2" + sealed[2:]) is None
