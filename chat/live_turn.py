@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from chat.errors import ShuttingDown
 from chat.stream.subscription import Subscription
 from chat.stream.turn_stream import TurnStream
 from chat.turn.engine import TurnEngine
@@ -14,7 +15,13 @@ from sessions_app.ids_and_clock import utc_now
 
 @dataclass(slots=True, kw_only=True)
 class LiveTurn:
-    """A turn that runs in this process, as its listeners see it."""
+    """A turn that runs in this process, as its listeners see it.
+
+    Attributes:
+        detached: Whether it goes on without listeners.
+        keep: Whether a session that is not saved stays after the turn.
+        hands_over: Whether another process goes on with it when this one stops.
+    """
 
     turn_id: str
     owner: str
@@ -26,6 +33,7 @@ class LiveTurn:
     first_subscription: Subscription
     task: asyncio.Task[Outcome]
     keep: bool
+    hands_over: bool = False
 
     @classmethod
     def begin(
@@ -71,6 +79,15 @@ class LiveTurn:
     async def finished(self) -> Outcome:
         """Wait for the end of the turn."""
         return await asyncio.shield(self.task)
+
+    def let_go(self) -> None:
+        """Hand the turn over as soon as that loses nothing, if another process goes on with it."""
+        if self.hands_over:
+            self.engine.let_go()
+
+    def shut_down(self) -> None:
+        """Hand the turn over now, or end it with what it has."""
+        self.engine.stop(Input.HAND_OVER if self.hands_over else Input.SHUTDOWN, ShuttingDown())
 
     def leave(self, subscription: Subscription) -> None:
         """Stop listening. A turn that is not detached ends with its last listener."""

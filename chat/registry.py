@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from chat.approvals.approver import Approver
@@ -16,7 +15,7 @@ from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.preparation import ChatPreparation, TurnPreparer
-from chat.start.turn_limits import TurnPlaces, call_at_end
+from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
@@ -37,23 +36,11 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 
-_LEFT_STATES = frozenset({State.SUSPENDED, State.UNSAVED, State.LOST})
+_LEFT_STATES = frozenset({State.SUSPENDED, State.UNSAVED, State.LOST, State.HANDED_OVER})
 """The ends after which something of the turn is still to come."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
-    """Limits on the number of turns at once, and on their duration.
-
-    Attributes:
-        active: Turns that may run at once in this process.
-        seconds: How long a turn may take, in seconds.
-        per_client: Turns that one client may have running in this process; 0 for any number.
-    """
-
-    active: int
-    seconds: float
-    per_client: int = 0
+LOOK_SECONDS = 0.2
+"""The interval at which a process that stops looks which turns it can hand over."""
 
 
 class TurnRegistry:
@@ -268,27 +255,31 @@ class TurnRegistry:
         return False
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Refuse turns that have no claim yet, let others end in the grace time, then end them."""
+        """Refuse turns that have no claim yet, let others end in the grace time, then end them.
+
+        Those with which another process goes on are handed over instead (docs/decisions/0182).
+        """
         self._closing = True
         self._claimer.close()
-        await self._all_ended(self._deadline.within(grace_seconds))
-        await self._all_ended(END_SECONDS, stop=True)
+        await self._all_ended(self._deadline.within(grace_seconds), LiveTurn.let_go)
+        await self._all_ended(END_SECONDS, LiveTurn.shut_down)
         if self.active_count:
             logger.error("%d turns can't be ended; the next start ends them", self.active_count)
         if self._removal is not None:
             await self._removal.finished()
         self._inbox.close()
 
-    async def _all_ended(self, seconds: float, *, stop: bool = False) -> None:
-        """Wait at most so long until no turn runs or starts; ``stop`` ends them."""
+    async def _all_ended(self, seconds: float, stop: Callable[[LiveTurn], None]) -> None:
+        """Stop each turn, again and again, until none runs or starts, or the time is over."""
         end = time.monotonic() + seconds
         live = self._live.values()
         while tasks := {*self._starting, *self._settling, *(turn.task for turn in live)}:
-            for turn in live if stop else ():
-                turn.engine.stop(Input.SHUTDOWN, ShuttingDown())
+            for turn in live:
+                stop(turn)
             if (left := end - time.monotonic()) <= 0:
                 return
-            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            pause = min(left, LOOK_SECONDS)
+            await asyncio.wait(tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
 
     async def _start(
         self,

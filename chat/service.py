@@ -19,7 +19,6 @@ from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, f
 from chat.stream.numbered_event import Listener
 from chat.stream.subscription import Subscription
 from chat.turn.outcome import Outcome
-from chat.turn.state_machine import State
 from models_app.default_model import DefaultModel
 from sessions_app.errors import (
     SessionCorrupt,
@@ -264,8 +263,8 @@ class ChatService:
     def _drop_refused(
         self, key: str, record: KeyRecord, turn: LiveTurn, _: asyncio.Task[Outcome]
     ) -> None:
-        """A turn that ended as a plain error, and was not lost, is none: it may be sent again."""
-        if turn.was_refused and turn.state is not State.LOST:
+        """A turn that ended as a plain error, here and elsewhere, is none: it may be sent again."""
+        if turn.was_refused and not turn.state.goes_on_elsewhere:
             drop = partial(self._keys.drop, key, record)
             asyncio.get_running_loop().run_in_executor(None, free_key, drop)
 

@@ -17,7 +17,7 @@ from chat.conversation_storage import (
     build_storages,
 )
 from chat.creation import SessionFactory
-from chat.registry import TurnLimits, TurnRegistry
+from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.journal_follower import LIVENESS_SECONDS
@@ -25,7 +25,7 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.service import ChatService, SessionSpace
 from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
-from chat.start.turn_limits import TurnPlaces
+from chat.start.turn_limits import TurnLimits, TurnPlaces
 from chat.start.windows import ContextWindows
 from chat.storage.change_log import ChangeLog
 from chat.storage.files.change_log import FileChangeLog

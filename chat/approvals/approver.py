@@ -85,6 +85,9 @@ class Approver:
         keep_settings: Changes the session's settings: digests of tools that were approved after a
             change, and policies that were set with approvals.
         asked_at: When the open calls were made in this session; empty if maybe in another one.
+
+    Attributes:
+        is_waiting: Whether a person is asked just now; agents' approvers say so for themselves.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Approver:
         self._asked_at = asked_at
         self._agents: list[Approver] = []
         self._asked = False
+        self.is_waiting = False
         self._news = asyncio.Event()
 
     @property
@@ -296,6 +300,7 @@ class Approver:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._confirmation_store.timeout_seconds
         answers: dict[int, ApprovalDecision] = {}
+        self.is_waiting = True
         while waiting := [each for each in questions if each.call_index not in answers]:
             self._news.clear()
             over = loop.time() >= deadline
@@ -313,6 +318,7 @@ class Approver:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._news.wait()
+        self.is_waiting = False
         return answers
 
     def _look(

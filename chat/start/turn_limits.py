@@ -3,10 +3,26 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from chat.errors import TooManyTurns, TooManyTurnsOfClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """Limits on the number of turns at once, and on their duration.
+
+    Attributes:
+        active: Turns that may run at once in this process.
+        seconds: How long a turn may take, in seconds.
+        per_client: Turns that one client may have running in this process; 0 for any number.
+    """
+
+    active: int
+    seconds: float
+    per_client: int = 0
 
 
 class TurnPlaces:

@@ -40,4 +40,10 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: Sequence[FinishedCall]
 
 
-Note = RoundBegan | Stopped | Suspended
+class HandedOver(msgspec.Struct, frozen=True):
+    """The process stops and lets go of the turn, with which another one goes on."""
+
+    event: ClassVar[str] = "handed_over"
+
+
+Note = RoundBegan | Stopped | Suspended | HandedOver

@@ -9,24 +9,17 @@ import msgspec
 from msgspec import UNSET
 
 from chat.approvals.approver import Approver, NobodyToApprove
-from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached, TurnLost
+from chat.errors import EmptyAnswer, ShuttingDown, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
-from chat.stream.events import (
-    Cancelled,
-    Done,
-    Event,
-    Failed,
-    MessageComplete,
-    ToolContinuationStarted,
-)
-from chat.stream.notes import Stopped
+from chat.stream.events import Event, ToolContinuationStarted
+from chat.stream.notes import HandedOver, Stopped
 from chat.stream.turn_stream import TurnStream
 from chat.stream.usage import TurnUsage
 from chat.turn.delegation import CallingTurn, RunningNow, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
-from chat.turn.outcome import Outcome, completed, failed, known_usage, window_used
+from chat.turn.outcome import Outcome, cancelled, completed, done, failed, window_used
 from chat.turn.round import CallState
 from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, TurnMachine
@@ -302,13 +295,7 @@ class TurnActions:
         self._stream.note(Stopped(**self.outcome.stopped))
         answer = self._answer
         await self.close(
-            Cancelled(
-                content=answer.text if answer else "",
-                thinking=message.thinking,
-                model=message.model,
-                message_id=message.message_id,
-                turn_usage=known_usage(self.count()),
-            )
+            cancelled(message, text=answer.text if answer else "", usage=self.count()),
         )
 
     async def report_error(self) -> None:
@@ -325,8 +312,15 @@ class TurnActions:
             return
         await self.close(failed(error, self.count()))
 
+    async def note_hand_over(self) -> None:
+        """Journal, as the last line, that this process lets go of the turn."""
+        self.outcome.error = self.outcome.error or ShuttingDown()
+        self.commit_point.commit()
+        self._stream.note(HandedOver())
+        await self._stream.flushed()
+
     async def report_loss(self) -> None:
-        """End the stream without an event: the process that took the turn over reports its end."""
+        """End the stream without an event: the process that has the turn then reports its end."""
         error = self.outcome.error = self.outcome.error or TurnLost()
         self.commit_point.withdraw()
         self._stream.break_off()
@@ -354,14 +348,9 @@ class TurnActions:
 
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
-        message = self.outcome.message
-        tells_usage = any(isinstance(event, MessageComplete | Cancelled | Failed) for event in last)
-        done = Done(
-            session_id=self._job.session.session_id,
-            saved_at=UNSET if message is None else message.timestamp,
-            turn_usage=UNSET if tells_usage else known_usage(self.count()),
-        )
-        await self.commit_point.finish([*last, done])
+        session_id = self._job.session.session_id
+        end = done(last, self.outcome.message, session_id=session_id, usage=self.count())
+        await self.commit_point.finish([*last, end])
 
     def _current_answer(self) -> ModelAnswer:
         if self._answer is None:
@@ -395,5 +384,6 @@ PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
     Action.REPORT_CANCELLED: TurnActions.report_cancelled,
     Action.REPORT_ERROR: TurnActions.report_error,
     Action.REPORT_SUSPENDED: TurnActions.report_suspended,
+    Action.NOTE_HAND_OVER: TurnActions.note_hand_over,
     Action.REPORT_LOSS: TurnActions.report_loss,
 }

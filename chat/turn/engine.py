@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chat.approvals.approver import Approver
-from chat.errors import TurnCrashed, TurnLost
+from chat.errors import ShuttingDown, TurnCrashed, TurnLost
 from chat.stream.turn_stream import TurnStream
 from chat.turn.actions import TurnActions
 from chat.turn.job import TurnJob
@@ -115,6 +115,12 @@ class TurnEngine:
         if self._begun:  # a task that is cancelled before its first step would not even begin
             self._cancellation = Cancellation(self._task)
         return True
+
+    def let_go(self) -> None:
+        """Hand the turn over before its next round, or now if it waits for an approval."""
+        self._machine.lets_go = True
+        if self.actions.approver.is_waiting:
+            self.stop(Input.HAND_OVER, ShuttingDown())
 
     def _stop_unjournalled(self, error: MochiError) -> None:
         self.stop(Input.LOST if isinstance(error, TurnLost) else Input.ERROR, error)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
 from chat.context.window import WindowChoice
-from chat.stream.events import Failed, FinishedCall, MessageComplete
+from chat.stream.events import Cancelled, Done, Event, Failed, FinishedCall, MessageComplete
 from chat.stream.notes import Suspended
 from chat.stream.usage import CallUsage, TurnUsage
 from chat.turn.state_machine import State
@@ -144,4 +144,31 @@ def completed(
         answered_by=UNSET if message.answered_by is None else message.answered_by,
         turn_usage=known_usage(usage),
         parsed=parsed,
+    )
+
+
+def cancelled(message: AssistantMessage, *, text: str, usage: TurnUsage | None) -> Cancelled:
+    """Return the event for a cancelled turn, with its saved answer as the model wrote it."""
+    return Cancelled(
+        content=text,
+        thinking=message.thinking,
+        model=message.model,
+        message_id=message.message_id,
+        turn_usage=known_usage(usage),
+    )
+
+
+def done(
+    last: Sequence[Event],
+    message: AssistantMessage | None,
+    *,
+    session_id: str,
+    usage: TurnUsage | None,
+) -> Done:
+    """Return the event that ends a stream, with the usage unless an event before it has it."""
+    tells_usage = any(isinstance(event, MessageComplete | Cancelled | Failed) for event in last)
+    return Done(
+        session_id=session_id,
+        saved_at=UNSET if message is None else message.timestamp,
+        turn_usage=UNSET if tells_usage else known_usage(usage),
     )

@@ -22,12 +22,18 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
     UNSAVED = "unsaved"  # what it left could not be saved; the next to open its session seals it
     LOST = "lost"  # others took its process for dead, and end it
+    HANDED_OVER = "handed_over"  # its process stops, and another one goes on with it
     SUSPENDED = "suspended"  # its calls wait for an approval, and no listener could give it
 
     @property
     def is_final(self) -> bool:
         """Return whether the turn has ended, except for saving and reporting."""
         return self in FINAL
+
+    @property
+    def goes_on_elsewhere(self) -> bool:
+        """Return whether another process ends the turn."""
+        return self in {State.LOST, State.HANDED_OVER}
 
     @property
     def asks_model(self) -> bool:
@@ -57,6 +63,7 @@ class Input(StrEnum):
     CANCEL_REQUESTED = auto()
     ERROR = auto()
     SHUTDOWN = auto()  # also a cancelled task that nothing asked to stop
+    HAND_OVER = auto()  # as SHUTDOWN, for a turn with which another process goes on
     LOST = auto()  # the turn is not this process's any more
 
 
@@ -80,7 +87,8 @@ class Action(StrEnum):
     REPORT_CANCELLED = auto()
     REPORT_ERROR = auto()
     REPORT_SUSPENDED = auto()
-    REPORT_LOSS = auto()  # by ending its stream; nothing is saved or journalled
+    NOTE_HAND_OVER = auto()  # in the journal, which the next process continues
+    REPORT_LOSS = auto()  # by ending its stream; nothing is saved
 
 
 FINAL = frozenset(
@@ -91,6 +99,7 @@ FINAL = frozenset(
         State.INTERRUPTED,
         State.UNSAVED,
         State.LOST,
+        State.HANDED_OVER,
         State.SUSPENDED,
     }
 )
@@ -108,10 +117,12 @@ _DECIDE: Step = (State.AWAITING_CONFIRMATION, (Action.SAVE_ROUND, Action.ASK_APP
 _ANNOUNCE: Step = (State.ANNOUNCING, (Action.SAVE_ROUND, Action.ASK_MODEL))
 _WORK: Step = (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL))
 _LOST: Step = (State.LOST, (Action.REPORT_LOSS,))
+_HAND_OVER: Step = (State.HANDED_OVER, (Action.NOTE_HAND_OVER, Action.REPORT_LOSS))
 _STOPS = {
     Input.CANCEL_REQUESTED: _CANCEL,
     Input.ERROR: _ERROR,
     Input.SHUTDOWN: _SHUTDOWN,
+    Input.HAND_OVER: _HAND_OVER,
     Input.LOST: _LOST,
 }
 _UNSAVABLE = {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR, Input.LOST: _LOST}
@@ -164,6 +175,7 @@ TRANSITIONS: dict[State, dict[Input, Step]] = {
     State.FAILED: _UNENDED,
     State.UNSAVED: {},
     State.LOST: {},
+    State.HANDED_OVER: {},
 }
 
 
@@ -192,11 +204,13 @@ class TurnMachine:
     Attributes:
         state: The current state.
         rounds: The number of rounds so far.
+        lets_go: Whether the turn is handed over before its next round.
     """
 
     def __init__(self, max_rounds: int) -> None:
         self.state = State.STARTING
         self.rounds = 0
+        self.lets_go = False
         self._max_rounds = max_rounds
 
     def take(self, trigger: Input) -> tuple[Action, ...]:
@@ -207,6 +221,8 @@ class TurnMachine:
         """
         if trigger is Input.TOOLS_RETURNED and self.rounds >= self._max_rounds:
             trigger = Input.ROUNDS_USED_UP
+        elif trigger is Input.TOOLS_RETURNED and self.lets_go:
+            trigger = Input.HAND_OVER
         self.state, actions = transition(self.state, trigger)
         self.rounds += self.state.asks_model
         return actions

@@ -20,6 +20,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "changed_tools",
         "client_tools",
         "half_characters",
+        "handed_over_turns",
         "keyed_turns",
         "long_results",
         "lost_keyed_turns",

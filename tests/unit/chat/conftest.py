@@ -14,14 +14,14 @@ import structlog.contextvars  # noqa: F401 - a turn imports it, which would bloc
 
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
-from chat.registry import TurnLimits, TurnRegistry
+from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
-from chat.start.turn_limits import TurnPlaces
+from chat.start.turn_limits import TurnLimits, TurnPlaces
 from chat.start.windows import ContextWindows
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals

@@ -130,6 +130,23 @@ def test_a_turn_that_was_lost_saves_nothing_in_whichever_state_it_is(state):
     assert transition(state, Input.LOST) == (State.LOST, (Action.REPORT_LOSS,))
 
 
+@pytest.mark.parametrize("state", [state for state in State if state not in FINAL])
+def test_a_turn_that_is_handed_over_saves_nothing_in_whichever_state_it_is(state):
+    handed_over = (State.HANDED_OVER, (Action.NOTE_HAND_OVER, Action.REPORT_LOSS))
+    assert transition(state, Input.HAND_OVER) == handed_over
+    assert State.HANDED_OVER.goes_on_elsewhere
+
+
+def test_a_turn_that_is_let_go_asks_the_model_no_more():
+    machine = TurnMachine(max_rounds=3)
+    machine.lets_go = True
+    for what in (Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.CALLS_DECIDED):
+        assert not machine.state.is_final
+        machine.take(what)
+    machine.take(Input.TOOLS_RETURNED)
+    assert machine.state is State.HANDED_OVER
+
+
 def test_a_final_state_can_not_be_cancelled():
     for state in FINAL:
         with pytest.raises(ImpossibleTransition):
