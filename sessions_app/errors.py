@@ -20,6 +20,9 @@ The tree (every app's ``errors.py`` adds its own branch under ``MochiError``)::
         * MessageChanged          MESSAGE_CHANGED
         * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
+        * InboxFull               INBOX_FULL (retryable)
+        * QueuedMessageNotFound   QUEUED_MESSAGE_NOT_FOUND
+        * QueuedMessageTaken      QUEUED_MESSAGE_TAKEN
 
 These errors are independent of HTTP: ``apps.py`` maps ``code`` to status.
 """
@@ -225,6 +228,43 @@ class SystemPromptNotSet(SessionError):
     """The session has no system prompt to remove."""
 
     code = "PROMPT_NOT_FOUND"
+
+
+class InboxFull(SessionError):
+    """Too many messages wait for the next turn, or they are too long together."""
+
+    code = "INBOX_FULL"
+    retryable = True
+
+    def __init__(self, most_messages: int, most_bytes: int) -> None:
+        super().__init__(
+            f"The inbox holds at most {most_messages} messages and {most_bytes:,} bytes. Wait "
+            "until one is taken, or delete one.",
+            max_messages=most_messages,
+            max_bytes=most_bytes,
+        )
+
+
+class QueuedMessageNotFound(SessionError):
+    """The inbox has no such message, and no turn took one."""
+
+    code = "QUEUED_MESSAGE_NOT_FOUND"
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(f"No message {message_id!r} is queued.", message_id=message_id)
+
+
+class QueuedMessageTaken(SessionError):
+    """A turn has taken the message from the inbox; it can be edited in the session."""
+
+    code = "QUEUED_MESSAGE_TAKEN"
+
+    def __init__(self, message_id: str, turn_id: str | None) -> None:
+        super().__init__(
+            f"A turn has taken message {message_id!r}: it is part of the session now.",
+            message_id=message_id,
+            turn_id=turn_id,
+        )
 
 
 def _cut(text: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from sessions_app.errors import ValidationFailed
-from sessions_app.session import Session, SessionMetadata, title_of, with_metadata
+from sessions_app.messages import title_of
+from sessions_app.session import Session, SessionMetadata, with_metadata
 from sessions_app.text_rules import require_text
 
 LABELS = ("title", "titled_by", "metadata", "pinned", "archived")

@@ -10,12 +10,17 @@ collection over a session of 100,000 messages paused all threads for 150 ms, sev
 """
 
 import secrets
+import textwrap
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
 from msgspec import Meta
+
+PREVIEW_LENGTH = 100
+FIRST_TITLE_LENGTH = 60
+_ELLIPSIS = " …"
 
 CANCELLED_MARKER = "[cancelled]"
 INTERRUPTED_RESULT = "interrupted, not run again"
@@ -203,6 +208,24 @@ MESSAGE_TYPES: Sequence[type[Message]] = get_args(Message)
 
 Variant = Sequence[Message]
 """A replaced answer: its messages, oldest first, without variants of their own."""
+
+
+def preview_of(messages: Sequence[Message]) -> str | None:
+    """Return the beginning of the first user message, or None if there is none."""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            said = message.content or ", ".join(one.name for one in message.attachments)
+            return said[:PREVIEW_LENGTH]
+    return None
+
+
+def title_of(preview: str | None) -> str | None:
+    """Return the beginning of a first message as a title, or None if it has no words."""
+    words = (preview or "").split()
+    if not words:
+        return None
+    title = textwrap.shorten(" ".join(words), FIRST_TITLE_LENGTH, placeholder=_ELLIPSIS)
+    return words[0][:FIRST_TITLE_LENGTH] if title == _ELLIPSIS.strip() else title
 
 
 def usage_of(message: AssistantMessage) -> Usage | None:

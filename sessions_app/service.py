@@ -14,6 +14,7 @@ from sessions_app.errors import MochiError, SessionExists
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
+from sessions_app.inbox import EMPTY_INBOX
 from sessions_app.labels import labels_of, with_labels
 from sessions_app.list_query import ListOptions, ListQuery, Orders, SessionPage, page_of
 from sessions_app.message_editor import MessageEditor, OnRemoval, system_message
@@ -25,6 +26,7 @@ from sessions_app.session import (
     fork,
     make_session,
     set_system_prompt,
+    with_inbox,
 )
 from sessions_app.session_settings import (
     SettingsChanges,
@@ -249,8 +251,11 @@ class SessionManager(MessageEditor):
         return check_sessions(self.repository)
 
     def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
-        """Return a session as text: JSON as in its file (format 1.3), or Markdown."""
-        session = self.get(session_id)
+        """Return a session as text: JSON as in its file (format 1.3), or Markdown.
+
+        Messages of its inbox are left out.
+        """
+        session = with_inbox(self.get(session_id), EMPTY_INBOX)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
 
 

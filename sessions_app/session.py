@@ -4,7 +4,6 @@ Every operation takes the time (``now``: UTC, ISO 8601 with microseconds) and re
 with updated ``updated_at``, ``message_count`` and ``preview``.
 """
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,20 +15,13 @@ from sessions_app.errors import (
     SessionReadOnly,
     SystemPromptNotSet,
 )
-from sessions_app.messages import (
-    NO_EXTRA,
-    Message,
-    SystemMessage,
-    UserMessage,
-)
+from sessions_app.inbox import EMPTY_INBOX, Inbox
+from sessions_app.messages import NO_EXTRA, Message, SystemMessage, preview_of, title_of
 from sessions_app.policy_scope import PolicyScope
 from sessions_app.text_rules import require_text
 
 FORMAT_VERSION = "1.3"
 KNOWN_MAJOR = "1"
-PREVIEW_LENGTH = 100
-FIRST_TITLE_LENGTH = 60
-_ELLIPSIS = " …"
 
 AGENT_PREFIX = "agent:"
 """The prefix of a model name that refers to an agent (docs/decisions/0063)."""
@@ -137,6 +129,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         imported_from: ``{"source": str, "id": str}``: the origin of an imported conversation; of
             another server's session, ``mochi`` and its id there.
         client_id: The client's own id of the conversation, if it was created by that.
+        queued: The number of messages in the inbox; None without any.
+        queue_paused: Why no turn takes them.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -168,6 +162,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     refused_at: str | None = None
     imported_from: Mapping[str, Any] | None = None
     client_id: str | None = None
+    queued: int | None = None
+    queue_paused: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -194,11 +190,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         metadata: The settings.
         messages: A tuple.
+        inbox: Messages that wait for the next turn.
         extra: Unknown keys of the file, kept for the next write.
     """
 
     metadata: SessionMetadata
     messages: Sequence[Message] = ()
+    inbox: Inbox = EMPTY_INBOX
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -246,24 +244,6 @@ def make_session(session_id: str, model: str, *, now: str, **settings: Any) -> S
     return Session(metadata=metadata)
 
 
-def preview_of(messages: Sequence[Message]) -> str | None:
-    """Return the beginning of the first user message, or None if there is none."""
-    for message in messages:
-        if isinstance(message, UserMessage):
-            said = message.content or ", ".join(one.name for one in message.attachments)
-            return said[:PREVIEW_LENGTH]
-    return None
-
-
-def title_of(preview: str | None) -> str | None:
-    """Return the beginning of a first message as a title, or None if it has no words."""
-    words = (preview or "").split()
-    if not words:
-        return None
-    title = textwrap.shorten(" ".join(words), FIRST_TITLE_LENGTH, placeholder=_ELLIPSIS)
-    return words[0][:FIRST_TITLE_LENGTH] if title == _ELLIPSIS.strip() else title
-
-
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
     """Replace the messages of the session, and a title that is the beginning of the first one."""
     messages, metadata = tuple(messages), session.metadata
@@ -297,12 +277,23 @@ def with_refusal(session: Session) -> Session:
     return with_metadata(session, now=now, refused_at=now)
 
 
+def with_inbox(session: Session, inbox: Inbox) -> Session:
+    """Return the session with this inbox; ``updated_at`` stays."""
+    return counted(msgspec.structs.replace(session, inbox=inbox))
+
+
 def counted(session: Session) -> Session:
-    """Update ``message_count`` and ``preview`` from the messages."""
-    count, preview = len(session.messages), preview_of(session.messages)
-    if (session.metadata.message_count, session.metadata.preview) == (count, preview):
+    """Update the fields of the metadata that follow from the messages and the inbox."""
+    inbox = session.inbox
+    derived = {
+        "message_count": len(session.messages),
+        "preview": preview_of(session.messages),
+        "queued": len(inbox.messages) or None,
+        "queue_paused": inbox.paused,
+    }
+    if all(getattr(session.metadata, name) == value for name, value in derived.items()):
         return session
-    metadata = msgspec.structs.replace(session.metadata, message_count=count, preview=preview)
+    metadata = msgspec.structs.replace(session.metadata, **derived)
     return msgspec.structs.replace(session, metadata=metadata)
 
 
@@ -340,7 +331,8 @@ def fork(
 ) -> Session:
     """Copy a session up to and including a message (the last one by default).
 
-    Messages keep their ids. A summary is copied only with the whole conversation.
+    Messages keep their ids; those of the inbox are not copied. A summary is copied only with the
+    whole conversation.
 
     Raises:
         InvalidMessageIndex: There is no message at the index.
@@ -353,7 +345,7 @@ def fork(
     else:
         message_at(session, message_index)
     copy = with_metadata(
-        session,
+        with_inbox(session, EMPTY_INBOX),
         now=now,
         session_id=session_id,
         created_at=now,

@@ -14,9 +14,10 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.format.codec import encode
+from sessions_app.inbox import EMPTY_INBOX
 from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
-from sessions_app.session import Session
+from sessions_app.session import Session, with_inbox
 from sessions_app.session_settings import ask_before_all_tools
 from transfer_app.layout import attachments_of
 from transfer_app.reading import SessionArchive
@@ -208,9 +209,10 @@ class ArchiveImport(SessionImporter):
 
 
 def _disarmed(session: Session) -> Session:
-    """Return the session without its policies and without its client's name for it."""
+    """Return the session without its policies, its inbox, and its client's name for it."""
     metadata = msgspec.structs.replace(session.metadata, client_id=None)
-    return ask_before_all_tools(msgspec.structs.replace(session, metadata=metadata))
+    disarmed = ask_before_all_tools(msgspec.structs.replace(session, metadata=metadata))
+    return with_inbox(disarmed, EMPTY_INBOX)
 
 
 def _mark(session: Session) -> Mapping[str, str]:
@@ -226,7 +228,8 @@ def _imported(session: Session) -> Session:
 
 
 def _unmarked(session: Session) -> Session:
-    """Return the session as it was before ``_imported``."""
+    """Return the session as it was before ``_imported``, without what waits in its inbox."""
+    session = with_inbox(session, EMPTY_INBOX)
     if session.metadata.imported_from != _mark(session):
         return session
     metadata = msgspec.structs.replace(session.metadata, imported_from=None)

@@ -10,8 +10,9 @@ from sessions_app.errors import AttachmentNotFound
 from sessions_app.format.codec import document_of, to_json
 from sessions_app.format.json_pieces import LongList, json_pieces
 from sessions_app.format.message_format import message_to_json, size_of_message
+from sessions_app.inbox import EMPTY_INBOX
 from sessions_app.messages import Attachment
-from sessions_app.session import Session
+from sessions_app.session import Session, with_inbox
 from transfer_app.layout import attachment_name, attachments_of, session_name
 
 PIECE_BYTES = 1 << 20
@@ -115,7 +116,7 @@ def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:
 def session_pieces(session: Session, encode: Callable[[Any], bytes] = _readable) -> Iterator[bytes]:
     """Yield a session's file in pieces."""
     messages = LongList(session.messages, message_to_json, size_of_message)
-    document = {**document_of(session, ()), "messages": messages}
+    document = document_of(with_inbox(session, EMPTY_INBOX), ()) | {"messages": messages}
     return json_pieces(document, encode)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from sessions_app.inbox import Inbox, inbox_to_json
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage
 
 WHOLE_RESULT = " (whole result).txt"
@@ -48,6 +49,13 @@ def ids_in(messages: Sequence[Message]) -> Iterator[str]:
             yield attachment.id
         if message.extra:
             yield from _ID.findall(msgspec.json.encode(message.extra).decode())
+
+
+def ids_in_inbox(inbox: Inbox) -> Sequence[str]:
+    """Return all ids that waiting messages and their requests may refer to."""
+    if not inbox.messages:
+        return ()
+    return _ID.findall(msgspec.json.encode(inbox_to_json(inbox), enc_hook=dict).decode())
 
 
 def _with_variants(messages: Sequence[Message]) -> Iterator[Message]:

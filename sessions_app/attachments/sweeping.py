@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from sessions_app.attachments.references import ids_in
+from sessions_app.attachments.references import ids_in, ids_in_inbox
 from sessions_app.attachments.session_directories import SessionDirectories
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import SessionCorrupt, SessionNotFound
@@ -102,11 +102,12 @@ def _ids_of(repository: SessionRepository, *, or_none: bool = False) -> set[str]
         listed = {metadata.session_id for metadata in listing.sessions} - seen
         for session_id in listed:
             try:
-                found.update(ids_in(repository.load(session_id).messages))
+                session = repository.load(session_id)
             except SessionNotFound:
                 continue
             except SessionCorrupt:
                 return None
+            found.update(ids_in(session.messages), ids_in_inbox(session.inbox))
             seen.add(session_id)
         if listed <= seen:
             return found if seen or not or_none else None

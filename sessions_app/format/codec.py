@@ -9,6 +9,7 @@ in the ``extra`` of their value (docs/decisions/0027).
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from sessions_app.format.message_format import messages_to_json, read_message
 from sessions_app.format.messages import Piece, read_messages
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
+from sessions_app.inbox import EMPTY_INBOX, inbox_from_json, inbox_to_json
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.surrogates import mend_json
@@ -138,7 +140,7 @@ def _decode_in_pieces(data: bytes, session_id: str) -> Decoded | None:
         messages, may_stay = _read_pieces(data, *place, session_id, metadata.created_at)
     except (Malformed, *NO_JSON):
         return None
-    session = counted(Session(metadata=metadata, messages=tuple(messages), extra=extra))
+    session = session_of(metadata, messages, extra)
     return Decoded(session, place if may_stay else None)
 
 
@@ -178,11 +180,26 @@ def read_outline(
 def _decode_whole(data: bytes, session_id: str) -> Session:
     raw = _parse(data)
     metadata = read_metadata(take(raw, "metadata", dict, ""), session_id)
-    messages = tuple(
+    messages = [
         read_message(item, index, session_id, metadata.created_at)
         for index, item in enumerate(take(raw, "messages", list, ""))
+    ]
+    return session_of(metadata, messages, raw)
+
+
+def session_of(
+    metadata: SessionMetadata, messages: Sequence[Message], others: Mapping[str, Any]
+) -> Session:
+    """Return the session with the other keys of its file; an inbox of another form is one."""
+    inbox = EMPTY_INBOX
+    if "inbox" in others:
+        with suppress(msgspec.ValidationError):
+            inbox = inbox_from_json(others["inbox"])
+            others = {key: value for key, value in others.items() if key != "inbox"}
+    session = Session(
+        metadata=metadata, messages=tuple(messages), inbox=inbox, extra=others or NO_EXTRA
     )
-    return counted(Session(metadata=metadata, messages=messages, extra=raw or NO_EXTRA))
+    return counted(session)
 
 
 def _parse(data: bytes) -> Raw:
@@ -215,6 +232,7 @@ def document_of(session: Session, messages: Sequence[Any]) -> Raw:
         "metadata": metadata_to_json(session.metadata),
         "messages": messages,
         **session.extra,
+        **({"inbox": inbox_to_json(session.inbox)} if session.inbox.messages else {}),
     }
 
 

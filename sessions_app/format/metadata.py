@@ -20,6 +20,7 @@ from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, W
 _PLAIN_TYPES: Mapping[Any, type] = {
     str | None: str,
     bool | None: bool,
+    int | None: int,
     Mapping[str, Any] | None: dict,
 }
 
@@ -33,7 +34,7 @@ PLAIN_FIELDS: Mapping[str, type] = {
 They are declared only in ``SessionMetadata``.
 """
 
-_TAKEN_BEFORE = frozenset({*LABELS, "imported_from", "client_id"})
+_TAKEN_BEFORE = frozenset({*LABELS, "imported_from", "client_id", "queued", "queue_paused"})
 """Keys that other programs may have used earlier, with another meaning."""
 
 

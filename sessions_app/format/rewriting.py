@@ -17,6 +17,7 @@ from sessions_app.format.codec import (
     document_of,
     encode,
     read_outline,
+    session_of,
 )
 from sessions_app.format.fields import Malformed
 from sessions_app.format.layout import (
@@ -28,7 +29,7 @@ from sessions_app.format.layout import (
 )
 from sessions_app.format.messages import read_messages, texts_of
 from sessions_app.messages import Message
-from sessions_app.session import Session, counted
+from sessions_app.session import Session
 
 Part = bytes | memoryview
 """A part of a file to be written."""
@@ -136,8 +137,8 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
             )
         except (Malformed, *NO_JSON):
             return None
-        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
-        return SessionFile(counted(session), data, (start, end), self.uncut)
+        session = session_of(metadata, (*self.known, *new), extra)
+        return SessionFile(session, data, (start, end), self.uncut)
 
 
 def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:

@@ -193,7 +193,15 @@ def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
         "summary": metadata.summary,
         "preview": metadata.preview,
         **_labels(metadata),
+        **queue_of(metadata),
     }
+
+
+def queue_of(metadata: SessionMetadata) -> dict[str, Any]:
+    """Return what lists say of a session's inbox: nothing if no message waits."""
+    if not metadata.queued:
+        return {}
+    return {"queued": metadata.queued, "queue_paused": metadata.queue_paused}
 
 
 def _labels(metadata: SessionMetadata) -> dict[str, Any]:

@@ -323,6 +323,10 @@ class SessionEntry(SessionLabels):
     message_count: int
     summary: Summary | None
     preview: str | None = Field(description="The first user message, 100 characters at most")
+    queued: int = Field(0, description="Messages that wait for the next turn; left out without any")
+    queue_paused: str | None = Field(
+        None, description="Why no turn takes them: `cancelled`, `failed`; left out without any"
+    )
 
 
 class ListedSessionOut(SessionEntry):

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from sessions_app.labels import titled_by_message, wants_title, with_labels
-from sessions_app.messages import UserMessage
-from sessions_app.session import FIRST_TITLE_LENGTH, Session, append_messages
+from sessions_app.messages import FIRST_TITLE_LENGTH, UserMessage
+from sessions_app.session import Session, append_messages
 
 LATER = "2026-11-21T11:00:00.000000+00:00"
 

@@ -12,11 +12,12 @@ from dialects_app.shared.client_sessions import find_session
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.inbox import EMPTY_INBOX, Inbox, InboxMessage
 from sessions_app.labels import with_labels
 from sessions_app.policy_scope import PolicyScope
 from sessions_app.retention import due_in
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, ToolSettings, append_messages, make_session
+from sessions_app.session import Session, ToolSettings, append_messages, make_session, with_inbox
 from sessions_app.store.repository import Listing
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.stores import (
@@ -27,7 +28,7 @@ from tests.unit.transfer_app.stores import (
     reference,
     session_of,
 )
-from transfer_app.archive_import import ArchiveImport, ImportedArchive
+from transfer_app.archive_import import ArchiveImport, ImportedArchive, SessionImporter
 from transfer_app.bounded_zip import Limits
 from transfer_app.reading import SessionArchive
 
@@ -159,6 +160,21 @@ def test_who_wrote_a_session_does_not_decide_what_runs_here_without_a_question(
     ((known,), _) = taken(archive, there, MemoryStore())
     assert known.outcome == "same"
     assert there.get(session.session_id).metadata.tool_settings == settings
+
+
+def test_messages_that_wait_are_neither_exported_nor_taken_in(
+    there: SessionManager, here: SessionManager
+) -> None:
+    session = session_of(there, question())
+    inbox = Inbox(messages=(InboxMessage(message_id="1", content="secret", queued_at=utc_now()),))
+    waiting = there.change(session.session_id, lambda one: with_inbox(one, inbox))
+    archive = read(archive_of(waiting, MemoryStore()))
+    assert archive.session(session.session_id).inbox == EMPTY_INBOX
+    importer = SessionImporter(here, MemoryStore(), None, max_attachment_bytes=MIB)
+    assert importer.take(waiting).outcome == "imported"
+    assert here.get(session.session_id).inbox == EMPTY_INBOX
+    ((known,), _) = taken(archive, there, MemoryStore())
+    assert known.outcome == "same"
 
 
 def test_an_imported_session_takes_no_thread_of_a_front_end(

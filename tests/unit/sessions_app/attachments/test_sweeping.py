@@ -6,9 +6,10 @@ import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.sweeping import DAY, HOUR, AttachmentSweep
+from sessions_app.inbox import EMPTY_INBOX, InboxMessage
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import Session, append_messages
+from sessions_app.session import Session, append_messages, with_inbox
 from tests.unit.sessions_app.attachments.kept import Files
 
 NOW = "2026-11-22T10:00:00.000000+00:00"
@@ -137,3 +138,24 @@ def test_it_is_done_an_hour_after_the_start_and_once_a_day(place: Place) -> None
     for place.seconds in (0.0, HOUR - 1, HOUR, HOUR + 1, DAY, HOUR + DAY):
         place.sweep.run()
     assert calls == [DAY, DAY]
+
+
+def test_what_a_waiting_message_refers_to_stays(place: Place) -> None:
+    attached, brought = map(place.kept, ["attached", "brought"])
+    session = place.sessions.create("m")
+    message = InboxMessage(
+        message_id="1",
+        content="?",
+        queued_at=NOW,
+        attachments=(attached,),
+        request={"messages": [{"attachments": [{"id": brought.id}]}]},
+    )
+
+    def queued(before: Session) -> Session:
+        return with_inbox(before, before.inbox.append(message))
+
+    place.sessions.change(session.session_id, queued)
+    assert place.swept() == 0
+
+    place.sessions.change(session.session_id, lambda one: with_inbox(one, EMPTY_INBOX))
+    assert place.swept() == 2

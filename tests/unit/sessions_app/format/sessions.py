@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sessions_app.context_state import ContextState
 from sessions_app.format.fields import Malformed
+from sessions_app.inbox import EMPTY_INBOX, Inbox, InboxMessage
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,
@@ -157,10 +158,27 @@ metadatas = st.builds(
     client_id=optional(text),
     extra=extras,
 )
+waiting = st.builds(
+    InboxMessage,
+    message_id=ids,
+    content=text,
+    when_busy=st.sampled_from(["queue", "steer", "interrupt", "later"]),
+    queued_at=times,
+    fingerprint=text,
+    request=objects,
+    extra=extras,
+)
+inboxes = st.just(EMPTY_INBOX) | st.builds(
+    Inbox,
+    paused=optional(text),
+    messages=st.lists(waiting, min_size=1, max_size=2).map(tuple),
+    extra=extras,
+)
 sessions = st.builds(
     Session,
     metadata=metadatas,
     messages=st.lists(messages, max_size=4).map(tuple),
+    inbox=inboxes,
     extra=extras,
 ).map(counted)
 
@@ -193,6 +211,8 @@ METADATA_KEYS = [
     "labels_changed_at",
     "imported_from",
     "client_id",
+    "queued",
+    "queue_paused",
     "message_count",
     "session_id",
 ]

@@ -74,7 +74,7 @@ def test_a_file_of_others_is_written_as_ours(session: Session, change: Edit) -> 
 
 def reformatted(session: Session) -> bytes:
     """Return a file that begins and ends like ours, with a message in every line."""
-    head, opening, rest = encode(session).partition(b'"messages": [\n')
+    head, opening, rest = encode(session).partition(b'\n  "messages": [\n')
     if not opening:
         return head
     lines = ",\n".join(json.dumps(message) for message in json.loads(encode(session))["messages"])

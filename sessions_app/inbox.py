@@ -1,0 +1,190 @@
+"""Declares a session's inbox: messages that wait for the next turn. Pure.
+
+It is part of the session's document, so that taking a message out and claiming the session for its
+turn is one write (docs/decisions/0176).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from sessions_app.decoding import convert_to
+from sessions_app.errors import InboxFull, QueuedMessageNotFound
+from sessions_app.messages import NO_EXTRA, Attachment
+
+MOST_MESSAGES = 20
+MOST_BYTES = 256 * 1024
+"""The limit of an inbox's messages as JSON, with the requests they came with."""
+
+WhenBusy = Literal["refuse", "queue", "steer", "interrupt"]
+"""The ways to deal with a message while a turn runs."""
+
+_ORDER: Sequence[str] = ("interrupt", "steer", "queue")
+
+
+class InboxMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A user's message that waits.
+
+    Attributes:
+        message_id: The id that the message will have in the session.
+        content: The text.
+        attachments: The images and files.
+        when_busy: ``interrupt``, ``steer`` or ``queue``; a later server may know others.
+        queued_at: When it was queued (UTC, ISO 8601 with microseconds).
+        fingerprint: A hash of the request; the same message with another request is refused.
+        request: What the request asks for besides the message, as JSON.
+        extra: Unknown keys of the file, kept for the next write.
+    """
+
+    message_id: str
+    content: str
+    attachments: tuple[Attachment, ...] = ()
+    when_busy: str = "queue"
+    queued_at: str
+    fingerprint: str = ""
+    request: Mapping[str, Any] = NO_EXTRA
+    extra: Mapping[str, Any] = NO_EXTRA
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages that wait, in the order in which they are taken.
+
+    Interrupting messages are first, then steering ones, then the others; of each kind, the oldest.
+
+    Attributes:
+        paused: Why no message is taken for a turn (``cancelled``, ``failed``); None if they are.
+        messages: The messages.
+        extra: Unknown keys of the file, kept for the next write.
+    """
+
+    paused: str | None = None
+    messages: tuple[InboxMessage, ...] = ()
+    extra: Mapping[str, Any] = NO_EXTRA
+
+    @property
+    def next(self) -> InboxMessage | None:
+        """The message that the next turn takes; None if there is none, or the inbox is paused."""
+        return self.messages[0] if self.messages and self.paused is None else None
+
+    @property
+    def steers(self) -> Sequence[InboxMessage]:
+        """The messages that a running turn takes before its next model call."""
+        return [each for each in self.messages if each.when_busy == "steer"]
+
+    def find(self, message_id: str) -> InboxMessage | None:
+        """Return a message, or None."""
+        return next((each for each in self.messages if each.message_id == message_id), None)
+
+    def position_of(self, message_id: str) -> int:
+        """Return the position of a message, from 1.
+
+        Raises:
+            QueuedMessageNotFound: It does not wait here.
+        """
+        for position, each in enumerate(self.messages, 1):
+            if each.message_id == message_id:
+                return position
+        raise QueuedMessageNotFound(message_id)
+
+    def append(self, message: InboxMessage) -> "Inbox":
+        """Add a message behind those of its kind, and resume.
+
+        Raises:
+            InboxFull: There are too many messages, or they are too long together.
+        """
+        return _with_room(self._with((*self.messages, message), paused=None))
+
+    def take(self, *message_ids: str) -> "Inbox":
+        """Remove messages; those that are not there any more are ignored."""
+        rest = [each for each in self.messages if each.message_id not in message_ids]
+        return self._with(rest, paused=self.paused if rest else None)
+
+    def put_back(self, message: InboxMessage) -> "Inbox":
+        """Add a message that was taken before the others of its kind."""
+        return self._with((message, *self.take(message.message_id).messages), paused=self.paused)
+
+    def edit(self, message_id: str, **changes: Any) -> "Inbox":
+        """Change fields of a message.
+
+        Raises:
+            QueuedMessageNotFound: It does not wait here.
+            InboxFull: The messages would be too long together.
+        """
+        at = self.position_of(message_id) - 1
+        changed = msgspec.structs.replace(self.messages[at], **changes)
+        messages = [*self.messages[:at], changed, *self.messages[at + 1 :]]
+        return _with_room(self._with(messages, paused=self.paused))
+
+    def move(self, message_id: str, position: int) -> "Inbox":
+        """Move a message to a position (from 1), as far as those of its kind go.
+
+        Raises:
+            QueuedMessageNotFound: It does not wait here.
+        """
+        at = self.position_of(message_id) - 1
+        rest = [*self.messages[:at], *self.messages[at + 1 :]]
+        rest.insert(max(position, 1) - 1, self.messages[at])
+        return self._with(rest, paused=self.paused)
+
+    def pause(self, reason: str) -> "Inbox":
+        """Take no more messages; nothing changes if there are none."""
+        return msgspec.structs.replace(self, paused=reason) if self.messages else self
+
+    def resume(self) -> "Inbox":
+        """Take messages again."""
+        return msgspec.structs.replace(self, paused=None)
+
+    def _with(self, messages: Sequence[InboxMessage], *, paused: str | None) -> "Inbox":
+        ordered = tuple(sorted(messages, key=_order))
+        return msgspec.structs.replace(self, messages=ordered, paused=paused)
+
+
+EMPTY_INBOX = Inbox()
+
+
+def inbox_to_json(inbox: Inbox) -> dict[str, Any]:
+    """Convert an inbox to its JSON value in files."""
+    messages = [_to_json(each) for each in inbox.messages]
+    return {"paused": inbox.paused, "messages": messages, **inbox.extra}
+
+
+def inbox_from_json(raw: Any) -> Inbox:
+    """Convert an inbox from its JSON value.
+
+    Raises:
+        msgspec.ValidationError: It is none that this server knows.
+    """
+    document = convert_to(raw, dict[str, Any])
+    extra = {key: value for key, value in document.items() if key not in ("paused", "messages")}
+    messages = convert_to(document.get("messages", []), list[dict[str, Any]])
+    return Inbox(
+        paused=convert_to(document.get("paused"), str | None),
+        messages=tuple(_from_json(each) for each in messages),
+        extra=extra or NO_EXTRA,
+    )
+
+
+def _with_room(inbox: Inbox) -> Inbox:
+    """Return the inbox; raise ``InboxFull`` if it holds more than it may."""
+    size = len(msgspec.json.encode(inbox.messages, enc_hook=dict))
+    if len(inbox.messages) > MOST_MESSAGES or size > MOST_BYTES:
+        raise InboxFull(MOST_MESSAGES, MOST_BYTES)
+    return inbox
+
+
+def _to_json(message: InboxMessage) -> dict[str, Any]:
+    fields = msgspec.to_builtins(msgspec.structs.replace(message, extra=NO_EXTRA), enc_hook=dict)
+    fields.pop("extra", None)
+    return {**fields, **message.extra}
+
+
+def _from_json(raw: dict[str, Any]) -> InboxMessage:
+    known = InboxMessage.__struct_fields__[:-1]
+    message = convert_to({name: raw[name] for name in known if name in raw}, InboxMessage)
+    extra = {name: value for name, value in raw.items() if name not in known}
+    return msgspec.structs.replace(message, extra=extra or NO_EXTRA)
+
+
+def _order(message: InboxMessage) -> int:
+    return _ORDER.index(message.when_busy) if message.when_busy in _ORDER else len(_ORDER)
