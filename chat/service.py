@@ -1,7 +1,7 @@
 """Opens turns for chat requests: finds or makes the session, and the turn of a key."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -27,6 +27,7 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.ids_and_clock import new_session_id, utc_now
+from sessions_app.messages import Message
 from sessions_app.session import Session, ToolSettings, make_session
 from sessions_app.store.records import Records
 from sessions_app.store.repository import SessionRepository
@@ -78,6 +79,8 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
         committed: Waits for the first event; raises the error of a turn that ended before.
         finished: Waits for the end; returns the outcome.
         leave: Stops listening.
+        messages: Returns the messages of its session, with those that the turn has added so far;
+            None if another request started the turn.
     """
 
     session_id: str
@@ -86,6 +89,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     committed: Callable[[], Awaitable[None]]
     finished: Callable[[], Awaitable[Outcome]]
     leave: Callable[[], None]
+    messages: Callable[[], Sequence[Message]] | None = None
 
 
 class SessionSpace(msgspec.Struct, frozen=True, kw_only=True):
@@ -336,6 +340,7 @@ def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTur
         committed=turn.committed,
         finished=turn.finished,
         leave=partial(turn.leave, listener),
+        messages=None if subscription else turn.engine.actions.session_writer.history,
     )
 
 

@@ -1,11 +1,13 @@
-"""Provides what other clients' protocols share: the images and files of their requests."""
+"""Provides what other clients' protocols share: files of requests, saved conversations."""
 
 from collections.abc import Mapping
 
 from dialects_app.settings import DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import Factory, Services
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 
 
@@ -19,4 +21,14 @@ def _request_files(services: Services) -> RequestFiles:
     )
 
 
-OWNED: Mapping[type | str, Factory] = {RequestFiles: _request_files}
+def _transcripts(services: Services) -> Transcripts:
+    clients = services.get(DialectsSettings).saved_clients
+    transcripts = Transcripts(services.get(SessionManager), clients)
+    services.on_close(transcripts.aclose)
+    return transcripts
+
+
+OWNED: Mapping[type | str, Factory] = {
+    RequestFiles: _request_files,
+    Transcripts: _transcripts,
+}

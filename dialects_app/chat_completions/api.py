@@ -12,7 +12,7 @@ from chat.http.schemas import IdempotencyKey
 from chat.service import ChatService
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
-from dialects_app.settings import DialectsSettings
+from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from mochi_project.app import service
@@ -52,7 +52,7 @@ async def chat_completion(
         Header(
             alias="X-OpenWebUI-Chat-Id",
             description="A chat of Open WebUI, which has a session where "
-            "`MOCHI_OPENWEBUI_SESSIONS` is set.",
+            "`MOCHI_CLIENT_SESSIONS` has `openwebui`.",
         ),
     ] = None,
     idempotency_key: IdempotencyKey = None,
@@ -68,7 +68,7 @@ async def chat_completion(
     context = RequestContext(
         session_id=session_id or None,
         own_tools=own_tools,
-        chat_id=chat_id if service(DialectsSettings).openwebui_sessions else None,
+        chat_id=chat_id if OPEN_WEBUI in service(DialectsSettings).saved_clients else None,
         key=idempotency_key,
         client=client_of(request),
     )

@@ -58,6 +58,11 @@ def find_session(sessions: SessionManager, name: str, *, field: str) -> ClientSe
         own = _load(sessions, name)
         if own is not None:
             return ClientSession(name, own)
+    return session_named(sessions, name, field=field)
+
+
+def session_named(sessions: SessionManager, name: str, *, field: str) -> ClientSession:
+    """Return the session of a name of any form, as ``find_session`` does."""
     for place in range(_MOST_PLACES):
         session_id = session_id_of(name, place)
         found = _load(sessions, session_id)

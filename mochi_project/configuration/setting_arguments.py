@@ -75,6 +75,7 @@ class SettingArguments(TypedDict, total=False):
     sessions_url: str
     lease_seconds: float
     journal_timeout_seconds: float
+    client_sessions: Sequence[str]
     openwebui_sessions: bool
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]
