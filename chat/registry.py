@@ -377,6 +377,8 @@ class TurnRegistry:
         if kind == "confirm":
             self.notice_decision(turn_id)
         for turn in self._live.values():
+            if turn.turn_id == turn_id and kind == "inbox":
+                turn.engine.notice_message()
             if turn.turn_id != turn_id or kind not in {"cancel", "detach"}:
                 continue
             turn.keep = True  # the other process reads how it ends

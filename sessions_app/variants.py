@@ -51,6 +51,21 @@ def answer_start(messages: Sequence[Message]) -> int:
     return 0
 
 
+def turn_start(messages: Sequence[Message]) -> int:
+    """Return the index after the user message that began the last turn.
+
+    A turn may have further ones, which were sent while it ran, after results of its tools.
+    """
+    start = answer_start(messages)
+    while start > 1:
+        before = messages[start - 2]
+        turn_id = messages[start - 1].turn_id
+        if isinstance(before, AssistantMessage) or not turn_id or before.turn_id != turn_id:
+            break
+        start = answer_start(messages[: start - 1])
+    return start
+
+
 def variants_of(answer: Sequence[Message]) -> Sequence[Variant]:
     """Return the variants of an answer, newest first, whichever of its messages have them."""
     holders = [m for m in answer if isinstance(m, AssistantMessage) and m.variants]

@@ -14,7 +14,7 @@ from chat.context.strategy import Strategy
 from models_app.vendors.signatures import without_state
 from sessions_app.context_state import ContextState, digest_of
 from sessions_app.messages import Message, ToolMessage
-from sessions_app.variants import answer_start
+from sessions_app.variants import answer_start, turn_start
 
 Reason = Literal["summarized", "truncated", "filtered", "without_text", "hidden"]
 
@@ -213,7 +213,7 @@ def _without_bound_thinking(messages: Sequence[Message], since: str) -> Sequence
 
     Models that bind their thinking to what came before it refuse it in another history.
     """
-    start = stop = answer_start(messages)
+    start = stop = turn_start(messages)
     while stop < len(messages) and messages[stop].timestamp <= since:
         stop += 1
     return [*messages[:start], *without_state(messages[start:stop]), *messages[stop:]]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, Protocol, get_args
 
-SignalKind = Literal["cancel", "detach", "confirm"]
+SignalKind = Literal["cancel", "detach", "confirm", "inbox"]
 KINDS: frozenset[str] = frozenset(get_args(SignalKind))
 
 

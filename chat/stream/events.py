@@ -291,6 +291,20 @@ class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str | UnsetType = UNSET
 
 
+class MessageTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a person sent while the turn ran is part of the session and of the turn.
+
+    It stands after the results of the tools, and the next request to the model has it.
+    """
+
+    event: ClassVar[str] = "message_taken"
+    message_id: str
+    content: str
+    user_message_index: int
+    attachments: tuple[AttachedFile, ...] | UnsetType = UNSET
+    when_busy: Literal["steer"] = "steer"
+
+
 class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The turn began to wait for something, or continues to wait.
 
@@ -379,6 +393,7 @@ Event = (
     | AgentToolCall
     | AgentToolResult
     | AgentComplete
+    | MessageTaken
     | ToolContinuationStarted
     | StatusChanged
     | MessageComplete

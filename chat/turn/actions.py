@@ -94,8 +94,7 @@ class TurnActions:
         return await self._ask(planning=False)
 
     async def _ask(self, *, planning: bool) -> Input:
-        first = self._tools.next_index
-        answer = self._answer = ModelAnswer(self._next_id, first, self._call_ids)
+        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index, self._call_ids)
         self._answers.append(answer)
         self._next_id = new_message_id()
         await self._caller.ask(answer, self._tools.specs, planning=planning)
@@ -162,7 +161,8 @@ class TurnActions:
                 async for outcome in outcomes:
                     if self._is_stopped():
                         raise asyncio.CancelledError
-                    await self.session_writer.append(outcome.message)
+                    steered = self._tools.round.is_last_running and self._machine.asks_again
+                    await self.session_writer.append(outcome.message, steered=steered)
                     self._report(outcome)
         except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
@@ -176,6 +176,11 @@ class TurnActions:
         else:
             self._stream.note(outcome.event)
         self.outcome.tool_calls.append(outcome.call)
+
+    async def take_steers(self) -> None:
+        """Take the messages that people sent meanwhile, and send them to listeners."""
+        if steers := await self.session_writer.steers():
+            self._stream.emit(steers)
 
     async def report_continuation(self) -> None:
         """Send the event that announces the next request to the model."""
@@ -350,7 +355,8 @@ class TurnActions:
         """Send the last events, and ``done`` after them."""
         session_id = self._job.session.session_id
         end = done(last, self.outcome.message, session_id=session_id, usage=self.count())
-        await self.commit_point.finish([*last, end])
+        taken = self.session_writer.taken_steers()
+        await self.commit_point.finish([*taken, *last, end])
 
     def _current_answer(self) -> ModelAnswer:
         if self._answer is None:
@@ -379,6 +385,7 @@ PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
     Action.LEAVE: TurnActions.leave,
     Action.BLAME_EMPTY_ANSWER: TurnActions.blame_empty_answer,
     Action.BLAME_ROUND_LIMIT: TurnActions.blame_round_limit,
+    Action.TAKE_STEERS: TurnActions.take_steers,
     Action.REPORT_CONTINUATION: TurnActions.report_continuation,
     Action.REPORT_COMPLETE: TurnActions.report_complete,
     Action.REPORT_CANCELLED: TurnActions.report_cancelled,

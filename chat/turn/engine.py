@@ -139,6 +139,10 @@ class TurnEngine:
         """Check for new decisions on the turn's approvals."""
         self.actions.approver.notice()
 
+    def notice_message(self) -> None:
+        """Look for messages to the turn before the next request to the model."""
+        self.actions.session_writer.has_news = True
+
     async def _run(self) -> Outcome:
         self._begun = True
         started = time.perf_counter()

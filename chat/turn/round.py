@@ -31,6 +31,12 @@ class Round:
         for item in items:
             self._states[item.index] = (item, state)
 
+    @property
+    def is_last_running(self) -> bool:
+        """Return whether one call runs, and all others have ended."""
+        states = [state for _, state in self._states.values() if state is not CallState.ENDED]
+        return states == [CallState.RUNNING]
+
     def items(self, *states: CallState) -> list[NumberedCall]:
         """Return the calls in these states."""
         return [item for item, state in self._states.values() if state in states]

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from chat.context.window import WindowChoice, record_choice
 from chat.errors import TurnInterrupted, TurnLost
+from chat.stream.attached_file import AttachedFile
+from chat.stream.events import MessageTaken
 from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
 from chat.work_threads import InThread, run_to_end
@@ -16,11 +19,12 @@ from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionBusy, StorageError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
-from sessions_app.messages import AssistantMessage, Message
+from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from sessions_app.session import (
     Session,
     ToolSettings,
     append_messages,
+    with_inbox,
     with_metadata,
     with_refusal,
 )
@@ -28,6 +32,10 @@ from sessions_app.store.repository import Change, Hold, SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 
 logger = logging.getLogger(__name__)
+
+
+def _unchanged(session: Session) -> Session:
+    return session
 
 
 class SessionWriter:
@@ -40,6 +48,7 @@ class SessionWriter:
     variant of the new one.
 
     Attributes:
+        has_news: Whether messages may have come for the turn since its last write.
         is_undone: Whether the turn's changes were undone, because it ended without an answer.
     """
 
@@ -53,11 +62,12 @@ class SessionWriter:
         wants_summaries: bool = False,
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
-        undo: Change = lambda session: session,
+        undo: Change = _unchanged,
     ) -> None:
         self._is_new = is_new
         self._undo = undo
         self.is_undone = False
+        self.has_news = False
         self._in_thread = in_thread
         self._repository = repository
         self._session = session
@@ -68,6 +78,7 @@ class SessionWriter:
         self._is_secured = False
         self._begun: frozenset[str] = frozenset()
         self._lock = threading.Lock()
+        self._taken: set[str] = set()
 
     def history(self) -> Sequence[Message]:
         """Return the messages so far."""
@@ -97,10 +108,41 @@ class SessionWriter:
             )
         )
 
-    async def append(self, *messages: Message, begun: Sequence[str] = ()) -> None:
-        """Append messages that are not there yet, and record which calls begin."""
+    async def append(
+        self, *messages: Message, begun: Sequence[str] = (), steered: bool = False
+    ) -> None:
+        """Append messages that are not there yet, and record which calls begin.
+
+        With ``steered`` the messages that wait for the turn are taken in the same write.
+        """
         if messages:
-            await self._write(lambda session: self._extended(session, *messages), begun)
+            follow = self._with_steers if steered else _unchanged
+            await self._write(lambda session: follow(self._extended(session, *messages)), begun)
+
+    async def steers(self) -> Sequence[MessageTaken]:
+        """Take the messages that wait for the turn; return those taken since the last call.
+
+        Nothing is written if none is known to wait.
+        """
+        if self.has_news or self._session.inbox.steers:
+            await self._write(self._with_steers)
+        return self.taken_steers()
+
+    def taken_steers(self) -> Sequence[MessageTaken]:
+        """Return the messages that were taken since the last call."""
+        if not self._taken:
+            return ()
+        ids, self._taken = self._taken, set()
+        return [
+            MessageTaken(
+                message_id=each.message_id,
+                content=each.content,
+                user_message_index=index,
+                attachments=AttachedFile.of(each.attachments) or UNSET,
+            )
+            for index, each in enumerate(self._session.messages)
+            if isinstance(each, UserMessage) and each.message_id in ids
+        ]
 
     async def begin(self, calls: Sequence[str]) -> None:
         """Record in the claim that these calls begin, except those that it has already.
@@ -175,8 +217,33 @@ class SessionWriter:
             raise TurnInterrupted
 
     def _extended(self, session: Session, *messages: Message) -> Session:
-        said = [said_in(self._hold.turn_id, message) for message in messages]
+        known = _answered_calls(session)  # by a write that a stop did not wait for, perhaps
+        said = [
+            said_in(self._hold.turn_id, message)
+            for message in messages
+            if not (isinstance(message, ToolMessage) and message.tool_call_id in known)
+        ]
         return extend_answer(session, *said, now=utc_now(), replaced_id=self._replaced_id)
+
+    def _with_steers(self, session: Session) -> Session:
+        """Take the steering messages out of the inbox and append them (docs/decisions/0183)."""
+        self.has_news = False
+        if not (waiting := session.inbox.steers):
+            return session
+        now = utc_now()
+        steers = [
+            UserMessage(
+                content=each.content,
+                attachments=each.attachments,
+                message_id=each.message_id,
+                timestamp=now,
+                turn_id=self._hold.turn_id,
+            )
+            for each in waiting
+        ]
+        ids = [each.message_id for each in steers]
+        self._taken.update(ids)  # again, perhaps, if the write is tried again
+        return append_messages(with_inbox(session, session.inbox.take(*ids)), *steers, now=now)
 
     async def _write(self, change: Callable[[Session], Session], begun: Sequence[str] = ()) -> None:
         await run_to_end(lambda: self._update(change, begun=begun), self._in_thread)
@@ -218,6 +285,17 @@ class SessionWriter:
         if not self._released:
             self._repository.release(self._session.session_id, self._hold)
             self._released = True
+
+
+def _answered_calls(session: Session) -> set[str | None]:
+    """Return the ids of the calls of the last round that have results."""
+    known: set[str | None] = set()
+    for message in reversed(session.messages):
+        if isinstance(message, AssistantMessage):
+            break
+        if isinstance(message, ToolMessage):
+            known.add(message.tool_call_id)
+    return known - {None}
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:

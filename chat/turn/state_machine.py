@@ -82,6 +82,7 @@ class Action(StrEnum):
     LEAVE = auto()  # claim and journal, as a process that is killed leaves them
     BLAME_EMPTY_ANSWER = auto()  # as the error that ended the turn
     BLAME_ROUND_LIMIT = auto()
+    TAKE_STEERS = auto()  # messages that people sent meanwhile, for the next request
     REPORT_CONTINUATION = auto()
     REPORT_COMPLETE = auto()
     REPORT_CANCELLED = auto()
@@ -159,7 +160,10 @@ TRANSITIONS: dict[State, dict[Input, Step]] = {
         **_STOPS,
     },
     State.RUNNING_TOOLS: {
-        Input.TOOLS_RETURNED: (State.GENERATING, (Action.REPORT_CONTINUATION, Action.ASK_MODEL)),
+        Input.TOOLS_RETURNED: (
+            State.GENERATING,
+            (Action.TAKE_STEERS, Action.REPORT_CONTINUATION, Action.ASK_MODEL),
+        ),
         Input.NOBODY_TO_ASK: (State.SUSPENDED, (Action.REPORT_SUSPENDED,)),  # an agent's call
         Input.LEFT_TO_CLIENT: _COMPLETE,
         Input.ROUNDS_USED_UP: _LIMIT,
@@ -212,6 +216,11 @@ class TurnMachine:
         self.rounds = 0
         self.lets_go = False
         self._max_rounds = max_rounds
+
+    @property
+    def asks_again(self) -> bool:
+        """Return whether the model is asked again once the running calls have their results."""
+        return self.rounds < self._max_rounds and not self.lets_go
 
     def take(self, trigger: Input) -> tuple[Action, ...]:
         """Move to the next state and return the actions on entering it.

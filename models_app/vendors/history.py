@@ -43,8 +43,10 @@ from sessions_app.messages import (
     UserMessage,
     unmark_cancelled,
 )
+from sessions_app.variants import turn_start
 
 _BEGINNING = "(The beginning of this conversation was left out.)"
+_ACCEPTED = "OK"
 
 
 def model_messages(
@@ -64,9 +66,7 @@ def model_messages(
     requires to continue.
     """
     history = _History(vendor, model, files, RESPONSES if by_responses else None)
-    last_user = max(
-        (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
-    )
+    begin = turn_start(messages)
     for index, message in enumerate(messages):
         match message:
             case SystemMessage():
@@ -74,7 +74,7 @@ def model_messages(
             case UserMessage():
                 history.ask(_prompt(message.content, history.sent(message.attachments)))
             case AssistantMessage():
-                history.answer(message, with_thinking=index > last_user)
+                history.answer(message, with_thinking=index >= begin)
             case ToolMessage():
                 history.result(message)
     return history.finish()
@@ -193,6 +193,12 @@ class _History:
         self._open, self._results, self._shown = {}, {}, []
 
     def _flush(self) -> None:
+        results = [part for part in self._parts if isinstance(part, ToolReturnPart)]
+        if 0 < len(results) < len(self._parts) and self._vendor.is_mistral(self._model):
+            # "Unexpected role 'user' after role 'tool'"; pydantic_ai.models.mistral does the same.
+            accepted = ModelResponse(parts=[TextPart(content=_ACCEPTED)])
+            self._messages += [ModelRequest(parts=results), accepted]
+            self._parts = [part for part in self._parts if part not in results]
         if self._parts:
             self._messages.append(ModelRequest(parts=self._parts))
             self._parts = []

@@ -155,9 +155,13 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
         return ChatChunks()
 
+    def is_mistral(self, model: str) -> bool:
+        """Return whether a model is Mistral's, wherever it runs: those have rules of their own."""
+        return _MISTRALS.search(f"{self.base_url} {model}") is not None
+
     def call_id(self, call_id: str, model: str) -> str:
         """Return the id to send for a call: the id itself, or a digest that the model accepts."""
-        mistrals = _MISTRALS.search(f"{self.base_url} {model}") is not None
+        mistrals = self.is_mistral(model)
         if (_NINE if mistrals else _SAFE_ID).fullmatch(call_id):
             return call_id
         digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()

@@ -34,6 +34,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "sessions_in_objects",
         "shared_turns",
         "slow_journal",
+        "steered_turns",
         "stopping_turns",
         "tool_turns",
         "unsaved_turns",

@@ -54,6 +54,24 @@ async def test_mistrals_models_are_sent_ids_of_nine_letters_or_digits(
     assert ids[2] == "abcDEF123"
 
 
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    [
+        ("mistral-large-latest", ["user", "assistant", "tool", "tool", "assistant", "user"]),
+        ("qwen3", ["user", "assistant", "tool", "tool", "user"]),
+    ],
+)
+async def test_a_user_who_speaks_after_results_does_so_where_the_model_allows_it(
+    open_model: Opener, scripted: ScriptedModelServer, name: str, roles: list[str]
+) -> None:
+    history = [*round_of("c1", "c2"), user("Rather tomorrow.")]
+
+    await ask(open_model(MINE), MINE, *history, name=name, tools=[NOW])
+
+    assert [message["role"] for message in sent(scripted)] == roles
+    assert sent(scripted)[-1]["content"] == "Rather tomorrow."
+
+
 async def test_other_models_are_sent_the_ids_that_they_gave(
     open_model: Opener, scripted: ScriptedModelServer
 ) -> None:

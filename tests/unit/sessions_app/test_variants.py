@@ -25,6 +25,7 @@ from sessions_app.variants import (
     extend_answer,
     find_answer,
     prefer_whole,
+    turn_start,
     variants_of,
     without_replaced,
 )
@@ -270,3 +271,21 @@ def test_variants_as_others_write_them_are_read() -> None:
     assert (old.content, old.extra) == ("Old", {"x": 2})
     assert old.message_id not in {message.message_id for message in session.messages}
     assert decode(encode(session), SESSION_ID).messages == session.messages
+
+
+def said_in(turn_id: str, kind: type[Message], **how: Any) -> Message:
+    return kind(content="x", message_id="m", timestamp=NOW, turn_id=turn_id, **how)
+
+
+def test_a_turn_begins_before_what_was_said_while_it_ran() -> None:
+    asked = said_in("t2", UserMessage)
+    asking = said_in("t2", AssistantMessage)
+    result = said_in("t2", ToolMessage, tool_name="t")
+    before = [said_in("t1", UserMessage), said_in("t1", AssistantMessage), asked]
+    assert turn_start([*before, asking, result]) == 3
+    assert turn_start([*before, asking, result, asked]) == 3
+    assert turn_start([*before, asking, result, asked, asked, asking, result, asked]) == 3
+    assert turn_start([*before, asking, result, said_in("t3", UserMessage)]) == 6
+    assert turn_start([asking]) == 0
+    nowhere = [said_in("", UserMessage), said_in("", ToolMessage, tool_name="t")]
+    assert turn_start([*nowhere, said_in("", UserMessage)]) == 3

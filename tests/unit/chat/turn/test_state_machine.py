@@ -41,7 +41,7 @@ def test_calls_are_saved_before_a_tool_runs_and_the_model_is_asked_again_after()
     assert walk(*decided) == (State.RUNNING_TOOLS, (Action.RUN_TOOLS,))
     assert walk(*decided, Input.TOOLS_RETURNED) == (
         State.GENERATING,
-        (Action.REPORT_CONTINUATION, Action.ASK_MODEL),
+        (Action.TAKE_STEERS, Action.REPORT_CONTINUATION, Action.ASK_MODEL),
     )
 
 

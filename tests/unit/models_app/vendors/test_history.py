@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from models_app.errors import ModelError
@@ -256,3 +257,18 @@ async def test_a_missing_item_is_no_missing_model(
 
     assert raised.value.code == "SERVICE_UNAVAILABLE"
     assert not raised.value.retryable
+
+
+async def test_the_reasoning_of_a_round_is_sent_also_after_what_was_said_meanwhile(
+    fake: FakeVendor, open_vendor: OpenVendor
+) -> None:
+    model = open_vendor()
+    history = [
+        msgspec.structs.replace(each, turn_id="t")
+        for each in [*await round_of(fake, model), user("Rather tomorrow.")]
+    ]
+
+    await ask(model, TERRA, *history, tools=[NOW], think=True)
+
+    assert {"rs_1", "rs_2"} <= set(shapes(fake))
+    assert shapes(fake)[-1].startswith("user: ")
