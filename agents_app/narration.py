@@ -6,13 +6,15 @@ from typing import Any
 import msgspec
 
 from agents_app.phases import AgentPhases
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
     AgentToolCall,
     AgentToolResult,
+)
+from chat.stream.events import (
     ContentDelta,
     Event,
     StatusChanged,

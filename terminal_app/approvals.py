@@ -8,7 +8,12 @@ from msgspec import UNSET
 
 from chat.approvals.service import ConfirmationService, Remember
 from chat.errors import ConfirmationError
-from chat.stream.events import AgentToolResult, Event, ToolConfirmationRequired, ToolResultReceived
+from chat.stream.agent_events import AgentToolResult
+from chat.stream.events import (
+    Event,
+    ToolConfirmationRequired,
+    ToolResultReceived,
+)
 from mochi_project.process.trust_question import is_on_terminal
 from terminal_app.calls import shown_call, shown_text
 from terminal_app.console import Console

@@ -2,7 +2,11 @@
 
 import json
 
-from chat.stream.events import AgentToolCall, ToolCallStarted, ToolConfirmationRequired
+from chat.stream.agent_events import AgentToolCall
+from chat.stream.events import (
+    ToolCallStarted,
+    ToolConfirmationRequired,
+)
 from mochi_project.screen_text import unseen_escaped
 
 Call = ToolCallStarted | AgentToolCall | ToolConfirmationRequired

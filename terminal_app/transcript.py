@@ -6,13 +6,15 @@ from typing import IO
 
 from msgspec import UnsetType
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
     AgentToolCall,
     AgentToolResult,
+)
+from chat.stream.events import (
     Cancelled,
     ContentDelta,
     ContentReset,

@@ -7,9 +7,8 @@ import msgspec
 from msgspec import UNSET
 
 from chat.storage.journal import Entry
+from chat.stream.agent_events import AgentToolCall, AgentToolResult
 from chat.stream.events import (
-    AgentToolCall,
-    AgentToolResult,
     Cancelled,
     ClientToolCall,
     ContentDelta,

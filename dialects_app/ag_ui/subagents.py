@@ -4,8 +4,11 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
+from chat.stream.agent_events import AgentToolCall, AgentToolResult
 from chat.stream.encoding import ascii_json
-from chat.stream.events import AgentToolCall, AgentToolResult, ToolConfirmationRequired
+from chat.stream.events import (
+    ToolConfirmationRequired,
+)
 from dialects_app.ag_ui.calls import ShownCalls, result_metadata
 from dialects_app.ag_ui.frames import TAIL, Frames, delta_head
 from dialects_app.ag_ui.interrupts import interrupt_of

@@ -7,14 +7,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from chat.stream.encoding import text_literal
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
     AgentToolCall,
     AgentToolResult,
+)
+from chat.stream.encoding import text_literal
+from chat.stream.events import (
     Cancelled,
     ClientToolCall,
     ContentReset,

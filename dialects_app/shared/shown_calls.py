@@ -7,8 +7,11 @@ from typing import Any
 import msgspec
 
 from chat.approvals.confirmation import Confirmation
+from chat.stream.agent_events import AgentToolResult
 from chat.stream.encoding import ascii_json
-from chat.stream.events import AgentToolResult, ToolResultReceived
+from chat.stream.events import (
+    ToolResultReceived,
+)
 from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import ToolCall
 from tools_app.toolset import AGENT_TOOL

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from chat.stream.events import AgentToolCall, ToolCallStarted
+from chat.stream.agent_events import AgentToolCall
+from chat.stream.events import (
+    ToolCallStarted,
+)
 from terminal_app.calls import shown_call
 
 

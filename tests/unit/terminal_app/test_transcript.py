@@ -6,11 +6,13 @@ import re
 import msgspec
 import pytest
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
+)
+from chat.stream.events import (
     ContentDelta,
     ContentReset,
     StatusChanged,

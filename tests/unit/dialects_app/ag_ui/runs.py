@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from pydantic import TypeAdapter
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
     AgentToolCall,
     AgentToolResult,
+)
+from chat.stream.events import (
     Cancelled,
     ContentDelta,
     Done,

@@ -7,11 +7,13 @@ from ag_ui.core import TokenUsage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
+)
+from chat.stream.events import (
     ContentDelta,
     ContentReset,
     Done,

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,
     AgentStarted,
     AgentToolCall,
     AgentToolResult,
+)
+from chat.stream.events import (
     Event,
     StatusChanged,
     ToolConfirmationRequired,

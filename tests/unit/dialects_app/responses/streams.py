@@ -11,10 +11,12 @@ from openai._models import construct_type
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentPlanning,
     AgentStarted,
+)
+from chat.stream.events import (
     Cancelled,
     ContentDelta,
     Done,

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from chat.stream.events import (
+from chat.stream.agent_events import (
     AgentComplete,
     AgentPlanning,
     AgentStarted,
+)
+from chat.stream.events import (
     Done,
     ToolContinuationStarted,
     TurnStarted,
