@@ -28,7 +28,7 @@ from sessions_app.errors import (
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session
 from sessions_app.store.atomic import raise_if_unwritable
-from sessions_app.store.repository import Claim, SessionRepository
+from sessions_app.store.repository import Claim, Hold, SessionRepository
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,14 @@ class TurnRecovery:
         self._repository = repository
         self._journal = journal
         self._retries = SealingSchedule()
+        self._unreleased: dict[str, Hold] = {}
+
+    def release_later(self, session_id: str, hold: Hold) -> None:
+        """Release a claim of this process with the next sealing, as that can't be done now.
+
+        Without a journal, nothing else shows that its turn did not begin.
+        """
+        self._unreleased[session_id] = hold
 
     def recover(self, session: Session, claim: Claim) -> Session:
         """Return the session with the remains of its dead turn; the repository saves it.
@@ -202,6 +210,9 @@ class TurnRecovery:
         Journals and the claim of a missing session are kept, as it may not be mounted yet or is
         just being replaced, unless it was deleted.
         """
+        if (hold := self._unreleased.get(session_id)) is not None:
+            self._repository.release(session_id, hold)
+            self._unreleased.pop(session_id, None)
         try:
             self._repository.update_idle(session_id, _unchanged, recover=self.recover)
             self._repository.update_idle(session_id, self.end_journals)
@@ -261,7 +272,7 @@ class TurnRecovery:
         turns are read, and failed ones are retried with growing pauses.
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
-        self._seal_each(dead | set(self._journal.unended_sessions()))
+        self._seal_each(dead | set(self._journal.unended_sessions()) | self._unreleased.keys())
 
     def seal_unended(self) -> None:
         """Seal the dead turns that left a journal, without checking each claim."""

@@ -89,7 +89,10 @@ class RemoteTurns:
 
     def is_writing(self, session_id: str, turn_id: str) -> bool:
         """Return whether a turn begins, runs or ends, in any process. Blocks."""
-        return self._journal.is_being_written(session_id, turn_id)
+        if self._journal.is_being_written(session_id, turn_id):
+            return True
+        claim = self._repository.claim_of(session_id)  # it may have no journal yet
+        return claim is not None and claim.alive and claim.turn_id == turn_id
 
     async def settle(self, session_id: str) -> None:
         """Seal what dead turns of the session left, if that can be done now."""
@@ -293,13 +296,17 @@ class RemoteTurns:
     def _goes_on(self, session_id: str, turn_id: str) -> bool:
         """Return whether more of the turn is to come; end its journal where its owner is dead.
 
-        Asked again and again by every listener, so it reads no session while its turn runs: a
-        journal is there before the claim, and open until the turn has ended.
+        Asked again and again by every listener, so it reads no session while its turn runs: its
+        journal is open from just after the claim until the turn has ended.
         """
         if self._journal.is_being_written(session_id, turn_id):
             return True
-        if not self._journal.has_ended(session_id, turn_id):
-            self._seal(session_id)
+        if self._journal.has_ended(session_id, turn_id):
+            return False
+        claim = self._repository.claim_of(session_id)
+        if claim is not None and claim.alive and claim.turn_id == turn_id:
+            return True  # it has just begun
+        self._seal(session_id)
         return False
 
     def _running(self, session_id: str) -> Claim | None:

@@ -4,47 +4,32 @@ Appended messages are undone if the turn can't begin or its request is refused, 
 it ends without an answer (docs/decisions/0003, 0110).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from chat.storage.journal import JournalWriter
 from sessions_app.messages import Message
 from sessions_app.session import Session, SessionMetadata, counted, with_messages, with_refusal
 
 
 class Attempt:
-    """Opens a turn's journal once, even if the change of its session is made several times.
+    """Records the change of a session that a claim makes, maybe several times.
 
     Args:
-        open_journal: Opens the journal.
         is_new: Whether the session is created for the turn.
-
-    Attributes:
-        writer: The journal's writer, once it is open.
     """
 
-    __slots__ = ("_error", "_is_new", "_made", "_open", "writer")
+    __slots__ = ("_is_new", "_made")
 
-    def __init__(self, open_journal: Callable[[], JournalWriter], *, is_new: bool = False) -> None:
-        self._open = open_journal
+    def __init__(self, *, is_new: bool = False) -> None:
         self._is_new = is_new
-        self._error: Exception | None = None
         self._made: list[tuple[Session, Session, bool]] = []
-        self.writer: JournalWriter | None = None
 
-    def open(self) -> JournalWriter:
-        """Return the writer; after a failure raise the same error, as the journal may be open."""
-        if self._error is not None:
-            raise self._error
-        if self.writer is None:
-            try:
-                self.writer = self._open()
-            except Exception as error:
-                self._error = error
-                raise
-        return self.writer
+    @property
+    def was_made(self) -> bool:
+        """Return whether the change was made, and so maybe saved."""
+        return bool(self._made)
 
     def note(self, before: Session, after: Session, *, rewinds: bool = False) -> None:
         """Record a session before and after the change; only one of several results is saved.

@@ -1,7 +1,8 @@
-"""Claims sessions for turns: claim, user's message and journal are written under one lock.
+"""Claims sessions for turns: the claim and the user's message are one write; the journal follows.
 
 The message is saved before the model is asked (docs/decisions/0010), and all lookups are done
-before the claim (docs/decisions/0049). Decisions of the request are recorded with it
+before the claim (docs/decisions/0049). Until its journal is there, a claim lives by its process
+(docs/decisions/0177). Decisions of the request are recorded with it
 (docs/decisions/0112).
 """
 
@@ -9,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ from msgspec.structs import asdict
 
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
-from chat.context.history import Continuation
 from chat.errors import ConfirmationNotFound, ShuttingDown
 from chat.remote.recovery import TurnRecovery
 from chat.start.attempt import Attempt
+from chat.start.earlier_turns import EarlierTurns
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
 from chat.storage.journal import JournalWriter, OwnerExpired, TurnJournal
 from chat.stream.turn_stream import TurnStream
@@ -29,9 +29,8 @@ from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionWriter, open_session
 from chat.turn.turn_ids import last_turn_id, new_turn_id
 from chat.work_threads import InThread
-from sessions_app.attachments.references import attachments_in
 from sessions_app.calls import call_ids
-from sessions_app.errors import AttachmentNotFound, SessionBusy, SessionNotFound
+from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import Change, Hold, SessionRepository
@@ -42,9 +41,6 @@ Result = TypeVar("Result")
 
 MOST_LOOK_UPS = 5
 """The maximum lookups for a turn whose session keeps changing; then the session counts as busy."""
-
-MOST_ENDED = 1_000
-"""The maximum sessions whose last turn of this process is remembered as ended."""
 
 NEW_ID_SECONDS = 10.0
 NEW_ID_POLL_SECONDS = 0.02
@@ -64,12 +60,19 @@ class _Overtaken(Exception):
 
 
 class _Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds the results of a claim: the job, the journal's writer, and the earlier turns."""
+    """Holds the results of the change that claims: the job, and the turns before it."""
 
     job: TurnJob
-    writer: JournalWriter
+    before: Session
     earlier_turns: Sequence[str]
-    owner: str
+
+
+class _Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim whose turn can begin: what holds it, what writes its journal, what undoes it."""
+
+    job: TurnJob
+    hold: Hold
+    writer: JournalWriter
     undo: Change
 
 
@@ -112,17 +115,16 @@ class TurnClaimer:
         in_thread: InThread = asyncio.to_thread,
         renew_attachments: Callable[[Collection[str]], None] | None = None,
     ) -> None:
-        self._renew_attachments = renew_attachments
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
         self._confirmation_store = confirmation_store
+        self._earlier = EarlierTurns(recovery, confirmation_store, renew_attachments)
         self._expect = expect
         self._forget = forget
         self._wants_summaries = wants_summaries
         self._saves = saves
         self._in_thread = in_thread
-        self._ended: dict[str, str] = {}
         self._looking_up: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -136,10 +138,8 @@ class TurnClaimer:
             task.cancel()
 
     def note_ended(self, session_id: str, turn_id: str) -> None:
-        """Remember a turn whose journal has its end, so that the next turn need not check that."""
-        if len(self._ended) >= MOST_ENDED:
-            self._ended.clear()  # they are looked at again
-        self._ended[session_id] = turn_id
+        """Remember a turn whose journal has its end."""
+        self._earlier.note_ended(session_id, turn_id)
 
     async def claim(
         self,
@@ -169,7 +169,7 @@ class TurnClaimer:
         for _ in range(MOST_LOOK_UPS):
             prepare = await self._until_closed(preparation.look_up(session))
             try:
-                opened = await self._in_thread(
+                claimed = await self._in_thread(
                     partial(self._claim, session_id, prepare, announce, new)
                 )
                 break
@@ -177,19 +177,19 @@ class TurnClaimer:
                 session = changed.session
         else:
             raise SessionBusy(session_id)
-        job = opened.job
+        job = claimed.job
         writer = SessionWriter(
             self._repository,
             session=job.session,
-            hold=Hold(job.turn_id, opened.owner),
+            hold=claimed.hold,
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
             is_new=new is not None,
-            undo=opened.undo,
+            undo=claimed.undo,
         )
-        stream = self._stream_of(session_id, job.turn_id, opened.writer)
-        return ClaimedTurn(owner=opened.owner, job=job, stream=stream, session_writer=writer)
+        stream = self._stream_of(session_id, job.turn_id, claimed.writer)
+        return ClaimedTurn(owner=claimed.hold.owner, job=job, stream=stream, session_writer=writer)
 
     async def _until_closed(self, look_up: Awaitable[Result]) -> Result:
         """Await a lookup, which ``close`` cancels.
@@ -233,7 +233,7 @@ class TurnClaimer:
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-    ) -> _Opened:
+    ) -> _Claimed:
         """Claim the session for a turn whose id sorts after those of all its turns.
 
         Ids are compared under the session's lock, with those of journals and messages, so they have
@@ -241,13 +241,13 @@ class TurnClaimer:
         """
         turn_id = new_turn_id()
         while True:
-            owner = self._repository.owners.mine()
+            hold = Hold(turn_id, self._repository.owners.mine())
             try:
-                return self._claim_as(turn_id, session_id, prepare, announce, new, owner=owner)
+                return self._claim_as(hold, session_id, prepare, announce, new)
             except _Overtaken as newer:
                 turn_id = new_turn_id(after=newer.turn_id)
             except OwnerExpired:
-                self._await_other_id(session_id, owner)
+                self._await_other_id(session_id, hold.owner)
 
     def _await_other_id(self, session_id: str, owner: str) -> None:
         """Wait until this process, which others consider dead, has another id.
@@ -263,42 +263,36 @@ class TurnClaimer:
 
     def _claim_as(
         self,
-        turn_id: str,
+        hold: Hold,
         session_id: str,
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-        *,
-        owner: str,
-    ) -> _Opened:
-        open_journal = partial(self._journal.open, session_id, turn_id, owner=owner)
-        attempt = Attempt(open_journal, is_new=new is not None)
-        self._expect(turn_id)
+    ) -> _Claimed:
+        attempt = Attempt(is_new=new is not None)
+        writer: JournalWriter | None = None
+        self._expect(hold.turn_id)
         try:
             session, opened = self._repository.claim(
                 session_id,
-                turn_id,
-                owner=owner,
-                change=partial(self._open_turn, turn_id, prepare, announce, attempt, owner=owner),
+                hold.turn_id,
+                owner=hold.owner,
+                change=partial(self._open_turn, hold.turn_id, prepare, announce, attempt),
                 recover=self._recovery.recover,
                 new=new,
             )
-            if opened.earlier_turns and opened.earlier_turns[-1] != self._ended.get(session_id):
-                self._recovery.end_earlier(session, opened.earlier_turns)
-            # Denials first: a call must not keep an approval if the turn can't begin after all.
-            for decision in sorted(opened.job.decisions, key=lambda each: each.approved):
-                self._confirmation_store.decide(session_id, **asdict(decision), repeatable=True)
-            self._withdraw_questions(session_id, opened.job.continuation)
+            writer = self._journal.open(session_id, hold.turn_id, owner=hold.owner)
+            self._earlier.settle(opened.before, session, opened.job, opened.earlier_turns)
         except BaseException:
-            self._forget(turn_id)
-            if attempt.writer is not None:
-                self._give_up(session_id, Hold(turn_id, owner), attempt.writer, attempt.taken_back)
+            self._forget(hold.turn_id)
+            if attempt.was_made:
+                self._give_up(session_id, hold, writer, attempt.taken_back)
             raise
         ids = frozenset(call_ids(session.messages)) if opened.job.available_tools.specs else ()
         job = msgspec.structs.replace(
             opened.job, session=session, is_saved=self._saves, call_ids=ids
         )
-        return msgspec.structs.replace(opened, job=job)
+        return _Claimed(job=job, hold=hold, writer=writer, undo=attempt.taken_back)
 
     def _open_turn(
         self,
@@ -307,8 +301,6 @@ class TurnClaimer:
         announce: Callable[[str], None],
         attempt: Attempt,
         session: Session,
-        *,
-        owner: str,
     ) -> tuple[Session, _Opened]:
         """Return the session with the started turn, and what was opened; or refuse the turn.
 
@@ -326,38 +318,18 @@ class TurnClaimer:
             if not still_asked(session, question):
                 raise ConfirmationNotFound(decision.confirmation_id)
         announce(turn_id)
-        if job.rewinds:
-            self._keep_files_of_removed(session, job.session)
         changed = open_session(job.session, job, now=utc_now())
         attempt.note(session, changed, rewinds=job.rewinds)
-        # Before the claim: a claim whose journal has no writer is that of a turn which is over.
-        opened = _Opened(
-            job=job,
-            writer=attempt.open(),
-            earlier_turns=turns,
-            owner=owner,
-            undo=attempt.taken_back,
-        )
-        return changed, opened
+        return changed, _Opened(job=job, before=session, earlier_turns=turns)
 
-    def _keep_files_of_removed(self, before: Session, after: Session) -> None:
-        """Let files that only removed messages refer to count as used now.
-
-        The messages are back if the turn ends without an answer (docs/decisions/0110).
-        """
-        if self._renew_attachments is None:
-            return
-        kept = {each.id for each in attachments_in(after.messages)}
-        for attachment_id in {each.id for each in attachments_in(before.messages)} - kept:
-            with suppress(AttachmentNotFound):
-                self._renew_attachments([attachment_id])
-
-    def _give_up(self, session_id: str, hold: Hold, writer: JournalWriter, undo: Change) -> None:
+    def _give_up(
+        self, session_id: str, hold: Hold, writer: JournalWriter | None, undo: Change
+    ) -> None:
         """Undo the claim of a turn that can't begin, and what was saved with it.
 
         Failures are only logged, as the client gets the reason why the turn can't begin. If the
         claim stays, because the disk is full, so does the journal: it shows that the turn is over,
-        and the next turn removes both.
+        and the next turn removes both. A claim without a journal is released later.
         """
         try:
             try:
@@ -365,28 +337,16 @@ class TurnClaimer:
             except (SessionBusy, SessionNotFound):
                 pass  # it was not made, others have ended it, or it can't be had: that is looked at
             finally:
-                writer.close()
+                if writer is not None:
+                    writer.close()
             claim = self._repository.claim_of(session_id)
             if claim is None or claim.turn_id != hold.turn_id:
                 self._journal.discard(session_id, hold.turn_id)
+                return
         except Exception:
             logger.exception(
                 "a turn that can't begin left something behind",
                 extra={"session_id": session_id, "turn_id": hold.turn_id},
             )
-
-    def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
-        """Withdraw the questions of earlier turns, except for calls that this turn resumes.
-
-        Questions of agents refer to messages of other sessions, and belong to resumed calls: turns
-        that resume nothing withdraw all questions, including approved ones, as an agent may make
-        the same call again for another call.
-        """
-        if not continuation.open_calls:
-            self._confirmation_store.withdraw_all(session_id)
-            return
-        self._confirmation_store.withdraw(
-            asked
-            for asked in self._confirmation_store.pending(session_id)
-            if asked.agent_name is None and asked.message_id != continuation.asking_id
-        )
+        if writer is None:
+            self._recovery.release_later(session_id, hold)

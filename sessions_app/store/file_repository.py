@@ -252,11 +252,18 @@ class FileSessionRepository:
             if new is not None:
                 changed, result = change(new)
                 session = self._make(changed)
+                self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
             else:
                 file = self._recovered(session_id, recover)
                 changed, result = change(file.session)
-                session = self._files.replace(file, changed)
-            self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
+                # Before the session: a message that is taken from its inbox must not be in it
+                # without a claim that tells who answers it.
+                self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
+                try:
+                    session = self._files.replace(file, changed)
+                except BaseException:
+                    self._claims.remove(session_id)
+                    raise
         if new is not None:
             self._observer.created(session_id)
         self._observer.turn_started(session_id, turn_id)

@@ -1,7 +1,5 @@
 """What a claim made of its session is taken back, and nothing else."""
 
-from unittest.mock import Mock
-
 import pytest
 
 from chat.start.attempt import Attempt
@@ -31,13 +29,13 @@ def said_in(session, message_id="2", now=NOW):
 
 @pytest.fixture
 def attempt():
-    return Attempt(Mock())
+    return Attempt()
 
 
 @pytest.fixture
 def first():
     """Return an attempt in a session that was created for it."""
-    return Attempt(Mock(), is_new=True)
+    return Attempt(is_new=True)
 
 
 @pytest.fixture
@@ -112,7 +110,7 @@ def test_a_session_that_went_on_stays_as_it_is(attempt, claimed):
     gone_on = said_in(claimed, message_id="3")
 
     assert attempt.taken_back(gone_on) is gone_on
-    assert Attempt(Mock(), is_new=True).taken_back(claimed) is claimed
+    assert Attempt(is_new=True).taken_back(claimed) is claimed
 
 
 def test_a_session_without_messages_stays_as_it_is(attempt, claimed):
