@@ -23,6 +23,7 @@ from sessions_app.http.request_schemas import SessionCreateIn, SessionUpdateIn
 from sessions_app.ids_and_clock import new_session_id
 from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
+from sessions_app.session_settings import change_settings
 from sessions_app.store.repository import SessionReader
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class SessionFactory:
         prompt = body.system_prompt
         if prompt is None and body.system_prompt_source_file is not None:
             prompt = await self.prompt_text(body.system_prompt_source_file)
-        return self.sessions.create(
+        session = self.sessions.create(
             body.model or await self.default_model.name(),
             system_prompt=prompt,
             system_prompt_source_file=body.system_prompt_source_file,
@@ -73,6 +74,10 @@ class SessionFactory:
             session_id=session_id,
             save=False,
         )
+        if body.on_crash is None:
+            return session
+        now = session.metadata.updated_at
+        return change_settings(session, {"on_crash": body.on_crash}, now=now)
 
     async def prompt_text(self, filename: str) -> str:
         """Return the text of a prompt file."""

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
 from mochi_project.configuration.setting_types import List, Seconds
-from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy
+from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy, OnCrash
 
 
 def _checked_loop_limit(value: int) -> int:
@@ -61,6 +61,14 @@ class ChatSettings(AppSettings):
         1000, ge=1, description="Streams of `GET /events` that a web process may have at once"
     )
     turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
+    on_crash: OnCrash = Field(
+        "seal",
+        description="What becomes of turns whose process dies: `seal` saves their rest, `continue` "
+        "lets another process go on",
+    )
+    max_resumes: int = Field(
+        2, ge=0, le=10, description="How often a turn goes on without any output in between"
+    )
     turn_retention_seconds: float = Field(
         600, ge=0, description="How long a finished turn can be re-attached to"
     )

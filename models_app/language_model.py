@@ -39,6 +39,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         system_prompt: What the provider adds to a conversation without a system prompt: a
             profile's.
         is_remote: Whether Ollama passes its requests on to its cloud.
+        continues_answers: Whether it goes on with an answer that a request ends with; Ollama's
+            models also while they may think.
     """
 
     name: str
@@ -56,6 +58,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     files_of: str | None = None
     is_remote: bool = False
+    continues_answers: bool = False
+
+    def continues_answer(self, think: Think | None) -> bool:
+        """Return whether it goes on in the middle of an answer, if asked to think like this."""
+        return self.continues_answers and (self.provider == "ollama" or not think)
 
     @property
     def takes_window(self) -> bool:

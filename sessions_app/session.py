@@ -30,6 +30,9 @@ MODEL_NAME_LENGTH = 300
 """The maximum length of a model name; providers react to longer ones in different ways."""
 
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
+OnCrash = Literal["seal", "continue"]
+"""The ends of a turn whose process died: its rest is saved, or another process goes on."""
+
 ContextStrategy = Literal[
     "summarize_history",
     "truncate_by_tokens",
@@ -112,6 +115,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         agent_settings: Agents offered to the model; None counts as none.
         context_window_config: The context window; None counts as ``WindowConfig()``.
         context_strategy: How a history that is too long is shortened; None for the default.
+        on_crash: What becomes of turns whose process dies; None for the default.
         context_state: The messages that are no longer sent to the model.
         options: Sampling options (temperature, seed, ...), passed on unchanged.
         preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
@@ -148,6 +152,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     agent_settings: AgentSettings | None = None
     context_window_config: WindowConfig | None = None
     context_strategy: str | None = None
+    on_crash: str | None = None
     context_state: ContextState | None = None
     options: Mapping[str, Any] | None = None
     preview: str | None = None

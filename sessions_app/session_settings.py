@@ -31,6 +31,7 @@ class SettingsChanges(TypedDict, total=False):
         options: Replaces all sampling options; None removes them.
         summary_model: The model that writes summaries; None leaves it to the server.
         context_strategy: How a history that is too long is shortened; None for the default.
+        on_crash: What becomes of turns whose process dies; None for the default.
         context_window: A fixed size in tokens; None returns to an automatic size.
         title: The new title; None lets the server generate one again.
         metadata: Replaces the client's metadata; None removes it.
@@ -44,6 +45,7 @@ class SettingsChanges(TypedDict, total=False):
     options: Mapping[str, Any] | UnsetType | None
     summary_model: str | UnsetType | None
     context_strategy: str | UnsetType | None
+    on_crash: str | UnsetType | None
     context_window: int | UnsetType | None
     title: str | UnsetType | None
     metadata: Mapping[str, Any] | UnsetType | None

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.approvals.arguments import check_arguments
+from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 from tools_app.policy import RememberedPolicy
 
-AskedBecause = Literal["tool_changed"]
 VERSION = 1
 """The version of questions and answers on disk; records of version 0 have no such field."""
 
@@ -39,8 +39,8 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         created_at: When it was first asked; UTC, ISO 8601.
         expires_at: When it expires; UTC, ISO 8601.
         agent_name: The agent that asks, if any.
-        reason: ``tool_changed`` if it is asked regardless of the policies, because the tool has
-            changed since the session enabled it.
+        reason: Why it is asked regardless of the policies: ``tool_changed``, since the session
+            enabled the tool; ``may_have_run``, as it had begun when its process died.
         tool_digest: The digest of the tool when it was asked, if the tool has one.
         parameters: The JSON schema of the tool's arguments; None if an older server asked.
         call_ids: The calls that were asked about together with it; empty if an older server asked.

@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from chat.approvals.confirmation import Confirmation
+from chat.stream.events import AskedBecause
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.request_schemas import Globs, in_one_sentence
 
@@ -21,7 +22,7 @@ class ConfirmationOut(Schema):
     tool_call_id: str
     message_id: str = Field(description="The assistant's message that asks for the call.")
     agent_name: str | None = Field(None, description="The agent that asks, if it is one.")
-    reason: Literal["tool_changed"] | None = Field(
+    reason: AskedBecause | None = Field(
         None, description="Why it is asked whatever the policies say, if so."
     )
     created_at: str

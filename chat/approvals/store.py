@@ -27,7 +27,6 @@ from msgspec import UNSET, UnsetType
 from chat.approvals.confirmation import (
     VERSION,
     ApprovalDecision,
-    AskedBecause,
     Confirmation,
     Reason,
     hash_call,
@@ -36,6 +35,7 @@ from chat.approvals.confirmation import (
     written,
 )
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id

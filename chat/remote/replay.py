@@ -1,13 +1,20 @@
 """Replays a turn from its journal: the one place that interprets the entries. Pure."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
 
 from chat.storage.journal import Entry
-from chat.stream.agent_events import AgentToolCall, AgentToolResult
+from chat.stream.agent_events import (
+    AgentComplete,
+    AgentExecution,
+    AgentPlanning,
+    AgentToolCall,
+    AgentToolResult,
+)
 from chat.stream.events import (
     Cancelled,
     ClientToolCall,
@@ -19,22 +26,29 @@ from chat.stream.events import (
     FinishedCall,
     MessageComplete,
     ThinkingContentDelta,
+    ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
     ToolResultReceived,
+    TurnResumed,
     TurnStarted,
 )
-from chat.stream.notes import Note, RoundBegan, Stopped, Suspended
+from chat.stream.notes import HandedOver, JobNoted, Note, Resumed, RoundBegan, Stopped, Suspended
 from sessions_app.decoding import NO_JSON, convert_to, decoder_of
 from sessions_app.surrogates import join_surrogates, mend_json
 
 _READ: tuple[type[Event | Note], ...] = (
     TurnStarted,
+    TurnResumed,
+    HandedOver,
+    JobNoted,
+    Resumed,
     RoundBegan,
     ContentDelta,
     ContentReset,
     ThinkingContentDelta,
+    ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolResultReceived,
@@ -47,8 +61,42 @@ _READ: tuple[type[Event | Note], ...] = (
     Stopped,
     Suspended,
 )
+CallEvent = (
+    ToolCallStarted
+    | ToolConfirmationRequired
+    | ToolResultReceived
+    | AgentToolCall
+    | AgentToolResult
+)
 _KINDS = {kind.event: kind for kind in _READ}
 _DECODERS = {kind.event: decoder_of(kind) for kind in _READ}
+
+
+OUTPUT = (
+    ContentDelta
+    | ThinkingContentDelta
+    | ToolCallDelta
+    | ToolConfirmationRequired
+    | ToolResultReceived
+    | AgentPlanning
+    | AgentExecution
+    | AgentToolResult
+    | AgentComplete
+)
+
+
+def is_output(event: object) -> bool:
+    """Return whether an event shows that the turn came further: a delta, a question, a result."""
+    return isinstance(event, OUTPUT)
+
+
+class ShownAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Represents the text of an answer that clients saw, and that was not saved."""
+
+    message_id: str
+    model: str
+    text: str
+    thinking: str
 
 
 class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +123,17 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         has_ended: Whether the journal is complete: its last entry is ``done``.
         has_gone_on: Whether its newest event is ``tool_continuation_started``.
         last_number: The newest event's number; 0 without any event.
+        job: The latest note of its request, with which other processes can go on.
+        resumes: How often it went on in another process.
+        deaths: How many of these because its process had died.
+        barren_resumes: How many of the deaths, the last ones, without any output since.
+        was_handed_over: Whether its last process let go of it.
+        is_resuming: Whether it is about to go on: noted so, and without an event since.
+        shows_answer: Whether clients saw anything of the newest answer.
+        shows_calls: Whether they saw pieces of a call of it.
+        discarded: The answers that were begun again since, oldest first.
+        starts: How often each call started, by its id.
+        call_numbers: The numbers of calls that clients know, by their ids.
     """
 
     turn_id: str
@@ -97,6 +156,17 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     has_ended: bool = False
     has_gone_on: bool = False
     last_number: int
+    job: JobNoted | None = None
+    resumes: int = 0
+    deaths: int = 0
+    was_handed_over: bool = False
+    barren_resumes: int = 0
+    is_resuming: bool = False
+    shows_answer: bool = False
+    shows_calls: bool = False
+    discarded: Sequence[ShownAnswer] = ()
+    starts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    call_numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class Replay:
@@ -117,6 +187,17 @@ class Replay:
         self._has_ended = False
         self._has_gone_on = False
         self._last_number = 0
+        self._job: JobNoted | None = None
+        self._resumes = 0
+        self._deaths = 0
+        self._was_handed_over = False
+        self._barren_resumes = 0
+        self._is_resuming = False
+        self._shows_answer = False
+        self._shows_calls = False
+        self._discarded: list[ShownAnswer] = []
+        self._starts = Counter[str]()
+        self._numbers: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
         """Add the next entry."""
@@ -124,50 +205,85 @@ class Replay:
         self._has_ended = entry.event == Done.event
         if entry.n:
             self._has_gone_on = entry.event == ToolContinuationStarted.event
-        match _read(entry):
+            self._is_resuming = False
+        event = _read(entry)
+        self._add_answer(event)
+        if isinstance(event, CallEvent):
+            self._add_call(event)
+        else:
+            self._add_turn(event)
+        if is_output(event):
+            self._barren_resumes = 0
+
+    def _add_answer(self, event: Event | Note | None) -> None:
+        match event:
             case ContentDelta(content=text):
                 self._text.append(text)
+                self._shows_answer = True
             case ThinkingContentDelta(content=text):
                 self._thinking.append(text)
+                self._shows_answer = True
+            case ToolCallDelta():
+                self._shows_answer = self._shows_calls = True
             case ContentReset():
                 self._text.clear()
-            case TurnStarted() as started:
-                self._started = started
-            case RoundBegan() as begun:
-                self._round = begun
-                self._text.clear()
-                self._thinking.clear()
+            case TurnStarted():
+                self._started = event
+            case TurnResumed(discarded=ids):
+                if ids is not UNSET and self._round.message_id in ids:
+                    self._discard()
+            case RoundBegan():
+                if event.message_id != self._round.message_id:  # else the answer goes on
+                    self._clear()
+                self._round = event
+
+    def _add_turn(self, event: Event | Note | None) -> None:
+        match event:
+            case JobNoted():
+                self._job = event
+            case HandedOver():
+                self._was_handed_over = True
+            case Resumed(reason=reason):
+                self._is_resuming, self._was_handed_over = True, False
+                self._resumes += 1
+                self._barren_resumes += reason == "process_died"
+                self._deaths += reason == "process_died"
             case ClientToolCall(tool_call_id=call_id):
                 self._client_calls.add(call_id)
-            case Stopped() as stopped:
-                self._stopped = stopped
-            case Suspended() as suspended:
-                self._suspended = suspended
-            case (MessageComplete() | Cancelled() | Failed()) as ending:
-                self._ending = ending
-            case (
-                ToolCallStarted()
-                | ToolConfirmationRequired()
-                | ToolResultReceived()
-                | AgentToolCall()
-                | AgentToolResult()
-            ) as event:
-                self._add_call(event)
+            case Stopped():
+                self._stopped = event
+            case Suspended():
+                self._suspended = event
+            case MessageComplete() | Cancelled() | Failed():
+                self._ending = event
 
-    def _add_call(
-        self,
-        event: ToolCallStarted
-        | ToolConfirmationRequired
-        | ToolResultReceived
-        | AgentToolCall
-        | AgentToolResult,
-    ) -> None:
+    def _clear(self) -> None:
+        self._text.clear()
+        self._thinking.clear()
+        self._shows_answer = self._shows_calls = False
+
+    def _discard(self) -> None:
+        if text := _trimmed(self._text):
+            self._discarded.append(
+                ShownAnswer(
+                    message_id=self._round.message_id,
+                    model=self._started.model,
+                    text=text,
+                    thinking=_trimmed(self._thinking),
+                )
+            )
+        self._clear()
+
+    def _add_call(self, event: CallEvent) -> None:
         if isinstance(event, ToolConfirmationRequired):
             self._asked.add(event.tool_call_id)
+            self._numbers[event.tool_call_id] = event.call_index
             return
         self._asked.discard(event.tool_call_id)  # it was approved, or denied
         if isinstance(event, ToolCallStarted):
             self._calls[event.tool_call_id] = event
+            self._starts[event.tool_call_id] += 1
+            self._numbers[event.tool_call_id] = event.call_index
         elif isinstance(event, ToolResultReceived):
             call = self._calls.pop(event.tool_call_id, None)
             known = {} if event.arguments is UNSET else event.arguments
@@ -201,6 +317,17 @@ class Replay:
             has_ended=self._has_ended,
             has_gone_on=self._has_gone_on,
             last_number=self._last_number,
+            job=self._job,
+            resumes=self._resumes,
+            deaths=self._deaths,
+            was_handed_over=self._was_handed_over,
+            barren_resumes=self._barren_resumes,
+            is_resuming=self._is_resuming,
+            shows_answer=self._shows_answer,
+            shows_calls=self._shows_calls,
+            discarded=tuple(self._discarded),
+            starts=dict(self._starts),
+            call_numbers=dict(self._numbers),
         )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from chat.errors import TurnInterrupted
-from chat.remote.replay import ReplayedTurn
+from chat.remote.replay import ReplayedTurn, ShownAnswer
 from chat.storage.journal import Entry, line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import (
@@ -27,6 +27,7 @@ from chat.stream.events import (
 )
 from chat.stream.notes import RoundBegan
 from chat.turn.outcome import completed, failed, known_usage, window_of
+from chat.turn.turn_ids import time_of
 from chat.turn.usage import saved_usage
 from sessions_app.calls import calls_with_results, named_call, open_calls
 from sessions_app.messages import (
@@ -71,20 +72,41 @@ def seal_session(
         )
         for call_id, name, number in [*interrupted, *_unreported_client_calls(session, turn)]
     ]
-    if turn.text and turn.message_id and not is_question_gone(session, turn):
-        lost.append(
-            AssistantMessage(
-                content=turn.text,
-                message_id=turn.message_id,
-                timestamp=now,
-                model=turn.model or session.metadata.model,
-                thinking=turn.thinking or None,
-                interrupted=True,
-                turn_id=turn.turn_id or None,
-            )
-        )
+    shown = unsaved_answers(session, turn)
+    if shown and not is_question_gone(session, turn):
+        *earlier, newest = [shown_message(each, turn.turn_id, now) for each in shown]
+        variants = tuple((message,) for message in reversed(earlier))
+        lost.append(msgspec.structs.replace(newest, variants=variants) if variants else newest)
     sealed = extend_answer(session, *lost, now=now, replaced_id=turn.replaced_id)
     return session if sealed is session else prefer_whole(sealed, now=now)
+
+
+def unsaved_answers(session: Session, turn: ReplayedTurn) -> list[ShownAnswer]:
+    """Return the texts that clients saw and the session lacks, oldest first.
+
+    All but the last one are void; that one is, too, if the turn asks again.
+    """
+    newest = ShownAnswer(
+        message_id=turn.message_id or "",
+        model=turn.model or session.metadata.model,
+        text=turn.text,
+        thinking=turn.thinking,
+    )
+    shown = [*turn.discarded, newest] if newest.text and newest.message_id else turn.discarded
+    return [each for each in shown if find_answer(session, each.message_id) is None]
+
+
+def shown_message(answer: ShownAnswer, turn_id: str, now: str = "") -> AssistantMessage:
+    """Return an answer that broke off as a message; its time is by default that of its turn."""
+    return AssistantMessage(
+        content=answer.text,
+        message_id=answer.message_id,
+        timestamp=now or time_of(turn_id),
+        model=answer.model,
+        thinking=answer.thinking or None,
+        interrupted=True,
+        turn_id=turn_id or None,
+    )
 
 
 def is_question_gone(session: Session, turn: ReplayedTurn) -> bool:

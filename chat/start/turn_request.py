@@ -9,8 +9,25 @@ from chat.approvals.approver import ApprovalMode
 from chat.approvals.confirmation import Decision
 from chat.turn.observer import Dialect
 from models_app.language_model import Think
+from sessions_app.decoding import convert_to
 from sessions_app.edits import Rewind
 from sessions_app.messages import Attachment, Message, ToolSpec
+from sessions_app.session import OnCrash
+
+_NOTED = (
+    "think",
+    "selected_tools",
+    "approvals",
+    "instructions",
+    "client_tools",
+    "tool_choice",
+    "options",
+    "answer_schema",
+    "requires_fit",
+    "on_crash",
+    "dialect",
+)
+"""The fields of a request that nothing else in a session or a journal has."""
 
 ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
 
@@ -49,7 +66,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         expects: The id of the last message that the client, or what made this request of its input,
             has seen; the turn is refused if the session ends with another (``HistoryChanged``).
             None accepts any; empty stands for a session without messages.
-        dialect: The protocol of the request, for observers only.
+        dialect: The protocol of the request.
+        on_crash: What becomes of the turn if its process dies; None leaves it to the session, and
+            then to the server.
+        keyed: Whether an ``Idempotency-Key`` stands for it.
     """
 
     message: str | None = None
@@ -70,3 +90,33 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Sequence[Decision] = ()
     expects: str | None = None
     dialect: Dialect = "native"
+    on_crash: OnCrash | None = None
+    keyed: bool = False
+
+    def noted(self) -> Mapping[str, Any]:
+        """Return what another process needs to go on with the turn, as ``request_of`` reads it."""
+        given = {name: getattr(self, name) for name in _NOTED}
+        default = TurnRequest()
+        return {name: value for name, value in given.items() if value != getattr(default, name)}
+
+
+_Noted = msgspec.defstruct(
+    "_Noted",
+    [
+        (field.name, field.type, field.default)
+        if field.default is not msgspec.NODEFAULT
+        else (field.name, field.type, msgspec.field(default_factory=field.default_factory))
+        for field in msgspec.structs.fields(TurnRequest)
+        if field.name in _NOTED
+    ],
+    kw_only=True,
+)
+
+
+def request_of(noted: Mapping[str, Any]) -> TurnRequest:
+    """Return the request that was noted, to go on with its turn.
+
+    Raises:
+        msgspec.ValidationError: A newer server noted it.
+    """
+    return TurnRequest(**msgspec.structs.asdict(convert_to(noted, _Noted)))

@@ -198,6 +198,15 @@ class TurnJournal(JournalReader, JournalQuarantine, Protocol):
         synchronous, and raises ``Fenced`` once another process took the journal over.
         """
 
+    def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
+        """Go on with a journal whose writer died, for the process that goes on with its turn.
+
+        Raises:
+            Fenced: A living process writes it; one of several callers at once is that process.
+            FileNotFoundError: There is no such journal; its store may have lost it.
+            OwnerExpired: As ``open`` raises it.
+        """
+
     def discard(self, session_id: str, turn_id: str) -> None:
         """Delete one turn's journal, unless it is being written."""
 

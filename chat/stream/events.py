@@ -35,6 +35,10 @@ TurnPhase = Literal[
 ]
 
 
+ResumeReason = Literal["process_died", "server_stopped"]
+"""Why a turn goes on in another process."""
+
+
 class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
     """The turn has begun; always the first event. The first answer will be ``message_id``.
 
@@ -58,6 +62,24 @@ class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
         """The id of the user message that the turn answers, or of its first answer."""
         known = self.message_id if self.user_message_id is UNSET else self.user_message_id
         return None if known is UNSET else known
+
+
+class TurnResumed(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn goes on in another process; sent only where continuing is allowed (``on_crash``).
+
+    With ``keeps`` ``text`` the message ``message_id`` goes on where it stopped; with ``results``
+    the message ``message_id`` begins. Messages in ``discarded`` are void: clients drop them or
+    grey them out. Calls and questions may come again under ids that were shown before.
+    """
+
+    event: ClassVar[str] = "turn_resumed"
+    turn_id: str
+    session_id: str
+    attempt: int
+    reason: ResumeReason
+    keeps: Literal["text", "results"]
+    message_id: str
+    discarded: Sequence[str] | UnsetType = UNSET
 
 
 class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -110,12 +132,17 @@ class ClientToolCall(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
+AskedBecause = Literal["tool_changed", "may_have_run"]
+"""Why a call needs an approval that the policies don't ask for."""
+
+
 class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     """The model asked for a tool that runs only if a person approves (``confirm-tool``).
 
     When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
     call that is asked about. ``reason`` is there when policies did not ask for it: the tool is not
-    what it was when the session enabled it. It can be answered until ``expires_at``.
+    what it was when the session enabled it (``tool_changed``), or the call had begun when its
+    process died (``may_have_run``). It can be answered until ``expires_at``.
     """
 
     event: ClassVar[str] = "tool_call_confirmation_required"
@@ -126,7 +153,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     confirmation_id: str
     agent_name: str | UnsetType = UNSET
     inner_tool_call_id: str | UnsetType = UNSET
-    reason: Literal["tool_changed"] | UnsetType = UNSET
+    reason: AskedBecause | UnsetType = UNSET
     expires_at: str | UnsetType = UNSET
 
 
@@ -321,6 +348,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 Event = (
     TurnStarted
+    | TurnResumed
     | ContentDelta
     | ContentReset
     | ThinkingContentDelta

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chat.stream.events import FinishedCall
+from chat.stream.events import FinishedCall, ResumeReason
 
 
 class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,4 +46,26 @@ class HandedOver(msgspec.Struct, frozen=True):
     event: ClassVar[str] = "handed_over"
 
 
-Note = RoundBegan | Stopped | Suspended | HandedOver
+class JobNoted(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn's request, without what is saved elsewhere: another process can go on with it.
+
+    Written before the first event, and again once the turn is detached: the last one counts.
+    """
+
+    event: ClassVar[str] = "job"
+    v: int = 1
+    detached: bool
+    keyed: bool
+    request: Mapping[str, Any]
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """Another process goes on with the turn; written before anything of the turn runs there."""
+
+    event: ClassVar[str] = "resumed"
+    attempt: int
+    owner: str
+    reason: ResumeReason
+
+
+Note = RoundBegan | Stopped | Suspended | HandedOver | JobNoted | Resumed

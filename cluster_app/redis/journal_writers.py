@@ -43,6 +43,7 @@ class PumpedWriter:
         turn_id: The turn.
         keys: The turn's Redis keys.
         owner: The owner id of the process that runs the turn.
+        epoch: Its epoch: 1 of the process that began the turn.
 
     Attributes:
         pump: Sends the commands; None before the first lines.
@@ -50,8 +51,11 @@ class PumpedWriter:
 
     is_synchronous = False
 
-    def __init__(self, context: WriterContext, turn_id: str, keys: TurnKeys, owner: str) -> None:
+    def __init__(
+        self, context: WriterContext, turn_id: str, keys: TurnKeys, owner: str, epoch: int = 1
+    ) -> None:
         self._context = context
+        self._epoch = epoch
         self._turn_id = turn_id
         self._keys = keys
         self._owner = owner
@@ -87,7 +91,8 @@ class PumpedWriter:
                 return
         self._last = lines
         self._number = number = self._number + 1
-        command = pack((b"XADD", self._stream, b"NOMKSTREAM", b"1-%d" % number, b"l", lines))
+        entry_id = b"%d-%d" % (self._epoch, number)
+        command = pack((b"XADD", self._stream, b"NOMKSTREAM", entry_id, b"l", lines))
         self._unacknowledged.append((number, command, kept))
         if self._is_in_sync:
             pump.send(command, self._answered)
@@ -144,7 +149,7 @@ class PumpedWriter:
         try:
             self.pump = self._context.pumps.here()
         except RuntimeError:
-            self._sync_writer = SealingWriter(self._context, self._keys, 1)
+            self._sync_writer = SealingWriter(self._context, self._keys, self._epoch)
         else:
             self.pump.add(self)
 
@@ -238,7 +243,7 @@ class PumpedWriter:
             return
         epoch, _, number = answer.partition(b"-")
         newest = int(number)
-        if int(epoch) != 1:
+        if int(epoch) != self._epoch:
             self._fail(Fenced(errno.EPERM, "the journal was taken over"))
         elif newest < self._newest_dropped:
             self._lose()  # the missing entries are not in memory, and readers must not see a gap

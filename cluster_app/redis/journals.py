@@ -4,12 +4,20 @@ A journal is being written if the process that owns its turn has a lease and has
 journal as left: a living process may have stopped writing it.
 """
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
 
-from chat.storage.journal import PASSAGE_BYTES, Entry, JournalSlice, JournalWriter, OwnerExpired
+from chat.storage.journal import (
+    PASSAGE_BYTES,
+    Entry,
+    Fenced,
+    JournalSlice,
+    JournalWriter,
+    OwnerExpired,
+)
 from cluster_app.redis import journal_scripts as lua
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.hub import Hub
@@ -70,6 +78,7 @@ class RedisTurnJournal:
         self._open = Script(connection, lua.OPEN)
         self._forestall = Script(connection, lua.FORESTALL)
         self._take = Script(connection, lua.TAKE)
+        self._reopen = Script(connection, lua.REOPEN)
         self._read = Script(connection, lua.READ)
         self._has_ended = Script(connection, lua.HAS_ENDED)
         self._turns = Script(connection, lua.TURNS)
@@ -105,6 +114,24 @@ class RedisTurnJournal:
         keys = self._keys(session_id, turn_id)
         epoch = self._take(keys.stream, keys.mark, args=(self._owners.mine(),))
         return SealingWriter(self._context, keys, epoch)
+
+    def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
+        """Go on with a dead writer's journal; Redis rejects that writer's appends from now on."""
+        keys = self._keys(session_id, turn_id)
+        with self.connection.translated():
+            dead = self.connection.client.hget(keys.mark, "worker") or b""
+        if self.is_being_written(session_id, turn_id):
+            raise Fenced(errno.EWOULDBLOCK, "a living process writes the journal")
+        tombstone = self.connection.root_key("dead", owner)
+        epoch = self._reopen(*keys.all, tombstone, args=(owner, dead, session_id))
+        match epoch:
+            case lua.CONDEMNED:
+                raise OwnerExpired(owner)
+            case lua.OVERTAKEN:
+                raise Fenced(errno.EWOULDBLOCK, "another process goes on with the journal")
+            case 0:
+                raise FileNotFoundError(turn_id)
+        return PumpedWriter(self._context, turn_id, keys, owner, epoch)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return the next passage of whole entries; a position is a packed stream id."""

@@ -9,7 +9,7 @@ from typing import Literal, TypedDict
 
 from pydantic import SecretStr
 
-from sessions_app.session import ContextStrategy
+from sessions_app.session import ContextStrategy, OnCrash
 
 
 class ProviderArguments(TypedDict, total=False):
@@ -55,6 +55,8 @@ class SettingArguments(TypedDict, total=False):
     context_strategy: ContextStrategy
     background_worker: bool
     max_tool_rounds: int
+    max_resumes: int
+    on_crash: OnCrash
     tool_loop_limit: int
     tool_tokens: int
     max_agent_iterations: int

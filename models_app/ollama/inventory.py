@@ -223,6 +223,7 @@ def is_cloud(name: str) -> bool:
 
 def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
     """Combine the list's entry with the model's details."""
+    is_remote = shown.remote_host is not None or is_cloud(name)
     return ModelInfo(
         name=name,
         size_mb=round((tag.size if tag is not None else 0) / 1e6, 1),
@@ -233,5 +234,6 @@ def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
         capabilities=tuple(shown.capabilities),
         context_length=shown.context_length,
         modified_at=tag.modified_at if tag is not None else None,
-        is_remote=shown.remote_host is not None or is_cloud(name),
+        is_remote=is_remote,
+        continues_answers=not is_remote,
     )

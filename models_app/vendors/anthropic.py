@@ -1,5 +1,6 @@
 """Describes Anthropic: its address, headers, list of models, thinking and SDK."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from models_app.language_model import ModelRequest
     from models_app.vendors.event_streams import Translator
+
+
+_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d)(?:-(\d))?(?:-|$)", re.ASCII)
 
 
 class Anthropic(Vendor, frozen=True, kw_only=True):
@@ -57,6 +61,11 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
     def may_think(self, messages: Sequence[Message], model: str) -> bool:
         """Return False while a tool round runs whose calls came without signed thinking."""
         return running_round_is_signed(messages, self.name, model)
+
+    def continues_answers(self, model: str) -> bool:
+        """Return whether the model is older than Claude 4.6, from which on the API refuses it."""
+        version = _VERSION.match(model)
+        return version is not None and (int(version[1]), int(version[2] or 0)) < (4, 6)
 
     def cache_settings(self, kept_for: str, request: "ModelRequest") -> dict[str, Any]:
         """Return the marks of what to keep."""

@@ -177,6 +177,10 @@ class _History:
     def finish(self) -> list[ModelMessage]:
         self._close_calls()
         self._flush()
+        last = self._messages[-1].parts[-1:] if self._messages else ()
+        for part in last:  # an answer to go on with: Anthropic refuses blanks at its end
+            if isinstance(part, TextPart):
+                part.content = part.content.rstrip()
         return self._messages
 
     def _close_calls(self) -> None:

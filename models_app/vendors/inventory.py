@@ -148,6 +148,7 @@ def unknown(vendor: Vendor, model: str) -> ModelInfo:
         size_mb=0.0,
         capabilities=ALL_CAPABILITIES,
         provider=vendor.name,
+        continues_answers=vendor.continues_answers(model),
     )
 
 
@@ -171,6 +172,7 @@ def _info(vendor: Vendor, item: Any) -> ModelInfo | None:
         context_length=length if isinstance(length, int) and length > 0 else None,
         provider=vendor.name,
         modified_at=_modified_at(item) if vendor.lists_times else None,
+        continues_answers=vendor.continues_answers(name),
     )
 
 

@@ -112,6 +112,13 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         """Return the name under which the list has a model."""
         return model
 
+    def continues_answers(self, model: str) -> bool:
+        """Return whether a model goes on with an answer that a request ends with.
+
+        Models that think begin another one.
+        """
+        return False
+
     def uses_responses(self, model: str) -> bool:
         """Return whether to ask a model by OpenAI's Responses."""
         return self.has_apis and self.api == "responses"

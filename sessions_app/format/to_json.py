@@ -165,7 +165,7 @@ def session_overview(session: Session) -> dict[str, Any]:
         "tool_settings": tool_settings_to_json(metadata.tool_settings or ToolSettings()),
         "agent_settings": agent_settings_to_json(metadata.agent_settings or AgentSettings()),
     }
-    for key in ("options", "context_strategy", "forked_from"):
+    for key in ("options", "context_strategy", "on_crash", "forked_from"):
         value = getattr(metadata, key)
         if value is not None:
             document[key] = value

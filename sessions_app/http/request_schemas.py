@@ -25,6 +25,7 @@ from sessions_app.session import (
     AgentSettings,
     ContextStrategy,
     ExecutionPolicy,
+    OnCrash,
     ToolSettings,
 )
 from sessions_app.text_rules import MAX_PROMPT_LENGTH
@@ -169,6 +170,7 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
 
 
 _SUMMARY_MODEL = "The model that writes summaries and titles"
+_ON_CRASH = "What becomes of turns whose process dies; null: the server's default"
 _CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
 _CONTEXT_STRATEGY = "How a history that is too long is shortened; null: the server's default"
 
@@ -224,6 +226,7 @@ class SessionCreateIn(BaseModel):
     context_strategy: Name | None = Field(
         None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
     )
+    on_crash: OnCrash | None = Field(None, description=_ON_CRASH)
     title: Title | None = Field(None, description="By default the server generates a title")
     metadata: ClientMetadata | None = None
 
@@ -246,6 +249,7 @@ class SessionUpdateIn(BaseModel):
     context_strategy: Name | None = Field(
         None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
     )
+    on_crash: OnCrash | None = Field(None, description=_ON_CRASH)
     context_window: WindowSize | None = Field(
         None, description="Tokens, set by hand; null returns to a window that grows by itself"
     )

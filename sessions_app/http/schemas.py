@@ -271,6 +271,7 @@ class SessionOut(SessionLabels):
     agent_settings: AgentSettingsOut
     options: dict[str, Any] | None = Field(None, description="Only if there are any")
     context_strategy: str | None = Field(None, description="Only if the session has its own")
+    on_crash: str | None = Field(None, description="Only if the session has its own")
     forked_from: ForkedFrom | None = Field(None, description="Only in a copy")
 
 

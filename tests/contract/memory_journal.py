@@ -173,6 +173,22 @@ class MemoryJournal:
         self.reach("read a journal")
         return writer
 
+    def reopen(self, session_id: str, turn_id: str, *, owner: str) -> MemoryWriter:
+        self.reach("reopen a journal")
+        lines = self._turns.get((session_id, turn_id))
+        if lines is None:
+            raise FileNotFoundError(turn_id)
+        if owner in self.condemned or not self._lives(owner):
+            raise OwnerExpired(owner)
+        with lines.lock:
+            if lines.is_open and self._lives(lines.owner):
+                raise Fenced
+            lines.epoch += 1
+            lines.owner, lines.is_open = owner, True
+            lines.content = lines.content[: lines.content.rfind(b"\n") + 1]
+            self.writers.append(MemoryWriter(lines, self._say, self.arrive))
+        return self.writers[-1]
+
     def _say(self, step: str) -> None:
         self.reach(step)
 

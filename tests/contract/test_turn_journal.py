@@ -3,7 +3,6 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,6 @@ from chat.storage.journal import (
     line,
     whole_journal,
 )
-from cluster_app.redis.journals import RedisTurnJournal
-from tests.contract.elsewhere import journal_at, place_in_redis
 from tests.contract.journal_process import JournalProcess
 from tests.contract.memory_journal import MemoryJournal
 
@@ -26,38 +23,6 @@ SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, LATER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
 DONE = ("done", '{"session_id":"a1b2c3d4e5"}')
 OLD = -1.0  # everything is older than that
-
-
-@pytest.fixture(params=["files", "memory", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the journals are, in words that another process understands."""
-    if request.param == "memory":
-        return ""
-    if request.param == "redis":
-        prefix = request.getfixturevalue("redis_connection").prefix
-        return place_in_redis(request.getfixturevalue("redis_server"), prefix)
-    return str(tmp_path / "turns")
-
-
-@pytest.fixture
-def journal(place: str) -> TurnJournal:
-    return journal_at(place) if place else MemoryJournal()
-
-
-@pytest.fixture
-async def journal_on_loop(journal: TurnJournal):
-    yield journal
-    if isinstance(journal, RedisTurnJournal):
-        journal.close()
-
-
-@pytest.fixture
-def elsewhere(place: str):
-    if not place:
-        pytest.skip("no other process sees this one's memory")
-    writer = JournalProcess(place, SESSION, TURN)
-    yield writer
-    writer.end(by_kill=True)
 
 
 def write(

@@ -1,5 +1,6 @@
 """Reads and writes the file of one journal and its header line."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from chat.storage.journal import do_nothing
+from chat.storage.journal import Fenced, do_nothing
 from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import PRIVATE_FILE, open_regular, sync_data, sync_directory
-from sessions_app.store.holder import held_if_free, hold
+from sessions_app.store.holder import held_if_free, hold, is_held, try_hold
 
 VERSION = 1
 """The format version, raised when older servers can't read it. Version 0 had no header."""
@@ -84,6 +85,7 @@ class FileJournalWriter:
     Args:
         path: The file.
         header: The first line of a new file; empty for an existing file.
+        alone: Whether a file that a living process holds is refused with ``Fenced``.
         closed: Called before the file is closed.
     """
 
@@ -92,7 +94,12 @@ class FileJournalWriter:
     is_synchronous = True
 
     def __init__(
-        self, path: str, *, header: str = "", closed: Callable[[], object] = do_nothing
+        self,
+        path: str,
+        *,
+        header: str = "",
+        alone: bool = False,
+        closed: Callable[[], object] = do_nothing,
     ) -> None:
         self._closed = closed
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -101,7 +108,12 @@ class FileJournalWriter:
         self._fd = os.open(path, flags, PRIVATE_FILE)
         self._path = path
         self._is_name_durable = False
-        hold(self._fd)
+        if not alone:
+            hold(self._fd)
+        while alone and not try_hold(self._fd):  # who only looks holds it for a moment, too
+            if is_held(path):
+                os.close(self._fd)
+                raise Fenced(errno.EWOULDBLOCK, "a living process writes the journal", path)
         if header:
             try:
                 self.append(header)
@@ -176,10 +188,7 @@ class TakenOverJournal:
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
         """Write whole lines."""
         if self._writer is None:
-            content = Path(self._path).read_bytes()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                os.truncate(self._path, whole)
+            cut_torn_line(self._path)
             self._writer = FileJournalWriter(self._path)
         self._writer.append(lines, kept)
 
@@ -198,6 +207,14 @@ class TakenOverJournal:
         """Close the file; closing twice is harmless."""
         if self._writer is not None:
             self._writer.close()
+
+
+def cut_torn_line(path: str) -> None:
+    """Remove an incomplete last line, which a writer that died left."""
+    content = Path(path).read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
 
 
 def opened(path: str) -> BinaryIO:

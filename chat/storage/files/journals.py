@@ -30,6 +30,7 @@ from chat.storage.files.journal_file import (
     FileJournalWriter,
     Header,
     TakenOverJournal,
+    cut_torn_line,
     header_of,
     is_header,
     mark_of,
@@ -183,6 +184,17 @@ class FileTurnJournal:
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
         """Continue a dead writer's journal; the caller holds the session's lock."""
         return TakenOverJournal(self._path(session_id, turn_id))
+
+    def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:  # noqa: ARG002
+        """Lock a dead writer's journal and go on with it; the lock identifies the owner."""
+        path = self._path(session_id, turn_id)
+        writer = FileJournalWriter(path, alone=True, closed=partial(self._written.discard, turn_id))
+        if writer.is_removed:
+            writer.close()
+            raise FileNotFoundError(path)
+        cut_torn_line(path)
+        self._written.add(turn_id)
+        return writer
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
         """Move unreadable lines to a ``.broken`` file; return whether there were any."""

@@ -65,6 +65,8 @@ OTHER_VALUES = {
     "decisions": [Decision(confirmation_id="conf_a", approved=False)],
     "expects": "b",
     "dialect": "responses",
+    "on_crash": "continue",
+    "keyed": True,
 }
 
 
