@@ -82,6 +82,11 @@ class ShownCalls:
             self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=self._subagent)
         self._open.clear()
 
+    def discard(self) -> None:
+        """End the calls that were started, and forget them: another call may have their ids."""
+        self._shown -= self._open
+        self.end()
+
     def show(
         self,
         call_id: str,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.stream.agent_events import (
@@ -21,12 +22,14 @@ from chat.stream.events import (
     Done,
     Failed,
     MessageComplete,
+    MessageTaken,
     StatusChanged,
     ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
     ToolResultReceived,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -58,7 +61,6 @@ class RunProjector(TurnFold):
         thread_id: The client's name of the session.
         run_id: The client's id of the turn; None for other clients, which get the turn's id.
         resumed: Calls of an earlier turn that this turn runs.
-        messages: The messages before the turn, for a client that does not have them.
     """
 
     def __init__(
@@ -67,12 +69,10 @@ class RunProjector(TurnFold):
         run_id: str | None = None,
         *,
         resumed: ResumedCalls | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         self._thread_id = thread_id
         self._run_id = run_id
-        self._messages = messages
         self._frames = Frames()
         self._texts = TextEvents(self._frames)
         self._calls = ShownCalls(self._frames, resumed)
@@ -112,8 +112,6 @@ class RunProjector(TurnFold):
             protocolVersion=PROTOCOL_VERSION,
             metadata=about,
         )
-        if self._messages is not None:
-            self._frames.add("MESSAGES_SNAPSHOT", messages=self._messages)
         super()._on_turn_started(started)
         self._texts.begin_answer(self.message_id)
 
@@ -121,6 +119,25 @@ class RunProjector(TurnFold):
         super()._on_tool_continuation_start(going_on)
         self._calls.begin_round()
         self._texts.begin_answer(self.message_id)
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        super()._on_turn_resumed(resumed)
+        if resumed.keeps == "results":
+            self._texts.begin_answer(self.message_id)
+        for agent in self._agents.values():  # their calls run again
+            agent.suspend()
+        self._agents.clear()
+        if resumed.discarded:
+            self._calls.discard()
+            self._discard()
+        value = msgspec.to_builtins(resumed)
+        self._frames.add("CUSTOM", name="mochi.turn_resumed", value=value)
+
+    def _discard(self) -> None:
+        """Send what is there without the discarded answer, if that can be known."""
+
+    def _on_message_taken(self, taken: MessageTaken) -> None:
+        self._texts.say_for_user(taken.message_id, taken.content)
 
     def _on_content_reset(self, _: ContentReset) -> None:
         self._texts.end()  # a text can't be taken back here; the next one stands apart
@@ -199,6 +216,8 @@ class RunProjector(TurnFold):
             self._show_call(call_id, question.tool_name, question.arguments)
             self._asked[call_id] = question.confirmation_id
             interrupt = interrupt_of(question, tool_call_id=call_id)
+        if question.confirmation_id in self._interrupts:  # it is asked again after a death
+            return
         self._interrupts[question.confirmation_id] = interrupt
         self._frames.add("CUSTOM", name="interrupt", value=interrupt)
 

@@ -13,6 +13,7 @@ from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
 from dialects_app.ag_ui.calls import ResumedCalls
+from dialects_app.ag_ui.followed import FollowedRunProjector
 from dialects_app.ag_ui.frames import frame
 from dialects_app.ag_ui.interrupts import interrupt_of_pending
 from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
@@ -144,16 +145,23 @@ class Runs:
     async def _followed(self, thread_id: str, session_id: str, listener: Listener) -> FollowedRun:
         """Return a running turn with the messages before it."""
         try:
-            resumed, shown = await asyncio.to_thread(self._before, session_id, listener.turn_id)
+            resumed, before, shown = await asyncio.to_thread(
+                self._before, session_id, listener.turn_id
+            )
         except BaseException:
             listener.close()
             raise
-        return FollowedRun(listener, RunProjector(thread_id, resumed=resumed, messages=shown))
+        return FollowedRun(
+            listener, FollowedRunProjector(thread_id, before, shown, resumed=resumed)
+        )
 
-    def _before(self, session_id: str, turn_id: str) -> tuple[ResumedCalls, list[dict[str, Any]]]:
-        """Return the calls that a turn resumes, and the messages before it. Blocks."""
+    def _before(
+        self, session_id: str, turn_id: str
+    ) -> tuple[ResumedCalls, Sequence[Message], list[dict[str, Any]]]:
+        """Return the calls that a turn resumes, and what was before it, in both forms. Blocks."""
         messages = self._sessions.get(session_id).messages
-        return resumed_by(messages, turn_id), shown_messages(before_turn(messages, turn_id))
+        before = before_turn(messages, turn_id)
+        return resumed_by(messages, turn_id), before, shown_messages(before)
 
     async def _start(self, body: RunIn, client: str | None) -> StartedRun:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)

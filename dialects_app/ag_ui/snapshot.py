@@ -1,6 +1,6 @@
 """Converts the messages of a session to AG-UI's. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -102,13 +102,20 @@ def _without_answer(messages: Sequence[Message], turn_id: str) -> list[Message]:
         for call in message.tool_calls
         if call.client_side
     }
+    made = [at for at, each in enumerate(messages) if _is_made_by(each, turn_id, of_clients)]
+    first = made[0] if made else len(messages)
     return [
         message
-        for message in messages
-        if message.turn_id != turn_id
-        or isinstance(message, UserMessage)
-        or (isinstance(message, ToolMessage) and message.tool_call_id in of_clients)
+        for at, message in enumerate(messages)
+        if at < first or message.turn_id != turn_id  # users may speak while it runs
     ]
+
+
+def _is_made_by(message: Message, turn_id: str, of_clients: Container[str | None]) -> bool:
+    """Return whether a turn put out a message; results of client calls came with its request."""
+    if message.turn_id != turn_id or isinstance(message, UserMessage):
+        return False
+    return not isinstance(message, ToolMessage) or message.tool_call_id not in of_clients
 
 
 def _answer(message: AssistantMessage, calls: Sequence[ToolCall]) -> Iterator[dict[str, Any]]:

@@ -56,6 +56,14 @@ class TextEvents:
             self.begin_answer(message_id)
             self._begin_text()
 
+    def say_for_user(self, message_id: str, text: str) -> None:
+        """Send a message of a user, who spoke while the run went on."""
+        self.end()
+        self._frames.add("TEXT_MESSAGE_START", messageId=message_id, role="user")
+        if text:
+            self._frames.add("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=text)
+        self._frames.add("TEXT_MESSAGE_END", messageId=message_id)
+
     def end(self) -> None:
         """Close what is open."""
         self._end_thought()

@@ -4,10 +4,13 @@ The source of names and order is ``uiMessageChunkSchema`` of the npm package ``a
 chunk of an unknown type, or for a part that was not started, makes the client throw.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from chat.stream.encoding import ascii_json
+from sessions_app.messages import Attachment
 
 DONE = "data: [DONE]\n\n"
 
@@ -45,3 +48,10 @@ def attachment_url(attachment_id: str) -> str:
 def file_part(attachment: Mapping[str, Any]) -> dict[str, Any]:
     """Return an attachment as a ``file`` part, without its type."""
     return {"mediaType": attachment["media_type"], "url": attachment_url(attachment["id"])}
+
+
+def user_data(message_id: str, text: str, files: Sequence[Attachment]) -> dict[str, Any]:
+    """Return a message that a user sent while the turn ran, as a part's id and data."""
+    shown = [{"type": "file", **file_part(msgspec.to_builtins(each))} for each in files]
+    parts = [*([{"type": "text", "text": text}] if text else []), *shown]
+    return {"id": message_id, "data": {"message_id": message_id, "parts": parts}}

@@ -23,12 +23,14 @@ from chat.stream.events import (
     Done,
     Failed,
     MessageComplete,
+    MessageTaken,
     StatusChanged,
     ToolCallDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolContinuationStarted,
     ToolResultReceived,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -40,6 +42,7 @@ from dialects_app.ai_sdk.chunks import (
     file_part,
     message_id_of,
     tool_chunk,
+    user_data,
 )
 from dialects_app.shared.turn_fold import TurnFold
 from tools_app.errors import EXECUTION_DENIED
@@ -96,6 +99,7 @@ class UIMessageProjector(TurnFold):
         self._open = ""
         self._part = 0
         self._is_in_step = False
+        self._is_resumed = False
         self._delta = ""
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
@@ -120,7 +124,7 @@ class UIMessageProjector(TurnFold):
 
     def _open_part(self, name: str) -> None:
         self._close_part()
-        self._begin_step()
+        self._go_on()
         kind, self._open = "text" if name == "content_delta" else "reasoning", name
         self._part += 1
         self._chunks.append(chunk(f"{kind}-start", id=str(self._part)))
@@ -139,6 +143,13 @@ class UIMessageProjector(TurnFold):
         if not self._is_in_step:
             self._is_in_step = True
             self._chunks.append(chunk("start-step"))
+
+    def _go_on(self) -> None:
+        """Begin the step of the answer that is coming, of which no other event tells."""
+        if self._is_resumed:
+            self._end_step()
+        self._is_resumed = False
+        self._begin_step()
 
     def _end_step(self, without_call: str = _BROKEN_OFF) -> None:
         """End a step and its incomplete tool inputs, with an explanation."""
@@ -166,9 +177,25 @@ class UIMessageProjector(TurnFold):
             self._begin_step()
 
     def _on_tool_continuation_start(self, _: ToolContinuationStarted) -> None:
+        self._is_resumed = False
         if not self._skips:
             self._end_step()
             self._begin_step()
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        """Tell the page; a text in parts can't be taken back, and the message goes on after it."""
+        self._is_resumed = resumed.keeps == "results"
+        if self._skips:
+            return
+        told = msgspec.to_builtins(resumed)
+        if resumed.discarded:  # then it stays in the message, after the parts that are void
+            self._add(chunk("data-resumed", data=told))
+        else:
+            self._chunks.append(chunk("data-resumed", data=told, transient=True))
+
+    def _on_message_taken(self, taken: MessageTaken) -> None:
+        files = taken.attachments or ()
+        self._add(chunk("data-user-message", **user_data(taken.message_id, taken.content, files)))
 
     def _on_status(self, status: StatusChanged) -> None:
         if status.state == "waiting_for_confirmation" and self._asked:
@@ -229,6 +256,7 @@ class UIMessageProjector(TurnFold):
         if self._skips:
             return
         if name is not UNSET and name != AGENT_TOOL:
+            self._go_on()
             self._streamed[call_id] = name
             self._add(tool_chunk("tool-input-start", call_id, toolName=name))
         if call_id in self._streamed:
@@ -241,6 +269,8 @@ class UIMessageProjector(TurnFold):
     _on_client_tool_call = _on_tool_call
 
     def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
+        if self._is_resumed and not self._skips and call_id not in self._known:
+            self._go_on()
         self._known.add(call_id)
         self._streamed.pop(call_id, None)
         self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.ai_sdk.chunks import file_part, message_id_of
+from dialects_app.ai_sdk.chunks import file_part, message_id_of, user_data
 from dialects_app.shared.shown_calls import FAILED, shown_call
 from sessions_app.calls import distinct_calls
 from sessions_app.messages import (
@@ -134,6 +134,14 @@ def ui_messages(
         if isinstance(message, AssistantMessage | ToolMessage):
             answer = answer or _Answer(session_id, message)
             answer.take(message, questions)
+            continue
+        if (
+            answer is not None
+            and isinstance(message, UserMessage)
+            and answer.id == message_id_of(message.turn_id or "")
+        ):
+            data = user_data(message.message_id, message.content, message.attachments)
+            answer.parts.append({"type": "data-user-message", **data})
             continue
         if answer is not None:
             shown.append(answer.message())

@@ -15,6 +15,7 @@ from chat.stream.events import (
     Failed,
     ThinkingContentDelta,
     ToolContinuationStarted,
+    TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.ending import (
@@ -109,6 +110,12 @@ class AnswerReader(TurnFold):
         super()._on_tool_continuation_start(going_on)
         self._text.append([])
         self._thoughts.append([])
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        super()._on_turn_resumed(resumed)
+        if resumed.keeps == "results":
+            self._text.append([])
+            self._thoughts.append([])
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         self._calls.append(_call(call))

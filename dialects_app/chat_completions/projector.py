@@ -9,6 +9,7 @@ from chat.stream.events import (
     Done,
     Failed,
     ToolContinuationStarted,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -100,6 +101,12 @@ class ChunkProjector(TurnFold):
         super()._on_tool_continuation_start(going_on)
         self._text.begin_round()
         self._thoughts.begin_round()
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        super()._on_turn_resumed(resumed)
+        if resumed.keeps == "results":
+            self._text.begin_round()
+            self._thoughts.begin_round()
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         index, self._calls = self._calls, self._calls + 1

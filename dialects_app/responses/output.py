@@ -35,15 +35,16 @@ class Output:
         self._text: OpenText | None = None
         self._reasoning: OpenText | None = None
         self._calls: dict[str, int] = {}
+        self._void: set[int] = set()
 
     @property
     def items(self) -> list[Item]:
-        """The current items."""
+        """The current items, without discarded ones, which keep their places in the stream."""
         items = list(self._items)
         for text in (self._reasoning, self._text):
             if text is not None:
                 items[text.output_index] = text.item()
-        return items
+        return [item for index, item in enumerate(items) if index not in self._void]
 
     # Texts
 
@@ -91,6 +92,11 @@ class Output:
         text, self._text = self._text, None
         if text is not None:
             self._items[text.output_index] = text.end(status)
+
+    def discard(self, message_id: str) -> None:
+        """Leave the ended texts of an answer out, which is asked for again."""
+        names = tuple(item_id(kind, self._session_id, message_id) for kind in ("msg", "rs"))
+        self._void.update(i for i, item in enumerate(self._items) if item["id"].startswith(names))
 
     def _end_reasoning(self, status: Status) -> None:
         reasoning, self._reasoning = self._reasoning, None

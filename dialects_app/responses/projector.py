@@ -26,6 +26,7 @@ from chat.stream.events import (
     ToolConfirmationRequired,
     ToolContinuationStarted,
     ToolResultReceived,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -154,6 +155,13 @@ class ResponseProjector(TurnFold):
         self._output.end_texts()
         super()._on_tool_continuation_start(going_on)
 
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        if resumed.keeps == "results":
+            self._output.end_texts("incomplete")
+        for message_id in resumed.discarded or ():
+            self._output.discard(message_id)
+        super()._on_turn_resumed(resumed)
+
     def _on_message_complete(self, complete: MessageComplete) -> None:
         super()._on_message_complete(complete)
         self._output.complete_text(complete.message_id, complete.content)
@@ -173,7 +181,8 @@ class ResponseProjector(TurnFold):
     # Calls
 
     def _on_tool_call(self, started: ToolCallStarted) -> None:
-        self._output.begin_call(self._call(started))
+        if not self._output.runs(started.tool_call_id):  # else it runs again, after a death
+            self._output.begin_call(self._call(started))
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         self._output.hand_over(self._call(call))
@@ -203,9 +212,9 @@ class ResponseProjector(TurnFold):
 
     def _on_agent_start(self, started: AgentStarted) -> None:
         arguments = agent_arguments(started.instruction)
-        self._output.begin_call(
-            ToolCall(id=started.tool_call_id, name=started.agent_name, arguments=arguments)
-        )
+        call = ToolCall(id=started.tool_call_id, name=started.agent_name, arguments=arguments)
+        if not self._output.runs(call.id):
+            self._output.begin_call(call)
 
     def _on_agent_complete(self, complete: AgentComplete) -> None:
         if self._output.runs(complete.tool_call_id):

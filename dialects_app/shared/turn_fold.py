@@ -14,6 +14,7 @@ from chat.stream.events import (
     Failed,
     MessageComplete,
     ToolContinuationStarted,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -80,6 +81,9 @@ class TurnFold:
     def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
         self._round += 1
         self._name_answer(going_on.message_id)
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        self._name_answer(resumed.message_id)
 
     def _on_message_complete(self, ending: Any) -> None:
         self.ending = ending

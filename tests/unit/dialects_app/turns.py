@@ -4,14 +4,18 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import UNSET
+
 from chat.stream.encoding import encode_event
 from chat.stream.events import (
     ClientToolCall,
     ContentDelta,
     Event,
     FinishedCall,
+    MessageTaken,
     ThinkingContentDelta,
     ToolCallStarted,
+    TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
 
@@ -65,3 +69,21 @@ def chunks_of(stream: bytes) -> list[Any]:
     assert (last, nothing) == ("data: [DONE]", "")
     assert all(frame.startswith("data: ") and "\n" not in frame for frame in frames)
     return [json.loads(frame.removeprefix("data: ")) for frame in frames]
+
+
+def resumed(message_id: str, *discarded: str, keeps: Any = "results") -> TurnResumed:
+    """Return the event of a turn that goes on in another process."""
+    return TurnResumed(
+        turn_id=TURN_ID,
+        session_id=SESSION_ID,
+        attempt=1,
+        reason="process_died",
+        keeps=keeps,
+        message_id=message_id,
+        discarded=discarded or UNSET,
+    )
+
+
+def taken(message_id: str = "steer00001", content: str = "Rather 2.") -> MessageTaken:
+    """Return the event of a message that came while the turn ran."""
+    return MessageTaken(message_id=message_id, content=content, user_message_index=3)

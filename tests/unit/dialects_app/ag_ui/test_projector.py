@@ -339,13 +339,6 @@ def test_statuses_are_shown_as_they_are():
     assert (status["name"], status["value"]) == ("status", {"state": "loading_model"})
 
 
-def test_who_joins_gets_the_messages_first():
-    messages = [{"id": "u1", "role": "user", "content": "Hi"}]
-    events = projected([started(), *said("Hello"), *complete("Hello")], messages=messages)
-    assert kinds(events)[:3] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START"]
-    assert events[1]["messages"] == messages
-
-
 def test_a_text_that_is_void_ends_and_the_next_one_begins_anew():
     reset = ContentReset(message_id="m0")
     run = projected([started(), *said("seven"), reset, *said("7"), *complete("7")])

@@ -114,3 +114,16 @@ def test_calls_of_an_older_server_with_the_same_id_are_parts_of_their_own() -> N
     parts = [part for part in shown.parts if part["type"] == "dynamic-tool"]
     assert [part["output"] for part in parts] == ["1", "2"]
     assert len({part["toolCallId"] for part in parts}) == 2
+
+
+def test_what_was_said_while_a_turn_ran_is_a_part_of_its_answer() -> None:
+    steer = UserMessage(content="Rather 2.", message_id="9f2c000000", **FIELDS)
+    asking = answered("I add.", tool_calls=(CALL,))
+    _, shown = show(said(), asking, returned("3"), steer, answered("Two."))
+    assert [part["type"] for part in shown.parts] == [
+        *("step-start", "text", "dynamic-tool", "data-user-message", "step-start", "text")
+    ]
+    assert shown.parts[3]["data"] == {
+        "message_id": "9f2c000000",
+        "parts": [{"type": "text", "text": "Rather 2."}],
+    }

@@ -24,7 +24,7 @@ from tests.unit.dialects_app.chat_completions.journals import (
     theirs,
     thought,
 )
-from tests.unit.dialects_app.turns import chunks_of, numbered
+from tests.unit.dialects_app.turns import chunks_of, numbered, resumed, taken
 
 
 def read(events):
@@ -111,3 +111,24 @@ def test_an_answer_says_what_a_stream_of_the_same_journal_says(events):
     assert (choice.message.content or "").split() == text_of(chunks).split()
     assert (choice.message.reasoning or "").split() == text_of(chunks, "reasoning").split()
     assert completion.usage.total_tokens == chunks[-1]["usage"]["total_tokens"]
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        [CONTINUED],
+        [resumed("m1")],  # between two rounds
+        [resumed("m1"), CONTINUED],  # while calls ran
+        [taken(), CONTINUED],
+    ],
+)
+def test_an_answer_that_goes_on_after_a_death_is_the_same(goes_on):
+    events = [said("I add."), *ours(), *goes_on, said("Three."), complete()]
+    assert answer(*events).choices[0].message.content == "I add.\n\nThree."
+    assert text_of(chunks_of(projected([STARTED, *events, DONE]))) == "I add.\n\nThree."
+
+
+def test_a_text_that_goes_on_after_a_death_is_one():
+    events = [said("Hel"), resumed("m0", keeps="text"), said("lo"), complete()]
+    assert answer(*events).choices[0].message.content == "Hello"
+    assert text_of(chunks_of(projected([STARTED, *events, DONE]))) == "Hello"
