@@ -60,13 +60,14 @@ class ClientInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_new_input(
-    messages: Sequence[Mapping[str, Any]], history: Sequence[Message]
+    messages: Sequence[Mapping[str, Any]], history: Sequence[Message], *, runs: bool = False
 ) -> ClientInput:
     """Return the client's input that its session does not have.
 
     Args:
         messages: The client's copy of the conversation.
         history: The messages of the session.
+        runs: Whether a turn runs, whose output is not in ``history``; the client may have some.
 
     Raises:
         ChatDiffers: The client has answers that the session does not have, or lacks some.
@@ -78,7 +79,10 @@ def read_new_input(
     answers = [index for index, each in enumerate(messages) if _is_answer(each)]
     begin = answers[-1] + 1 if answers else 0
     known = {each.message_id: index for index, each in enumerate(history)}
-    last = _last_known([messages[index] for index in answers], history, known)
+    shown = [messages[index] for index in answers]
+    if runs:
+        shown = [each for each in shown if each.get("id") in known]
+    last = _last_known(shown, history, known)
     last_said = next((each for each in reversed(messages) if each.get("role") == "user"), None)
     if last_said is not None and last_said.get("id") in known and messages[-1] is last_said:
         return _regenerate(known[last_said["id"]], history)

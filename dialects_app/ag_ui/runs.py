@@ -34,11 +34,11 @@ from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
+from dialects_app.shared.turn_output import without_output
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
     MochiError,
-    SessionBusy,
     SessionExists,
     SessionNotFound,
     ValidationFailed,
@@ -174,9 +174,14 @@ class Runs:
                 parts + _parts_of(history), lambda: _read(body, props, history)
             )
         except ChatDiffers:
-            # What a client has of an answer that is being given is not in the session yet.
-            await self._require_idle(place)
-            raise
+            active = place.session and await self._space.turns.active(place.session_id)
+            if not active:
+                raise
+            # The client has another part of the answer that is being given than the session.
+            before = without_output(history, active.turn_id)
+            new_input, turn, resumed = await beside(
+                parts + _parts_of(history), lambda: _read(body, props, before, runs=True)
+            )
         turn = await self._turn(body, turn, new_input, history)
         turn = replace(turn, decisions=await self._decisions(body.resume, new_input, place))
         if place.session is None:
@@ -240,7 +245,6 @@ class Runs:
             refuse("resume", f"The thread waits for answers to {', '.join(left_out)}.")
         if not given:
             return ()
-        await self._require_idle(place)
         history = place.session.messages
         if not await beside(_parts_of(history), lambda: open_calls(history)):
             refuse("resume", "No call of the thread waits for an answer.")
@@ -250,20 +254,12 @@ class Runs:
         await self._space.confirmations.check(session_id, decisions)
         return decisions
 
-    async def _require_idle(self, place: ClientSession) -> None:
-        """Raise ``SessionBusy`` if a turn of the thread is running."""
-        if place.session is None:
-            return
-        running = await self._space.turns.active(place.session_id)
-        if running is not None:
-            raise SessionBusy(place.session_id, running.turn_id)
-
 
 def _read(
-    body: RunIn, props: PropsIn, history: Sequence[Message]
+    body: RunIn, props: PropsIn, history: Sequence[Message], *, runs: bool = False
 ) -> tuple[ClientInput, TurnRequest, ResumedCalls]:
     """Return the input, the requested turn, and the calls of earlier turns that it runs."""
-    new_input = read_new_input(body.messages, history)
+    new_input = read_new_input(body.messages, history, runs=runs)
     resumed = resumed_by(history, "", client_calls=_known_calls(body.messages))
     return new_input, read_turn(body, props), resumed
 

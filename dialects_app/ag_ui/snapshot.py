@@ -1,6 +1,6 @@
 """Converts the messages of a session to AG-UI's. Pure."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from dialects_app.ag_ui.calls import (
 )
 from dialects_app.ag_ui.text_events import reasoning_id
 from dialects_app.shared.shown_calls import arguments_text, shown_call
+from dialects_app.shared.turn_output import without_output
 from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     AssistantMessage,
@@ -61,7 +62,7 @@ def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
 
     An answer that the turn regenerates is left out, as is the output of the turn itself.
     """
-    before = _without_answer(messages, turn_id)
+    before = without_output(messages, turn_id)
     last = before[-1] if before else None
     began_with_something = any(message.turn_id == turn_id for message in before)
     if began_with_something or not isinstance(last, AssistantMessage) or open_calls(before):
@@ -79,7 +80,7 @@ def resumed_by(
         turn_id: The turn; empty before it.
         client_calls: The calls that the client has; None for all of them.
     """
-    before = _without_answer(messages, turn_id)
+    before = without_output(messages, turn_id)
     calls: Mapping[str, ToolCall] = {
         call.id: call for call in open_calls(before) if not call.client_side
     }
@@ -91,31 +92,6 @@ def resumed_by(
         calls=calls,
         known=frozenset(calls) if client_calls is None else client_calls & calls.keys(),
     )
-
-
-def _without_answer(messages: Sequence[Message], turn_id: str) -> list[Message]:
-    """Return messages without the output of a turn."""
-    of_clients = {
-        call.id
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for call in message.tool_calls
-        if call.client_side
-    }
-    made = [at for at, each in enumerate(messages) if _is_made_by(each, turn_id, of_clients)]
-    first = made[0] if made else len(messages)
-    return [
-        message
-        for at, message in enumerate(messages)
-        if at < first or message.turn_id != turn_id  # users may speak while it runs
-    ]
-
-
-def _is_made_by(message: Message, turn_id: str, of_clients: Container[str | None]) -> bool:
-    """Return whether a turn put out a message; results of client calls came with its request."""
-    if message.turn_id != turn_id or isinstance(message, UserMessage):
-        return False
-    return not isinstance(message, ToolMessage) or message.tool_call_id not in of_clients
 
 
 def _answer(message: AssistantMessage, calls: Sequence[ToolCall]) -> Iterator[dict[str, Any]]:

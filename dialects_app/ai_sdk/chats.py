@@ -34,6 +34,7 @@ from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
+from dialects_app.shared.turn_output import without_output
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -105,7 +106,13 @@ class UIChats:
         attachments = await self._store_files(new_input)
         while True:
             place = await self._find(body.id)
-            request = await self._request(body, new_input, attachments, place)
+            try:
+                request = await self._request(body, new_input, attachments, place)
+            except ChatDiffers:
+                before = await self._before_running(place)
+                if before is None:
+                    raise
+                request = await self._request(body, new_input, attachments, before)
             try:
                 turn = await self._chat.open(request, key, client=client, identity=identity)
             except (SessionExists, HistoryChanged):  # by another request, meanwhile
@@ -158,6 +165,19 @@ class UIChats:
 
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
+
+    async def _before_running(self, place: ClientSession) -> ClientSession | None:
+        """Return the session without the output of its running turn; None if none runs.
+
+        The page has another part of that.
+        """
+        space, session = await self._chat.space_with(place.session_id), place.session
+        active = None if session is None else await space.turns.active(place.session_id)
+        if active is None or session is None:
+            return None
+        before = without_output(session.messages, active.turn_id)
+        without = replace(session, messages=tuple(before))
+        return ClientSession(place.session_id, without, place.client_id)
 
     async def _store_files(self, new_input: UserInput) -> tuple[Attachment, ...]:
         given: list[Reference | Inline] = []
