@@ -1,19 +1,31 @@
-"""Serves the ``/v1`` routes of OpenAI's protocols: parses, calls, encodes.
+"""Serves the models of ``/v1`` in OpenAI's and Anthropic's shapes: parses, calls, encodes.
 
 They are a separate API of the server (docs/decisions/0059).
 """
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
+from ninja import Query
 
 from dialects_app import models_list
-from dialects_app.models_list import Kind, ModelListOut, model_out
+from dialects_app.messages.errors import error_answer
+from dialects_app.messages.models import (
+    MOST_OF_A_PAGE,
+    VERSION_HEADER,
+    ModelFacts,
+    PageQuery,
+    claude_model,
+    page_of_models,
+)
+from dialects_app.models_list import Kind, ModelListOut, ModelOut, model_out
 from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
+from sessions_app.errors import MochiError
 
 router = Router(access="chat", tags=["OpenAI"])
 
@@ -26,13 +38,29 @@ CONTENT_TYPE = "application/json; charset=utf-8"
     summary="List models in OpenAI's shape",
     operation_id="openai_list_models",
 )
-async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpResponse:
+async def list_models(
+    request: HttpRequest,
+    kind: Kind | None = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_OF_A_PAGE)] = MOST_OF_A_PAGE,
+    after_id: str | None = None,
+    before_id: str | None = None,
+) -> HttpResponse:
     """List chat models, `profile:<name>` and `agent:<name>`, or one kind of them.
 
     A provider that fails, or does not respond within two seconds, is left out; `x-mochi-warning`
-    names it.
+    names it. With the header `anthropic-version` the list has Anthropic's shape, in pages.
     """
-    listed = await models_list.list_models(service(ModelCatalogue), kind)
+    with_version = VERSION_HEADER in request.headers
+    try:
+        listed = await models_list.list_models(service(ModelCatalogue), kind)
+        if with_version:
+            query = PageQuery(limit=limit, after_id=after_id, before_id=before_id)
+            page = page_of_models([*map(_facts, listed.models)], query)
+            return _json(page, warning_headers(listed.left_out))
+    except MochiError as error:
+        if with_version:
+            return _refusal(error)
+        raise
     return _json(ModelListOut(data=listed.models), warning_headers(listed.left_out))
 
 
@@ -44,7 +72,28 @@ async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpRes
 )
 async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
     """Return one model. The name may hold `/` and `:`, as they are or URL-encoded."""
-    return _json(model_out(await service(ModelCatalogue).get(model_name), name=model_name))
+    with_version = VERSION_HEADER in request.headers
+    try:
+        model = model_out(await service(ModelCatalogue).get(model_name), name=model_name)
+    except MochiError as error:
+        if with_version:
+            return _refusal(error)
+        raise
+    return _json(claude_model(_facts(model)) if with_version else model)
+
+
+def _refusal(error: MochiError) -> HttpResponse:
+    """Return an error in Anthropic's shape."""
+    answer = error_answer(
+        error.code, error.message, retryable=error.retryable, details=error.details
+    )
+    return HttpResponse(
+        answer.data, status=answer.status, content_type=CONTENT_TYPE, headers=answer.headers
+    )
+
+
+def _facts(model: ModelOut) -> ModelFacts:
+    return ModelFacts(name=model.id, created=model.created, context_length=model.context_length)
 
 
 def _json(value: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:

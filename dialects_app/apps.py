@@ -8,14 +8,16 @@ OPENAI = ForeignApi(
     routers=(
         "dialects_app.api:router",
         "dialects_app.chat_completions.api:router",
+        "dialects_app.messages.api:router",
         "dialects_app.responses.api:router",
     ),
     module="dialects_app.openai_api",
     errors="dialects_app.shared.errors:error_answer",
+    errors_below={"/v1/messages": "dialects_app.messages.errors:error_answer"},
 )
 
 _UI = r"^POST /api/v1/(ui/.*|agui)$"
-_OPENAI = "^POST /v1/(chat/completions|responses)$"
+_OPENAI = "^POST /v1/(chat/completions|messages|responses)$"
 ERROR_RULES = (
     ("{thread_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
     ("/agui$", "CHAT_DIFFERS TOOL_CONFIRMATION_TIMEOUT"),
@@ -28,6 +30,7 @@ ERROR_RULES = (
     (_UI, "settings ATTACHMENT_NOT_FOUND turns CONTENT_REFUSED"),
     ("/compact$", "BUDGET_EXCEEDED BUDGETS_INVALID models"),
     ("^GET /v1/models", "MODEL_NOT_FOUND models"),
+    ("/count_tokens$", "MODEL_NOT_FOUND"),
     ("{response_id}", "RESPONSE_NOT_FOUND"),
     ("GET .*{response_id}$", "RESPONSE_NOT_STREAMABLE"),
     ("{item_id}|GET .*items$", "ITEM_NOT_FOUND"),

@@ -7,6 +7,7 @@ wait for it.
 from typing import Any
 
 from dialects_app.apps import OPENAI
+from dialects_app.messages import errors as messages_errors
 from dialects_app.openapi import describe_operations
 from dialects_app.shared.errors import status_of
 from mochi_project.app import routers_of
@@ -43,5 +44,7 @@ def openapi_schema() -> dict[str, Any]:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             describe_parameters(path, operation)
-            describe_errors(path, method, operation, common=_REFUSALS, status_of=status_of)
+            is_claudes = path.startswith("/v1/messages")
+            described = messages_errors.status_of if is_claudes else status_of
+            describe_errors(path, method, operation, common=_REFUSALS, status_of=described)
     return schema

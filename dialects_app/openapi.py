@@ -14,6 +14,7 @@ import msgspec
 
 from dialects_app.chat_completions.answer import CompletionOut
 from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.messages.openapi import error_schema, message_operations
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compacting import CompactionOut
@@ -42,6 +43,7 @@ _PREFIX = "OpenAI"
 
 _COMPONENT = f"#/components/schemas/{_PREFIX}{{name}}"
 _ERROR = "Error"
+_CLAUDE_ERROR = "AnthropicError"
 
 _QWEN: dict[str, Any] = {
     "id": "qwen3:14b",
@@ -237,9 +239,14 @@ def _chat_completions() -> dict[str, OperationDetails]:
     }
 
 
+def _messages() -> dict[str, OperationDetails]:
+    return {name: OperationDetails(**fields) for name, fields in message_operations().items()}
+
+
 SECTIONS: list[Callable[[], dict[str, OperationDetails]]] = [
     _models,
     _chat_completions,
+    _messages,
     _responses,
     _conversations,
 ]
@@ -255,11 +262,14 @@ def describe_operations(schema: dict[str, Any]) -> None:
         if "description" in component:
             component["description"] = cleandoc(component["description"])
     components[_ERROR] = _error_schema()
+    components[_CLAUDE_ERROR] = error_schema()
     named = {f"{_PREFIX}{name}": component for name, component in components.items()}
     schema["components"].setdefault("schemas", {}).update(named)
     for methods in schema["paths"].values():
         for operation in methods.values():
-            _describe(operation, described[operation["operationId"]])
+            name = operation["operationId"]
+            error = _CLAUDE_ERROR if name.startswith("anthropic_") else _ERROR
+            _describe(operation, described[name], error)
 
 
 _MODULE = re.compile(r"dialects_app\.(\w+)\.\w+\.(\w+)")
@@ -274,7 +284,7 @@ def _components(kinds: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
     return dict(json.loads(named))
 
 
-def _describe(operation: dict[str, Any], entry: OperationDetails) -> None:
+def _describe(operation: dict[str, Any], entry: OperationDetails, error: str) -> None:
     if entry.body is not None:
         operation["requestBody"] = {
             # A POST without a body is taken for {}, which may be enough.
@@ -294,7 +304,7 @@ def _describe(operation: dict[str, Any], entry: OperationDetails) -> None:
             answers.setdefault(status, {"description": message})
     for status, answer in answers.items():
         if status >= 400:
-            answer["content"] = {"application/json": {"schema": _ref(_ERROR)}}
+            answer["content"] = {"application/json": {"schema": _ref(error)}}
     operation["responses"] = dict(sorted(answers.items()))
 
 

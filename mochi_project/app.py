@@ -90,6 +90,7 @@ class ForeignApi(NamedTuple):
         routers: Its routers, as ``module:name``.
         module: The module with its ``urlpatterns`` and ``openapi_schema``, imported late.
         errors: The function that makes its errors, as ``module:name``.
+        errors_below: The functions for paths of another protocol below it.
     """
 
     prefix: str
@@ -97,6 +98,7 @@ class ForeignApi(NamedTuple):
     routers: Sequence[str]
     module: str
     errors: str
+    errors_below: Mapping[str, str] = MappingProxyType({})
 
     def has(self, path: str) -> bool:
         """Return whether a path is of this API."""

@@ -42,7 +42,8 @@ def inline_all(schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Keywords beside a ``$ref``, such as a description, take precedence over those of the target. In
     a recursive schema, the inner occurrence becomes a plain object, and so does a schema that is
     nested too deep for JSON libraries. References to other documents, dangling ones, and those
-    that would make a schema too large or too deep are left. The arguments are not changed.
+    that would make a schema too large or too deep are left. ``$schema`` of a root is left out. The
+    arguments are not changed.
     """
     encoded = [_encoded(schema) for schema in schemas]
     left = max(MOST_WRITTEN_OUT, sum(map(len, encoded)))
@@ -51,7 +52,8 @@ def inline_all(schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         inline = _inline if len(text) <= MOST_OF_A_SCHEMA else _inline.__wrapped__
         schema, added = inline(text, min(left, max(MOST_OF_A_SCHEMA, len(text))))
         left -= added
-        inlined.append(schema.copy())
+        # Some servers' grammars refuse a schema that says by which draft it is written.
+        inlined.append({key: value for key, value in schema.items() if key != "$schema"})
     return inlined
 
 

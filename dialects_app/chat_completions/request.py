@@ -22,6 +22,7 @@ from dialects_app.chat_completions.messages import (
     whole_conversation,
 )
 from dialects_app.chat_completions.tools import RequestedTools, read_tools
+from dialects_app.shared.additions import POLICY_OF_NAMED_TOOLS
 from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, with_files
@@ -32,8 +33,6 @@ from sessions_app.messages import Attachment
 from sessions_app.session import Session, ToolSettings, fork, make_session
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
-_POLICY_OF_NAMED_TOOLS = "confirm_destructive"
-"""A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
 _CLIENT_TOOL = re.compile(r"^client_tools\[(\d+)\]\.")
 _PARAMETERS = {
@@ -194,7 +193,7 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
         body.model_name,
         now=utc_now(),
         tool_settings=ToolSettings(
-            tools=turn.selected_tools or (), execution_policy=_POLICY_OF_NAMED_TOOLS
+            tools=turn.selected_tools or (), execution_policy=POLICY_OF_NAMED_TOOLS
         ),
         metadata=metadata or None,
     )

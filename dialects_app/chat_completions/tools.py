@@ -12,7 +12,7 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
-from dialects_app.shared.additions import MODELS_WITH_TOOLS
+from dialects_app.shared.additions import own_tools
 from dialects_app.shared.fields import refuse
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
@@ -60,18 +60,18 @@ class _Choice(msgspec.Struct, frozen=True):
     allowed_tools: _AllowedTools | None = None
 
 
-def read_tools(body: CompletionIn, own_tools: str | None = None) -> RequestedTools:
+def read_tools(body: CompletionIn, named: str | None = None) -> RequestedTools:
     """Return the tools of a request.
 
     Args:
         body: Its body.
-        own_tools: Tools of this server, separated by commas.
+        named: Tools of this server, separated by commas.
 
     Raises:
         ValidationFailed: A tool or the choice is invalid; ``field`` is its path.
     """
     client = _client_tools(body.tools or ())
-    own = _own_tools(body.model_name, own_tools)
+    own = own_tools(body.model_name, named)
     choice = body.tool_choice
     if choice is None or choice == "auto":
         return RequestedTools(client=client, own=own, choice="auto")
@@ -136,13 +136,6 @@ def _convert(choice: Mapping[str, Any]) -> _Choice:
         raise ValidationFailed(
             f"Invalid value for 'tool_choice': {error}.", field="tool_choice"
         ) from error
-
-
-def _own_tools(model: str, header: str | None) -> Sequence[str] | None:
-    if header is not None:
-        names = [name.strip() for name in header.split(",")]
-        return tuple(dict.fromkeys(name for name in names if name))
-    return None if model.startswith(MODELS_WITH_TOOLS) else ()
 
 
 def _client_tools(tools: Sequence[ToolIn]) -> Sequence[ToolSpec]:

@@ -1,7 +1,28 @@
-"""Names what this server adds to OpenAI's protocols."""
+"""Names what this server adds to other vendors' protocols."""
+
+from collections.abc import Sequence
 
 SESSION_HEADER = "x-mochi-session-id"
 """The header of an answer that names its session, if that is saved."""
 
 MODELS_WITH_TOOLS = ("profile:", "agent:")
 """The beginnings of the names of models that bring their own tools."""
+
+POLICY_OF_NAMED_TOOLS = "confirm_destructive"
+"""A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
+
+
+def own_tools(model: str, header: str | None) -> Sequence[str] | None:
+    """Return the names of this server's tools that a request selects.
+
+    Args:
+        model: The requested model.
+        header: The value of ``X-Mochi-Tools``, if it was sent.
+
+    Returns:
+        The names; None leaves it to the session, the profile or the agent.
+    """
+    if header is not None:
+        names = [name.strip() for name in header.split(",")]
+        return tuple(dict.fromkeys(name for name in names if name))
+    return None if model.startswith(MODELS_WITH_TOOLS) else ()

@@ -38,7 +38,8 @@ def error_format(path: str) -> ErrorFormat | None:
     """Return the format of errors of a path; None for the envelope."""
     for api in foreign_apis():
         if api.has(path):
-            return cast("ErrorFormat", resolve_name(api.errors))
+            below = (name for begin, name in api.errors_below.items() if path.startswith(begin))
+            return cast("ErrorFormat", resolve_name(next(below, api.errors)))
     return None
 
 

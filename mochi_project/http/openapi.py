@@ -29,6 +29,7 @@ TAGS = {
     "usage": "Tokens and costs of model calls.",
     "server": "Whether the server works, and takes requests.",
     "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
+    "Anthropic": "Anthropic's protocol: messages, and their tokens.",
     "AI SDK": "Streams and messages for `useChat` of the AI SDK.",
     "AG-UI": "AG-UI 1.0, for `HttpAgent` and CopilotKit.",
 }

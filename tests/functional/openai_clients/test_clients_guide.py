@@ -47,4 +47,4 @@ def test_a_clients_few_lines_get_an_answer(
 
 
 def test_the_guide_has_code_for_each_client_that_runs_here() -> None:
-    assert len(PROGRAMS) == 6
+    assert len(PROGRAMS) == 10

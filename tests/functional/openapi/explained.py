@@ -118,6 +118,16 @@ REFUSALS = [
         "a session, or something that is said",
     ),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
+    (
+        "VALIDATION_ERROR",
+        r"MCP servers of its own|is not available on this server|The name of a tool has",
+        "what Anthropic has and this server does not is refused with a sentence that says so",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"(parameter: |type for )'(system|messages)[\[.]|There is no (tool|model) '|has no call",
+        "blocks of messages are of more kinds than a schema here says",
+    ),
 ]
 _OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
 _OF_BODIES = {"ITEM_NOT_FOUND", "ATTACHMENT_NOT_FOUND"}
@@ -130,7 +140,7 @@ def _error_of(response: Any) -> tuple[str, str]:
     if code := response.headers.get("x-mochi-error"):
         return code[0] if isinstance(code, list) else code, response.content.decode()
     error = json.loads(response.content)["error"]
-    return error.get("mochi_code", error["code"]), error["message"]
+    return error.get("mochi_code") or error["code"], error["message"]
 
 
 @schemathesis.check

@@ -1,0 +1,97 @@
+"""Serves the routes of Anthropic's Messages API: parses, calls, encodes."""
+
+from typing import Annotated
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Header
+
+from chat.http.schemas import IdempotencyKey
+from chat.service import ChatService
+from chat.start.preparation import TurnPreparer
+from dialects_app.messages.body import CountTokensIn, MessagesIn
+from dialects_app.messages.view import Messages, RequestContext
+from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.body import read_body
+from dialects_app.shared.transcripts import Transcripts
+from mochi_project.app import service
+from mochi_project.http.clients import client_of
+from mochi_project.routing import Router
+from models_app.catalogue import ModelCatalogue
+
+router = Router(access="chat", limit="max_history_bytes", tags=["Anthropic"])
+
+
+class TokensOut(msgspec.Struct, frozen=True):
+    """The estimated tokens of a request."""
+
+    input_tokens: int
+
+
+@router.post(
+    "/messages",
+    response={200: None, (402, 404, 409, 429, 502, 503, 507): None},
+    summary="Create a message in Anthropic's shape",
+    operation_id="anthropic_create_message",
+)
+async def create_message(
+    request: HttpRequest,
+    session_id: Annotated[
+        str | None,
+        Header(
+            alias="X-Mochi-Session-Id",
+            description="A session to continue: it gets what follows the last assistant message.",
+        ),
+    ] = None,
+    named_tools: Annotated[
+        str | None,
+        Header(
+            alias="X-Mochi-Tools",
+            description="Tools of this server that run in it, with commas between their names.",
+        ),
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> HttpResponseBase:
+    """Answer a conversation, as one message or as a stream of its events.
+
+    Each request contains the history, which is not saved, unless `X-Mochi-Session-Id` continues a
+    session or `MOCHI_CLIENT_SESSIONS` names the client. Tools in the body are run by the
+    client; those of Anthropic (`web_search` and others) are left out. Tools of this server run for
+    profiles and agents, or if `X-Mochi-Tools` names them; a call that needs approval is denied.
+    `x-mochi-warning` lists what was left out.
+    """
+    body = await read_body(request, MessagesIn)
+    context = RequestContext(
+        headers=request.headers,
+        session_id=session_id or None,
+        named_tools=named_tools,
+        key=idempotency_key,
+        client=client_of(request),
+    )
+    return await _messages().create(body, context)
+
+
+@router.post(
+    "/messages/count_tokens",
+    response={200: None, (400, 404): None},
+    summary="Count the tokens of a message in Anthropic's shape",
+    operation_id="anthropic_count_tokens",
+)
+async def count_tokens(request: HttpRequest) -> HttpResponse:
+    """Estimate the tokens of a request, system prompt and tools included, without calling a model.
+
+    The body is that of `POST /v1/messages`. Nothing is saved.
+    """
+    tokens = TokensOut(await _messages().count(await read_body(request, CountTokensIn)))
+    return HttpResponse(msgspec.json.encode(tokens), content_type="application/json")
+
+
+def _messages() -> Messages:
+    return Messages(
+        chat=service(ChatService),
+        models=service(ModelCatalogue),
+        preparer=service(TurnPreparer),
+        files=service(RequestFiles),
+        transcripts=service(Transcripts),
+    )

@@ -1,0 +1,142 @@
+"""Converts the blocks of a message's content to texts, images and files. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dialects_app.messages.body import Block, Blocks
+from dialects_app.shared.fields import refuse
+from dialects_app.shared.files import GivenFile, InlineSource, given_file
+
+_FILES = frozenset({"image", "document"})
+_SILENT = frozenset({"thinking", "redacted_thinking"})
+"""Blocks that are read elsewhere, or that only their maker can read."""
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The content of a message, or of a tool's result.
+
+    Attributes:
+        texts: Its texts, in order.
+        files: Its images and files.
+        references: The tools that may be called from now on.
+        left_out: A warning for each block that was left out.
+    """
+
+    texts: list[str]
+    files: list[GivenFile]
+    references: list[str]
+    left_out: list[str]
+
+    @property
+    def text(self) -> str:
+        """Return the texts, with blank lines between them."""
+        return "\n\n".join(text for text in self.texts if text)
+
+
+def read_content(content: Blocks | None, path: str, *, but: Sequence[str] = ()) -> Content:
+    """Return what a content holds.
+
+    Args:
+        content: A text, or blocks.
+        path: Its path in the request.
+        but: The types of blocks that the caller reads itself.
+
+    Raises:
+        ValidationFailed: A block is invalid; ``field`` is its path.
+    """
+    found = Content([], [], [], [])
+    if isinstance(content, str):
+        found.texts.append(content)
+        return found
+    for index, block in enumerate(content or ()):
+        kind, place = block.get("type"), f"{path}[{index}]"
+        if not isinstance(kind, str):
+            refuse(f"{place}.type", f"Missing required parameter: '{place}.type'.")
+        if kind in _FILES:
+            _read_file(block, kind, place, found)
+        elif kind == "tool_reference":
+            name = required_text(block, "tool_name", place)
+            found.references.append(name)
+            found.texts.append(f"Tool {name} can be called now.")
+        elif kind not in but and kind not in _SILENT:
+            _read_text(block, kind, place, found)
+    return found
+
+
+def required_text(block: Block, field: str, path: str) -> str:
+    """Return a text of a block. Raises ValidationFailed if it has none."""
+    value = block.get(field)
+    if not isinstance(value, str):
+        refuse(f"{path}.{field}", f"Missing required parameter: '{path}.{field}'.")
+    return value
+
+
+def _read_text(block: Block, kind: str, path: str, found: Content) -> None:
+    if kind == "text":
+        found.texts.append(required_text(block, "text", path))
+    elif kind == "search_result":
+        inner = _inner(block.get("content"), f"{path}.content", found)
+        found.texts.append("\n".join(text for text in (_label(block), inner.text) if text))
+    elif kind == "server_tool_use":
+        called = json.dumps(block.get("input"), ensure_ascii=False)
+        found.texts.append(f"[called {block.get('name')} with {called}]")
+    elif kind.endswith("_tool_result"):
+        result = json.dumps(block.get("content"), ensure_ascii=False)
+        found.texts.append(f"[result: {result}]")
+    else:
+        found.left_out.append(f"{path}: a block of the type {kind[:40]!r} is left out")
+
+
+def _read_file(block: Block, kind: str, path: str, found: Content) -> None:
+    """Read an image or a document, which may be a text."""
+    source, path = block.get("source"), f"{path}.source"
+    if not isinstance(source, Mapping):
+        refuse(path, f"Missing required parameter: '{path}'.")
+    form, is_image = source.get("type"), kind == "image"
+    name = block.get("title")
+    if form == "text" and not is_image:
+        texts = _label(block), required_text(source, "data", path)
+        found.texts.append("\n".join(text for text in texts if text))
+    elif form == "content" and not is_image:
+        inner = _inner(source.get("content"), f"{path}.content", found)
+        found.texts.append("\n".join(text for text in (_label(block), inner.text) if text))
+    elif form in ("base64", "url"):
+        field = "data" if form == "base64" else "url"
+        given = GivenFile(
+            path=f"{path}.{field}",
+            source=InlineSource(required_text(source, field, path)),
+            name=name if isinstance(name, str) else None,
+            is_image=is_image,
+        )
+        if form == "url":
+            part = {"type": "input_image" if is_image else "input_file"}
+            part["image_url" if is_image else "file_url"] = source["url"]
+            given = replace(given, source=given_file(part, path).source)
+        found.files.append(given)
+    else:
+        refuse(
+            f"{path}.type",
+            f"Sources of the type {str(form)[:40]!r} are not taken, only 'base64', 'url' and, for "
+            "documents, 'text' and 'content'.",
+        )
+
+
+def _inner(content: Any, path: str, found: Content) -> Content:
+    """Read blocks within a block, whose images and files are those of the message."""
+    is_list = isinstance(content, list) and all(isinstance(each, dict) for each in content)
+    if content is not None and not isinstance(content, str) and not is_list:
+        refuse(path, f"Invalid type for '{path}': expected a text or blocks.")
+    inner = read_content(content, path)
+    found.files.extend(inner.files)
+    found.left_out.extend(inner.left_out)
+    return inner
+
+
+def _label(block: Block) -> str:
+    """Return the title and the source of a document or a search result, as one line."""
+    given = (block.get("title"), block.get("source"), block.get("context"))
+    return " - ".join(each for each in given if isinstance(each, str) and each)

@@ -1,0 +1,39 @@
+"""Models in Anthropic's shape."""
+
+import pytest
+
+from dialects_app.messages.models import ModelFacts, PageQuery, claude_model, page_of_models
+from sessions_app.errors import ValidationFailed
+
+MODELS = [ModelFacts(name=name, created=1_767_225_600, context_length=None) for name in "abcde"]
+
+
+def page(**query):
+    found = page_of_models(MODELS, PageQuery(**query))
+    return "".join(model.id for model in found.data), found.has_more
+
+
+def test_a_model_has_the_window_and_the_time_that_are_known():
+    shown = claude_model(ModelFacts(name="qwen3:14b", created=1_767_225_600, context_length=40960))
+    assert (shown.created_at, shown.max_input_tokens) == ("2026-01-01T00:00:00Z", 40960)
+
+
+@pytest.mark.parametrize(
+    ("query", "models"),
+    [
+        ({}, ("abcde", False)),
+        ({"limit": 2}, ("ab", True)),
+        ({"limit": 2, "after_id": "b"}, ("cd", True)),
+        ({"limit": 2, "after_id": "d"}, ("e", False)),
+        ({"limit": 2, "before_id": "d"}, ("bc", True)),
+        ({"limit": 9, "before_id": "c"}, ("ab", False)),
+        ({"after_id": "e"}, ("", False)),
+    ],
+)
+def test_models_come_in_pages(query, models):
+    assert page(**query) == models
+
+
+def test_a_page_after_no_model_is_refused():
+    with pytest.raises(ValidationFailed, match="There is no model 'x'"):
+        page(after_id="x")
