@@ -64,4 +64,5 @@ class DialectsApp(MochiApp):
         "CONVERSATION_NOT_FOUND": 404,
         "ITEM_NOT_FOUND": 404,
         "CHAT_DIFFERS": 409,
+        "UPGRADE_REQUIRED": 426,
     }

@@ -7,7 +7,8 @@ import msgspec
 from chat.approvals.confirmation import Decision
 from chat.service import SessionSpace
 from dialects_app.responses.continuing import Continued
-from dialects_app.responses.items import ApprovalAnswer, ParsedInput
+from dialects_app.responses.item_calls import ApprovalAnswer
+from dialects_app.responses.items import ParsedInput
 from dialects_app.shared.fields import refuse
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy

@@ -12,9 +12,11 @@ from ninja import Query
 from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
 from chat.http.schemas import IdempotencyKey
-from chat.service import ChatService
+from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnPreparer
+from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.compaction_stream import input_to_record
 from dialects_app.responses.conversations import (
     ConversationIn,
     Conversations,
@@ -23,15 +25,19 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
+from dialects_app.responses.errors import SocketsNotOffered
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.resource import InputTokensOut
 from dialects_app.responses.response_creation import ResponseMaker
+from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.stored_responses import StoredResponses
-from dialects_app.responses.view import respond
+from dialects_app.responses.view import respond, respond_with_record
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.shown_calls import questions_of
+from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import service
+from mochi_project.errors.handlers import not_allowed
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
@@ -76,7 +82,8 @@ async def compact_response(request: HttpRequest) -> HttpResponse:
     The body is `model`, and `input` or `previous_response_id`. The model writes the record, of 250
     words at most. Nothing is saved.
     """
-    return _json(await _maker().compact(await read_body(request, ResponseIn)))
+    compact = await _maker().compaction(await read_body(request, ResponseIn))
+    return _json(await compact())
 
 
 @router.get(
@@ -163,11 +170,29 @@ async def create_response(
     responses; an older response is forked. Functions in `tools` are run by the client. Tools of
     this server are those of the MCP server `mochi` (`{"type": "mcp", "server_label": "mochi"}`):
     they run here, and if one needs approval, the response ends with an approval request that the
-    next request answers. `x-mochi-warning` lists unsupported options of the request.
+    next request answers. `x-mochi-warning` lists unsupported options of the request. After an input
+    that ends with a `compaction_trigger`, the output is one `compaction`; nothing is saved then.
     """
     body = await read_body(request, ResponseIn)
-    started = await _maker().start(body, key=idempotency_key, client=client_of(request))
-    return await respond(started, body)
+    items = input_to_record(body)
+    if items is not None:
+        return await respond_with_record(_maker(), body, items)
+    return await respond(
+        _maker(),
+        body,
+        key=idempotency_key,
+        client=client_of(request),
+        is_codex=request.headers.get("originator", "").startswith("codex"),
+        conversation=service(Transcripts).conversation_of(request.headers),
+    )
+
+
+@router.get("/responses", include_in_schema=False)
+def refuse_socket(request: HttpRequest) -> HttpResponse:
+    """Answer programs that dial a WebSocket: after 426 they use HTTP at once."""
+    if "sec-websocket-key" in request.headers:  # servers take ``Upgrade`` out
+        raise SocketsNotOffered
+    return not_allowed(request.method, ["POST"], path=request.path_info)
 
 
 @router.post(
@@ -283,6 +308,7 @@ def _maker() -> ResponseMaker:
         tools=service(ToolCatalogue),
         models=service(ModelCatalogue),
         files=service(RequestFiles),
+        transcripts=service(Transcripts),
         find_agent=service(AgentCatalogue).usable,
         default_model=service(DefaultModel),
     )
@@ -297,7 +323,9 @@ async def _kept_files(items: Any) -> KeptFiles:
 
 
 def _conversations() -> Conversations:
-    return Conversations(service(SessionManager), model=service(DefaultModel).configured)
+    saved = service(ChatService).space_for(ChatRequest(turn=TurnRequest()))
+    store = ResponseStore(saved.records)
+    return Conversations(service(SessionManager), store, model=service(DefaultModel).configured)
 
 
 def _stored() -> StoredResponses:

@@ -46,15 +46,19 @@ class TextIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool: a ``function`` of the client, or ``mcp`` for those of this server.
+    """A tool of the client, or ``mcp`` for those of this server.
 
     Attributes:
-        type: ``function`` or ``mcp``; others are refused.
-        name: The function's name.
+        type: ``function``, ``custom``, ``namespace`` or ``mcp``; others are left out, with a
+            warning.
+        name: Its name, or that of the namespace.
         description: Its description.
-        parameters: The JSON schema of its arguments.
+        parameters: The JSON schema of a function's arguments.
+        format: The form of the text that a ``custom`` tool takes.
+        tools: The functions and custom tools of a ``namespace``.
         strict: Not supported; see ``x-mochi-warning``.
         server_label: For ``mcp``: ``mochi``.
+        server_url: Refused: this server's own tools need none.
         allowed_tools: For ``mcp``: the tools, all by default; ``agent:<name>`` is an agent.
         require_approval: For ``mcp``: ``always``, ``never``, or lists of tools for each.
     """
@@ -63,8 +67,11 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     description: str | None = None
     parameters: FewKeys | None = None
+    format: FewKeys | None = None
+    tools: Annotated[Sequence[FewKeys], FEW] | None = None
     strict: bool | None = None
     server_label: str | None = None
+    server_url: Any = None
     allowed_tools: Annotated[Sequence[str], FEW] | FewKeys | None = None
     require_approval: str | FewKeys | None = None
 
@@ -139,6 +146,10 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
 def what_was_sent(body: ResponseIn) -> Mapping[str, Any]:
     """Return the part of a request that identifies it under its key: all but ``stream``."""
     sent = {**msgspec.to_builtins(body), "stream": None}
-    if body.service_tier is None:  # which the last release did not read
+    if body.service_tier is None:  # which the last release did not read, like the next ones
         del sent["service_tier"]
+    for tool in sent["tools"] or ():
+        for name in ("format", "tools", "server_url"):
+            if tool[name] is None:
+                del tool[name]
     return {"responses": sent}

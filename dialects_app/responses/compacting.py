@@ -14,11 +14,10 @@ from chat.context.window import FIRST_WINDOW, WindowChoice, follow_loaded
 from chat.errors import SummaryTimedOut
 from chat.summaries.prompt import LONGEST_SECONDS
 from chat.turn.usage import usage_of_call
-from dialects_app.responses.items import RECORD_MARK
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.resource import usage_of
 from dialects_app.responses.saved_items import said_item
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.sealed import seal
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ServiceUnavailable
 from sessions_app.messages import Message, UserMessage
@@ -62,7 +61,7 @@ async def compact(
     """Return the compacted conversation, of which nothing is saved.
 
     Args:
-        messages: The conversation.
+        messages: The conversation, not an empty one.
         user_items: The items of the user's messages in it.
         model: The model that writes the record.
         models: The models.
@@ -71,8 +70,6 @@ async def compact(
         ModelError: The model can't be asked, or wrote nothing.
         SummaryTimedOut: It took too long.
     """
-    if not messages:
-        refuse("input", "There is nothing to compact: 'input' is empty.")
     info = await models.look_up(model)
     # A longer conversation is read in pieces.
     tokens = FIRST_WINDOW if models.is_of_ollama(model) else None
@@ -92,7 +89,7 @@ async def compact(
         raise SummaryTimedOut(model) from error
     if record is None:
         raise ServiceUnavailable(f"Model '{model}' wrote no record.", model=model)
-    content = {"type": "compaction", "encrypted_content": f"{RECORD_MARK}{record}"}
+    content = {"type": "compaction", "encrypted_content": seal(record)}
     return CompactionOut(
         id=f"resp_{secrets.token_hex(12)}",
         created_at=int(time.time()),

@@ -18,6 +18,7 @@ from dialects_app.responses.items import (
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, items_of
+from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.attaching import NO_FILES
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import with_files
@@ -46,6 +47,7 @@ NO_MODEL = "none"
 KeptFiles = Mapping[str, Attachment]
 """Images and files that were kept, by where they stand in the request."""
 
+_CALLS = frozenset({"fc", "ctc", "mcp"})
 _ITEMS = items_schema(MOST_AT_ONCE)
 
 
@@ -114,11 +116,15 @@ class Conversations:
 
     Args:
         sessions: The sessions.
+        store: The records of the responses in them.
         model: The model of new conversations, until a response names another one.
     """
 
-    def __init__(self, sessions: SessionManager, *, model: str | None = None) -> None:
+    def __init__(
+        self, sessions: SessionManager, store: ResponseStore, *, model: str | None = None
+    ) -> None:
         self._sessions = sessions
+        self._store = store
         self._model = model or NO_MODEL
 
     def given(self, items: Any) -> ParsedInput | None:
@@ -182,8 +188,7 @@ class Conversations:
             name: The conversation.
             questions: The pending confirmations, by call id.
         """
-        session = self._load(name)
-        return items_of(session.messages, session.session_id, questions=questions)
+        return self._items(self._load(name), questions)
 
     def item(
         self, name: str, item_name: str, *, questions: Mapping[str, str] = NO_QUESTIONS
@@ -214,13 +219,12 @@ class Conversations:
 
         def change(session: Session) -> Session:
             before.clear()
-            before.update(each["id"] for each in items_of(session.messages, session.session_id))
+            before.update(each["id"] for each in self._items(session))
             messages = self._read(body.items, history=session.messages, files=files)
             return append_messages(session, *messages, now=utc_now())
 
         session = self._update(name, change)
-        items = items_of(session.messages, session.session_id)
-        return whole_page([item for item in items if item["id"] not in before])
+        return whole_page([item for item in self._items(session) if item["id"] not in before])
 
     def remove(self, name: str, item_name: str) -> ConversationOut:
         """Remove an item, and a call's result with the call.
@@ -246,8 +250,18 @@ class Conversations:
                 session = self._sessions.get(session_id)
             except SessionNotFound:
                 continue
-            saved |= {item["id"]: item for item in items_of(session.messages, session_id)}
+            saved |= {item["id"]: item for item in self._items(session)}
         return saved.get
+
+    def _items(
+        self, session: Session, questions: Mapping[str, str] = NO_QUESTIONS
+    ) -> Sequence[Item]:
+        return items_of(
+            session.messages,
+            session.session_id,
+            questions=questions,
+            forms_in=self._store.forms_in(session.session_id),
+        )
 
     def _read(
         self, value: Any, *, history: Sequence[Message], files: KeptFiles
@@ -310,19 +324,19 @@ def _without(item: ItemId, message: Message) -> Message | None:
 
 def _is_shown_by(message: Message, item: ItemId) -> bool:
     """Return whether an item is a whole message (not the model's), or the result of a call."""
-    if item.kind in {"fc", "mcp"}:
+    if item.kind in _CALLS:
         return isinstance(message, ToolMessage) and message.tool_call_id == item.name
-    return item.kind in {"msg", "fco"} and message.message_id == item.name
+    return item.kind in {"msg", "fco", "ctco"} and message.message_id == item.name
 
 
 def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantMessage | None:
     """Return an answer without its text, its reasoning or a call; None if it is empty then."""
     left = message
-    if kind in {"fc", "mcp"}:
+    if kind in _CALLS:
         calls = tuple(
             call
             for call in message.tool_calls
-            if call.id != name or call.client_side != (kind == "fc")
+            if call.id != name or call.client_side == (kind == "mcp")
         )
         if len(calls) != len(message.tool_calls):
             left = msgspec.structs.replace(message, tool_calls=calls)

@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from chat.stream.events import Cancelled, Failed, MessageComplete
+from dialects_app.shared.errors import status_of
+from sessions_app.errors import MochiError
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
@@ -12,13 +14,18 @@ LOST = "The response broke off."
 """The error of a response of whose end no more is known."""
 
 _REFUSED = "CONTENT_REFUSED"
+_OVERFLOW = "CONTEXT_OVERFLOW"
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ERROR_CODES = {
-    "RATE_LIMITED": "rate_limit_exceeded",
-    "BUDGET_EXCEEDED": "rate_limit_exceeded",
-    "CONTEXT_OVERFLOW": "invalid_prompt",
+    "BUDGET_EXCEEDED": "insufficient_quota",
+    _OVERFLOW: "context_length_exceeded",
+    "OLLAMA_UNREACHABLE": "invalid_prompt",
 }
-"""OpenAI's names of errors that it has for responses; all others are the server's."""
+"""OpenAI's names of errors by which clients know what to do.
+
+Of others, ``server_error`` is repeated, and ``invalid_prompt`` is not: nothing that is to be
+repeated within seconds is left to do while nobody listens at Ollama's address.
+"""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,14 +65,42 @@ def ending_of(event: MessageComplete | Cancelled | Failed | None) -> Ending:
     if isinstance(event, Cancelled):
         return CANCELLED
     if isinstance(event, Failed):
-        return _ending_of_error(event.code, event.message)
+        return _ending_of_error(event)
     cut_by = None if event is None else _CUT.get(event.done_reason or "")
     return Ending(status="incomplete", cut_by=cut_by) if cut_by else COMPLETED
 
 
-def _ending_of_error(code: str, message: str) -> Ending:
+def is_shown_in_stream(error: MochiError, *, is_codex: bool = False) -> bool:
+    """Return whether a stream shows that a response failed, instead of an HTTP status.
+
+    Codex repeats each 5xx thirty times, whatever ``x-should-retry`` says, and knows an overflow by
+    its code in a stream alone; the packages of others go by the status (docs/decisions/0170).
+
+    Args:
+        error: What ended it before its first event.
+        is_codex: Whether Codex has sent the request.
+    """
+    if error.code == _REFUSED:
+        return True
+    status = status_of(error.code, details=error.details)
+    return is_codex and (status >= 500 or error.code == _OVERFLOW)
+
+
+def _ending_of_error(failure: Failed) -> Ending:
     """Return the ending of an interrupted turn; the code is empty if it is unknown."""
-    if code == _REFUSED:
+    if failure.code == _REFUSED:
         return Ending(status="incomplete", cut_by="content_filter")
-    error = {"code": _ERROR_CODES.get(code, "server_error"), "message": message or LOST}
-    return Ending(status="failed", error={**error, "mochi_code": code} if code else error)
+    error = {
+        "code": _ERROR_CODES.get(failure.code) or _usual_code(failure),
+        "message": failure.message or LOST,
+    }
+    return Ending(
+        status="failed", error={**error, "mochi_code": failure.code} if failure.code else error
+    )
+
+
+def _usual_code(failure: Failed) -> str:
+    is_retryable = failure.details.get("retryable", True)
+    if failure.code == "RATE_LIMITED":
+        return "rate_limit_exceeded" if is_retryable else "insufficient_quota"
+    return "server_error" if is_retryable else "invalid_prompt"

@@ -8,7 +8,7 @@ The tree::
       * PreviousResponseNotFound  PREVIOUS_RESPONSE_NOT_FOUND
       * ConversationNotFound    CONVERSATION_NOT_FOUND
       * ItemNotFound            ITEM_NOT_FOUND
-      * CompactionNotOffered    NOT_FOUND
+      * SocketsNotOffered       UPGRADE_REQUIRED
 """
 
 from sessions_app.errors import MochiError
@@ -75,3 +75,12 @@ class ItemNotFound(MochiError):
             item_id=item_id[:100],
             **({} if field is None else {"field": field}),
         )
+
+
+class SocketsNotOffered(MochiError):
+    """Responses are not sent over a WebSocket."""
+
+    code = "UPGRADE_REQUIRED"
+
+    def __init__(self) -> None:
+        super().__init__("Responses have no WebSocket here: use POST /v1/responses.")

@@ -18,11 +18,19 @@ from dialects_app.responses.content import (
     text_of,
 )
 from dialects_app.responses.errors import ItemNotFound
-from dialects_app.responses.item_calls import call_of, outcome_of, server_call_id
+from dialects_app.responses.item_calls import (
+    ApprovalAnswer,
+    approval_of,
+    call_of,
+    client_call_of,
+    outcome_of,
+    server_call_id,
+)
 from dialects_app.responses.rounds import Outcome, Round
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
+from dialects_app.shared.sealed import unseal
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -39,27 +47,10 @@ FindItem = Callable[[str], Item | None]
 """Returns the saved item with an id; None if there is none."""
 
 MOST_ITEMS = 10_000
-RECORD_MARK = "mochi.record:"
-"""Begins the content of a record, which is not sealed: other servers' are not taken for one."""
+_LONGEST_TYPE = 64
+_RECORD_MARK = "mochi.record:"
+"""Begins the content of a record of release 0.2, which was not sealed."""
 _BEFORE_RECORD = "(A record of the conversation so far, of which the answers are left out:)"
-
-
-class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision about an ``mcp_approval_request``.
-
-    Attributes:
-        session_id: The session of the request.
-        confirmation_id: The confirmation.
-        approve: Whether the call may run.
-        reason: The client's reason.
-        path: Its path in the request, for errors.
-    """
-
-    session_id: str
-    confirmation_id: str
-    approve: bool
-    reason: str | None
-    path: str
 
 
 class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,12 +62,14 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
         new_from: The index in ``messages`` after the last answer and its calls: the new messages
             of a session that has the rest. Outputs of client calls are new.
         files: The images and files that the messages refer to, which must be stored first.
+        left_out: A sentence for each item that was left out, beginning with its path.
     """
 
     messages: Sequence[Message]
     approvals: Sequence[ApprovalAnswer]
     new_from: int
     files: Sequence[GivenFile] = ()
+    left_out: Sequence[str] = ()
 
 
 def referenced_sessions(value: Any) -> set[str]:
@@ -107,8 +100,9 @@ def parse_input(
             calls in the input. None if the session was not read: any outputs are accepted.
         find: Finds items by id.
         field: The parameter's name, for errors.
-        is_whole: Whether every call needs an output: a client's call must have one; a call of the
-            server gets one that says it was interrupted.
+        is_whole: Whether it is the input of a response. Then every call needs an output: a client's
+            call must have one; a call of the server gets one that says it was interrupted. Items of
+            unknown types are left out instead of being refused.
 
     Raises:
         MissingToolResult: A client's call has no output.
@@ -121,7 +115,7 @@ def parse_input(
         refuse(field, f"Invalid type for '{field}': expected a string or a list of items.")
     if len(value) > MOST_ITEMS:
         refuse(field, f"An input has no more than {MOST_ITEMS:,} items.")
-    reader = _Reader(history, find)
+    reader = _Reader(history, find, leaves_out=is_whole)
     for at, item in enumerate(value):
         reader.read(item, f"{field}[{at}]")
     return reader.parsed(field if is_whole else None)
@@ -135,8 +129,13 @@ def _one_message(text: str) -> ParsedInput:
 class _Reader:
     """Parses items in order; a round stays open until an item of another round."""
 
-    def __init__(self, history: Sequence[Message] | None, find: FindItem) -> None:
+    def __init__(
+        self, history: Sequence[Message] | None, find: FindItem, *, leaves_out: bool
+    ) -> None:
         self._find = find
+        self._leaves_out = leaves_out
+        self._left_out: list[str] = []
+        self._left_out_calls: set[str] = set()
         self._history_calls = (
             None if history is None else {call.id: call for call in open_calls(history)}
         )
@@ -158,9 +157,12 @@ class _Reader:
             return
         kind = "message" if item.get("type") is None else item["type"]
         read = _READERS.get(kind) if isinstance(kind, str) else None
-        if read is None:
+        if read is not None:
+            read(self, item, path)
+        elif self._leaves_out and isinstance(kind, str):
+            self._leave_out(item, path)
+        else:
             refuse(f"{path}.type", f"Items of the type {shown(kind)} are not taken.")
-        read(self, item, path)
 
     def parsed(self, needs_outputs: str | None) -> ParsedInput:
         """Return the result; errors about missing outputs name the parameter."""
@@ -185,9 +187,16 @@ class _Reader:
             approvals=tuple(self._approvals.values()),
             new_from=new_from,
             files=self._files,
+            left_out=tuple(self._left_out),
         )
 
     # Items
+
+    def _leave_out(self, item: Item, path: str, reason: str = "is not taken") -> None:
+        """Leave an item out, and the output of its call with it."""
+        self._left_out.append(f"{path}: {item['type'][:_LONGEST_TYPE]} {reason}")
+        if isinstance(call_id := item.get("call_id"), str):
+            self._left_out_calls.add(call_id)
 
     def _refer(self, item: Item, path: str) -> None:
         """Parse a referenced item; the AI SDK may refer twice to a call that ran here."""
@@ -242,13 +251,20 @@ class _Reader:
             *read_each(item.get("summary"), f"{path}.summary", _text),
             *read_each(item.get("content"), f"{path}.content", _text),
         ]
-        self._say().thinking += filter(None, texts)
+        sealed = item.get("encrypted_content")
+        text = unseal(sealed) if isinstance(sealed, str) else None
+        self._say().thinking += filter(None, texts if text is None else [text])
 
     def function_call(self, item: Item, path: str) -> None:
-        self._ask(call_of(item, required(item, "call_id", path), path, client_side=True), path)
+        self._ask(client_call_of(item, path, is_custom=False), path)
+
+    def custom_tool_call(self, item: Item, path: str) -> None:
+        self._ask(client_call_of(item, path, is_custom=True), path)
 
     def function_call_output(self, item: Item, path: str) -> None:
         call_id = required(item, "call_id", path)
+        if call_id in self._left_out_calls:
+            return
         output, attachments = self._with_files(item.get("output"), f"{path}.output")
         asked_by = self._calls.get(call_id)
         if asked_by is not None:
@@ -280,35 +296,27 @@ class _Reader:
         self._ask(call_of(item, required(item, "id", path), path), path)
 
     def mcp_approval_response(self, item: Item, path: str) -> None:
-        asked = required(item, "approval_request_id", path)
-        approve, reason = item.get("approve"), item.get("reason")
-        if not isinstance(approve, bool):
-            refuse(f"{path}.approve", f"Missing required parameter: '{path}.approve'.")
-        named = read_item_id(asked)
-        if named is None or named.kind != "mcpr":
-            raise ItemNotFound(asked, field=f"{path}.approval_request_id")
-        self._approvals[asked] = ApprovalAnswer(
-            session_id=named.session_id,
-            confirmation_id=named.name,
-            approve=approve,
-            reason=reason if isinstance(reason, str) else None,
-            path=path,
-        )
+        self._approvals[required(item, "approval_request_id", path)] = approval_of(item, path)
 
     def compaction(self, item: Item, path: str) -> None:
         """Read the record of an earlier part, which stands in its place."""
         content = required(item, "encrypted_content", path)
-        if not content.startswith(RECORD_MARK):
-            refuse(
-                f"{path}.encrypted_content",
-                "Another server wrote this record: send the messages that it stands for.",
-            )
-        record = content.removeprefix(RECORD_MARK)
+        record = unseal(content)
+        if record is None and content.startswith(_RECORD_MARK):
+            record = content.removeprefix(_RECORD_MARK)
+        if record is None:
+            if not self._leaves_out:
+                refuse(
+                    f"{path}.encrypted_content",
+                    "Another server wrote this record: send the messages that it stands for.",
+                )
+            self._leave_out(item, path, "is of another server")
+            return
         self._round = None
         self._entries.append(self._sent_message("user", f"{_BEFORE_RECORD}\n\n{record}", path))
 
-    def mcp_list_tools(self, item: Item, path: str) -> None:
-        """Ignore a list of tools, which is created for each turn."""
+    def nothing(self, item: Item, path: str) -> None:
+        """Ignore a list of tools: it is created for each turn, or read with the others."""
 
     # Rounds
 
@@ -374,6 +382,9 @@ _READERS: Mapping[str, Callable[[_Reader, Item, str], None]] = {
     "mcp_call": _Reader.mcp_call,
     "mcp_approval_request": _Reader.mcp_approval_request,
     "mcp_approval_response": _Reader.mcp_approval_response,
-    "mcp_list_tools": _Reader.mcp_list_tools,
+    "custom_tool_call": _Reader.custom_tool_call,
+    "custom_tool_call_output": _Reader.function_call_output,
+    "mcp_list_tools": _Reader.nothing,
+    "additional_tools": _Reader.nothing,
     "compaction": _Reader.compaction,
 }

@@ -6,6 +6,7 @@ from typing import Any
 from chat.stream.encoding import ascii_json
 from dialects_app.responses.frames import Frames
 from dialects_app.responses.output_items import Item, Status, reasoning_item, text_item
+from dialects_app.shared.sealed import seal
 from sessions_app.surrogates import join_surrogates
 
 _MANY_PIECES = 512
@@ -22,10 +23,17 @@ class OpenText:
         name: The item's id.
         output_index: Its index in the output.
         is_reasoning: Whether it is reasoning.
+        is_sealed: Whether its item gets a seal, which its client sends back.
     """
 
     def __init__(
-        self, frames: Frames, name: str, output_index: int, *, is_reasoning: bool = False
+        self,
+        frames: Frames,
+        name: str,
+        output_index: int,
+        *,
+        is_reasoning: bool = False,
+        is_sealed: bool = False,
     ) -> None:
         self.output_index = output_index
         self._frames = frames
@@ -33,6 +41,7 @@ class OpenText:
         self._text: str | None = None
         self._make = reasoning_item if is_reasoning else text_item
         self._name = name
+        self._is_sealed = is_sealed
         self._part = "summary" if is_reasoning else "content"
         self._part_event, self._text_event = (
             ("response.reasoning_summary_part", "response.reasoning_summary_text")
@@ -89,6 +98,8 @@ class OpenText:
         """Send the complete item and return it."""
         text = self.text
         item = self._make(self._name, text, status=status)
+        if self._is_sealed:
+            item["encrypted_content"] = seal(text)
         self._frames.add(f"{self._text_event}.done", **self._place, text=text, **self._more)
         self._frames.add(f"{self._part_event}.done", **self._place, part=self._a_part(text))
         self._frames.add("response.output_item.done", output_index=self.output_index, item=item)

@@ -10,11 +10,12 @@ from dialects_app.responses.open_text import OpenText
 from dialects_app.responses.output_items import (
     Item,
     Status,
+    client_call_item,
     error_of,
-    function_item,
     request_item,
     server_call_item,
 )
+from dialects_app.responses.tool_forms import ToolForm
 from dialects_app.shared.ids import item_id
 from sessions_app.messages import ToolCall
 
@@ -25,10 +26,12 @@ class Output:
     Args:
         frames: Receives its events.
         session_id: The session, which is part of the ids of items.
+        seals: Whether reasoning is sealed.
     """
 
-    def __init__(self, frames: Frames, session_id: str) -> None:
+    def __init__(self, frames: Frames, session_id: str, *, seals: bool = False) -> None:
         self._frames = frames
+        self._seals = seals
         self._session_id = session_id
         self._items: list[Item] = []
         self._names: Counter[str] = Counter()
@@ -105,7 +108,14 @@ class Output:
 
     def _begin_text(self, kind: Any, message_id: str) -> OpenText:
         name = self._unique(item_id(kind, self._session_id, message_id))
-        text = OpenText(self._frames, name, len(self._items), is_reasoning=kind == "rs")
+        is_reasoning = kind == "rs"
+        text = OpenText(
+            self._frames,
+            name,
+            len(self._items),
+            is_reasoning=is_reasoning,
+            is_sealed=is_reasoning and self._seals,
+        )
         self._items.append({})
         text.begin()
         return text
@@ -156,15 +166,24 @@ class Output:
         if self._unique(item["id"]) == item["id"]:  # else it was asked already
             self._done(self._add(item)["output_index"])
 
-    def hand_over(self, call: ToolCall) -> None:
-        """Send a call that the client should run."""
+    def hand_over(self, call: ToolCall, form: ToolForm | None = None) -> None:
+        """Send a call that the client should run.
+
+        Args:
+            call: The call.
+            form: The form of its tool; None for a plain function.
+        """
         self.end_texts()
-        item = function_item(call, self._session_id)
+        item = client_call_item(call, self._session_id, form)
         item = {**item, "id": self._unique(item["id"])}
-        place = self._add(item, arguments="", status="in_progress")
-        kind, arguments = "response.function_call_arguments", item["arguments"]
-        self._frames.add(f"{kind}.delta", **place, delta=arguments)
-        self._frames.add(f"{kind}.done", **place, arguments=arguments, name=item["name"])
+        if form is not None and form.is_custom:
+            kind, field, more = "response.custom_tool_call_input", "input", {}
+        else:
+            kind, field = "response.function_call_arguments", "arguments"
+            more = {"name": item["name"]}
+        place = self._add(item, **{field: ""}, status="in_progress")
+        self._frames.add(f"{kind}.delta", **place, delta=item[field])
+        self._frames.add(f"{kind}.done", **place, **{field: item[field]}, **more)
         self._done(place["output_index"])
 
     def end(self, status: Status) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dialects_app.responses.tool_forms import ToolForm, free_text
 from dialects_app.shared.ids import item_id
 from dialects_app.shared.shown_calls import FAILED
 from sessions_app.messages import ToolCall
@@ -16,7 +17,7 @@ SERVER_LABEL = "mochi"
 
 
 def reasoning_item(name: str, text: str, *, status: Status = "completed") -> Item:
-    """Return the item of an answer's reasoning."""
+    """Return the item of an answer's reasoning, without its seal."""
     return {
         "id": name,
         "type": "reasoning",
@@ -36,16 +37,27 @@ def text_item(name: str, text: str, *, status: Status = "completed") -> Item:
     }
 
 
-def function_item(call: ToolCall, session_id: str) -> Item:
-    """Return the item of a call that the client runs."""
-    return {
-        "id": item_id("fc", session_id, call.id),
-        "type": "function_call",
+def client_call_item(call: ToolCall, session_id: str, form: ToolForm | None = None) -> Item:
+    """Return the item of a call that the client runs.
+
+    Args:
+        call: The call.
+        session_id: The session.
+        form: The form of its tool; None for a plain function.
+    """
+    is_custom = form is not None and form.is_custom
+    item = {
+        "id": item_id("ctc" if is_custom else "fc", session_id, call.id),
+        "type": "custom_tool_call" if is_custom else "function_call",
         "call_id": call.id,
-        "name": call.name,
-        "arguments": arguments_text(call.arguments),
+        "name": form.name if form else call.name,
         "status": "completed",
     }
+    if is_custom:
+        item["input"] = free_text(call)
+    else:
+        item["arguments"] = arguments_text(call.arguments)
+    return item if form is None or form.namespace is None else {**item, "namespace": form.namespace}
 
 
 def server_call_item(call: ToolCall, session_id: str, *, confirmation_id: str | None) -> Item:

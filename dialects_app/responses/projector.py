@@ -85,7 +85,7 @@ class ResponseProjector(TurnFold):
         self._session_id = session_id
         self._record = record
         self._frames = Frames(after)
-        self._output = Output(self._frames, session_id)
+        self._output = Output(self._frames, session_id, seals=record.seals_reasoning)
         self._usage: dict[str, Any] | None = None
         self._saved_at: str | None = None
         self._shows_agents = record.shows_agents
@@ -185,7 +185,7 @@ class ResponseProjector(TurnFold):
             self._output.begin_call(self._call(started))
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
-        self._output.hand_over(self._call(call))
+        self._output.hand_over(self._call(call), self._record.forms.get(call.tool_name))
 
     def _on_tool_call_confirmation_required(self, question: ToolConfirmationRequired) -> None:
         self._output.ask(self._call(question), question.confirmation_id)

@@ -12,7 +12,7 @@ import msgspec
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
-from dialects_app.responses.tools import OfferedTools, read_tools
+from dialects_app.responses.tools import OfferedTools, additional_tools, read_tools
 from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.ids import conversation_id
@@ -34,8 +34,14 @@ _REPEATED = (
     "prompt_cache_key",
     "store",
 )
+_ECHOED_TOOLS = {
+    "function": ("name", "description", "parameters"),
+    "custom": ("name", "description", "format"),
+    "namespace": ("name", "description", "tools"),
+    "mcp": ("server_label", "allowed_tools", "require_approval"),
+}
+"""The fields that the resource repeats of each type of tools."""
 _LOGPROBS = "message.output_text.logprobs"
-_SEALED = "reasoning.encrypted_content"
 _FUNCTION = re.compile(r"client_tools\[(\d+)\]")
 _PARAMETERS = {
     "message": "input",
@@ -86,7 +92,7 @@ def read_request(body: ResponseIn) -> ParsedResponse:
             "previous_response_id",
             "'previous_response_id' and 'conversation' can't be used together.",
         )
-    tools = read_tools(body.tools or (), body.tool_choice)
+    tools = _tools(body)
     effort = body.reasoning.effort if body.reasoning else None
     turn = TurnRequest(
         dialect="responses",
@@ -106,10 +112,14 @@ def name_of_field(field: str, body: ResponseIn) -> str:
     """Return the name in this protocol of a field of a turn's request."""
     function = _FUNCTION.match(field)
     if function is not None:
-        places = [at for at, tool in enumerate(body.tools or ()) if tool.type == "function"]
-        return f"tools[{places[int(function[1])]}]{field[function.end() :]}"
+        tools = _tools(body)
+        return tools.paths[tools.client[int(function[1])].name] + field[function.end() :]
     beginning = field.partition("[")[0].partition(".")[0]
     return _PARAMETERS.get(beginning, field)
+
+
+def _tools(body: ResponseIn) -> OfferedTools:
+    return read_tools(body.tools or (), body.tool_choice, additional_tools(body.input))
 
 
 def _options(body: ResponseIn) -> Mapping[str, Any]:
@@ -150,7 +160,7 @@ def _echo(body: ResponseIn) -> Mapping[str, Any]:
     if labels:
         echo["metadata"] = labels
     if body.tools:
-        echo["tools"] = [_echo_of_tool(tool) for tool in body.tools]
+        echo["tools"] = [_echo_of_tool(tool) for tool in body.tools if tool.type in _ECHOED_TOOLS]
     if body.reasoning is not None:
         echo["reasoning"] = msgspec.structs.asdict(body.reasoning)
     if body.text is not None:
@@ -161,20 +171,9 @@ def _echo(body: ResponseIn) -> Mapping[str, Any]:
 
 
 def _echo_of_tool(tool: ToolIn) -> dict[str, Any]:
-    if tool.type == "function":
-        return {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters,
-            "strict": bool(tool.strict),
-        }
-    return {
-        "type": "mcp",
-        "server_label": tool.server_label,
-        "allowed_tools": tool.allowed_tools,
-        "require_approval": tool.require_approval,
-    }
+    names = _ECHOED_TOOLS[tool.type]
+    echo = {"type": tool.type, **{name: getattr(tool, name) for name in names}}
+    return {**echo, "strict": bool(tool.strict)} if tool.type == "function" else echo
 
 
 def _echo_of_format(form: FormatIn | None) -> dict[str, Any]:
@@ -185,13 +184,11 @@ def _echo_of_format(form: FormatIn | None) -> dict[str, Any]:
 
 def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
     """Return a warning for each unsupported option."""
-    warnings: list[str] = []
+    warnings = [*tools.left_out]
     if body.parallel_tool_calls is False and tools.has_some:
         warnings.append("parallel_tool_calls: the model may call several tools at once")
     if any(tool.strict for tool in body.tools or ()):
         warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
-    if _SEALED in (body.include or ()):
-        warnings.append("include: reasoning is not sealed; send its summary back instead")
     if body.truncation == "disabled":
         warnings.append("truncation: a history that is too long is made to fit")
     if body.max_tool_calls is not None:

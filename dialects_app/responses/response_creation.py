@@ -35,6 +35,7 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
 from dialects_app.shared.ids import item_id
+from dialects_app.shared.transcripts import Transcripts
 from dialects_app.shared.warnings import notes_on_choice
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
@@ -47,7 +48,8 @@ from sessions_app.session import fork, make_session
 from sessions_app.session_settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
-_Plan = tuple[ChatRequest, Continued | None, Answers | None, str]
+_Plan = tuple[ChatRequest, Continued | None, Answers | None, str, Sequence[str]]
+"""A requested turn, what it continues, its decisions, its model, and what is left out of it."""
 
 
 class ResponseMaker:
@@ -59,6 +61,7 @@ class ResponseMaker:
         tools: The tools of this server.
         models: The models.
         files: Stores images and files.
+        transcripts: Saves the conversations of clients that keep their own.
         find_agent: Raises if there is no valid agent with a name.
         default_model: Chooses the model of sessions that name none.
     """
@@ -71,6 +74,7 @@ class ResponseMaker:
         tools: ToolCatalogue,
         models: ModelCatalogue,
         files: RequestFiles,
+        transcripts: Transcripts,
         find_agent: Callable[[str], Awaitable[object]],
         default_model: DefaultModel,
     ) -> None:
@@ -79,11 +83,17 @@ class ResponseMaker:
         self._tools = tools
         self._models = models
         self._files = files
+        self._transcripts = transcripts
         self._find_agent = find_agent
         self._default_model = default_model
 
     async def start(
-        self, body: ResponseIn, *, key: str | None = None, client: str | None = None
+        self,
+        body: ResponseIn,
+        *,
+        key: str | None = None,
+        client: str | None = None,
+        conversation: str | None = None,
     ) -> StartedResponse:
         """Start a response. Nothing is saved if it is refused.
 
@@ -91,13 +101,14 @@ class ResponseMaker:
             body: The request.
             key: Its ``Idempotency-Key``, if any.
             client: The client, if turns are limited per client.
+            conversation: The name of the client's conversation, if such are saved.
 
         Raises:
             MochiError: It is refused; fields have this protocol's names.
         """
         parsed = read_request(body)
         with renamed_fields(partial(name_of_field, body=body)):
-            return await self._start(body, parsed, key, client)
+            return await self._start(body, parsed, key, client, conversation)
 
     async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
         """Estimate the prompt tokens of a response's first model call.
@@ -116,17 +127,20 @@ class ResponseMaker:
             job = await asyncio.to_thread(prepare, new_turn_id(), session)
         return job.plan.estimate.tokens if job.plan else 0
 
-    async def compact(self, body: ResponseIn) -> CompactionOut:
-        """Return the compacted form of a conversation, which its client sends back as input.
+    async def compaction(self, body: ResponseIn) -> Callable[[], Awaitable[CompactionOut]]:
+        """Read a conversation; return a function that makes what its client sends back as input.
 
         Raises:
-            MochiError: The request is invalid, or the model can't be asked.
+            MochiError: The request is invalid.
         """
         with renamed_fields(partial(name_of_field, body=body)):
             continued, new_input = await asyncio.to_thread(self._read, body)
             history = continued.session.messages[: continued.length] if continued else ()
             session_id = continued.session.session_id if continued else ""
-            return await compact(
+            if not (history or new_input.messages):
+                refuse("input", "There is nothing to compact: 'input' is empty.")
+            return partial(
+                compact,
                 [*history, *new_input.messages],
                 items_of_user(history, session_id, body.input),
                 model=await self._model(body, continued),
@@ -134,7 +148,12 @@ class ResponseMaker:
             )
 
     async def _start(
-        self, body: ResponseIn, parsed: ParsedResponse, key: str | None, client: str | None
+        self,
+        body: ResponseIn,
+        parsed: ParsedResponse,
+        key: str | None,
+        client: str | None,
+        conversation: str | None,
     ) -> StartedResponse:
         identity = what_was_sent(body)
         before = await self._chat.opened_before(key, identity) if key is not None else None
@@ -143,13 +162,18 @@ class ResponseMaker:
         plan = await self._plan(body, parsed)
         while True:
             try:
-                return await self._begin(body, parsed, plan, identity, key=key, client=client)
+                started = await self._begin(body, parsed, plan, identity, key=key, client=client)
+                break
             except (SessionBusy, HistoryChanged) as error:
                 # Another response to the same previous one has begun meanwhile, and may have ended:
                 # this one branches off.
                 plan = await self._plan(body, parsed)
                 if isinstance(error, SessionBusy) and plan[0].new is None:
                     raise
+        request, continued, *_ = plan
+        if conversation is not None and request.ephemeral and continued is None:
+            self._transcripts.save(conversation, started.model, request.turn, started.turn)
+        return started
 
     async def _begin(
         self,
@@ -162,7 +186,7 @@ class ResponseMaker:
         client: str | None,
     ) -> StartedResponse:
         """Start the turn; one of a known key is found again."""
-        request, continued, answers, model = plan
+        request, continued, answers, model, left_out = plan
         record = _record(body, parsed, continued)
         if answers is not None:
             await answers.require_open_calls()
@@ -188,7 +212,7 @@ class ResponseMaker:
             turn=opened,
             model=model,
             record=record,
-            warnings=[*parsed.warnings, *notes],
+            warnings=[*parsed.warnings, *left_out, *notes],
             store=store if is_kept else None,
         )
 
@@ -213,7 +237,7 @@ class ResponseMaker:
         )
 
     async def _plan(self, body: ResponseIn, parsed: ParsedResponse) -> _Plan:
-        """Return the requested turn, what it continues, its decisions, and its model."""
+        """Return the requested turn, and what belongs to it."""
         if needs_no_session(body):
             continued, new_input = self._read(body)
         else:
@@ -229,18 +253,19 @@ class ResponseMaker:
         model = await self._model(body, continued)
         turn = await self._turn(parsed, new_input, continued, answers, model)
         request = self._request(body, parsed, turn, continued, answers, model=model)
-        return request, continued, answers, model
+        return request, continued, answers, model, new_input.left_out
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks if a session must be read."""
         saved = self._chat.space_for(ChatRequest(turn=TurnRequest()))
-        continued = find_continued(body, self._sessions, ResponseStore(saved.records))
+        store = ResponseStore(saved.records)
+        continued = find_continued(body, self._sessions, store)
         if body.input is None:
             if continued is None:
                 refuse("input", "Missing required parameter: 'input'.")
             return continued, ParsedInput(messages=(), approvals=(), new_from=0)
         history = continued.session.messages[: continued.length] if continued else ()
-        find = Conversations(self._sessions).finder(body.input)
+        find = Conversations(self._sessions, store).finder(body.input)
         return continued, parse_input(body.input, history=history, find=find)
 
     async def _answers(self, new_input: ParsedInput, continued: Continued | None) -> Answers:
@@ -355,6 +380,7 @@ def _record(
         echo=echo,
         background=bool(body.background),
         include=tuple(body.include or ()),
+        forms=parsed.tools.forms,
     )
 
 

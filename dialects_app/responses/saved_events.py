@@ -80,7 +80,11 @@ def result_event(call: ToolCall, result: ToolMessage, index: int = 0) -> ToolRes
 
 
 def ending_event(
-    answer: AssistantMessage | None, *, error_code: str | None = None, error_message: str = ""
+    answer: AssistantMessage | None,
+    *,
+    error_code: str | None = None,
+    error_message: str = "",
+    is_retryable: bool = True,
 ) -> Event:
     """Return the event of a turn's end.
 
@@ -88,6 +92,7 @@ def ending_event(
         answer: Its last answer, if any.
         error_code: Our code of the error that ended it; None if it is unknown, or there is none.
         error_message: The error message.
+        is_retryable: Whether a retry may help after that error.
     """
     if answer is not None and answer.cancelled:
         return Cancelled(
@@ -97,7 +102,8 @@ def ending_event(
             message_id=answer.message_id,
         )
     if error_code is not None or answer is None or answer.interrupted:
-        return Failed(code=error_code or "", message=error_message, details={})
+        details = {"retryable": is_retryable}
+        return Failed(code=error_code or "", message=error_message, details=details)
     return completed(answer, turn_id=answer.turn_id or "", context_window={}, tool_calls=())
 
 

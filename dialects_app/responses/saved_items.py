@@ -1,11 +1,13 @@
 """Converts saved messages to items, with the same ids and fields as in streams. Pure."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
+from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.saved_events import answer_events, ending_event
+from dialects_app.responses.tool_forms import NO_FORMS, ToolForms
 from dialects_app.shared.ids import item_id
 from sessions_app.attachments.media_type import IMAGES
 from sessions_app.calls import distinct_calls, results_of
@@ -22,8 +24,21 @@ from sessions_app.messages import (
 NO_QUESTIONS: Mapping[str, str] = {}
 
 
+FindForms = Callable[[str], ToolForms]
+"""Returns the forms of the client's tools in a turn."""
+
+
+def no_forms(_: str) -> ToolForms:
+    """Return no forms: the client's tools are plain functions."""
+    return NO_FORMS
+
+
 def items_of(
-    messages: Sequence[Message], session_id: str, *, questions: Mapping[str, str] = NO_QUESTIONS
+    messages: Sequence[Message],
+    session_id: str,
+    *,
+    questions: Mapping[str, str] = NO_QUESTIONS,
+    forms_in: FindForms = no_forms,
 ) -> list[Item]:
     """Return the items of a session's messages, oldest first, with unique names.
 
@@ -31,14 +46,17 @@ def items_of(
         messages: The messages, including the results of their calls.
         session_id: The session.
         questions: The pending confirmations, by call id.
+        forms_in: Finds the forms of the client's tools in a turn.
     """
     items: list[Item] = []
     messages = distinct_calls(messages)
     for index, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
             results = results_of(messages, index)
-            items += _answer_items(message, results, session_id, questions)
-            items += _output_items(message, results, session_id)
+            has_calls = any(call.client_side for call in message.tool_calls)
+            forms = forms_in(message.turn_id) if has_calls and message.turn_id else NO_FORMS
+            items += _answer_items(message, results, session_id, questions, forms)
+            items += _output_items(message, results, session_id, forms)
         elif isinstance(message, ToolMessage):
             continue
         else:
@@ -88,31 +106,40 @@ def _answer_items(
     results: Sequence[ToolMessage | None],
     session_id: str,
     questions: Mapping[str, str],
+    forms: ToolForms,
 ) -> Sequence[Item]:
     """Return the items of an answer and of its calls, as its response shows them.
 
     Calls of agents keep the name of their tool: items that are sent back become calls again.
     """
-    projector = ResponseProjector(session_id, "", after=sys.maxsize, names_agents=False)
+    record = ResponseRecord(forms=forms)
+    projector = ResponseProjector(session_id, "", record, after=sys.maxsize, names_agents=False)
     projector.replay(answer_events(answer, results, questions, with_answered=False))
     projector.replay([ending_event(answer)])
     return projector.end_output()
 
 
 def _output_items(
-    answer: AssistantMessage, results: Sequence[ToolMessage | None], session_id: str
+    answer: AssistantMessage,
+    results: Sequence[ToolMessage | None],
+    session_id: str,
+    forms: ToolForms,
 ) -> Iterator[Item]:
     """Yield the items of outputs from the client."""
     for call, result in zip(answer.tool_calls, results, strict=True):
         if call.client_side and result is not None:
-            yield output_item(call, result, session_id)
+            form = forms.get(call.name)
+            is_custom = form is not None and form.is_custom
+            yield output_item(call, result, session_id, is_custom=is_custom)
 
 
-def output_item(call: ToolCall, result: ToolMessage, session_id: str) -> Item:
+def output_item(
+    call: ToolCall, result: ToolMessage, session_id: str, *, is_custom: bool = False
+) -> Item:
     """Return the item of a call's output from the client."""
     return {
-        "id": item_id("fco", session_id, result.message_id),
-        "type": "function_call_output",
+        "id": item_id("ctco" if is_custom else "fco", session_id, result.message_id),
+        "type": "custom_tool_call_output" if is_custom else "function_call_output",
         "call_id": call.id,
         "output": _output(result),
         "status": "completed",

@@ -14,7 +14,7 @@ from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.saved_events import answer_events, ending_event, result_event
-from dialects_app.responses.saved_items import items_of
+from dialects_app.responses.saved_items import FindForms, items_of, no_forms
 from sessions_app.calls import distinct_calls, results_of
 from sessions_app.messages import AssistantMessage, Message, ToolMessage
 from sessions_app.session import Session
@@ -92,14 +92,24 @@ def saved_resource(
     return projector.resource()
 
 
-def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
+def input_of(
+    turn: SavedTurn,
+    *,
+    questions: Mapping[str, str],
+    forms_in: FindForms = no_forms,
+) -> list[Item]:
     """Return the input items of a response, oldest first."""
     answered = {
         result.tool_call_id: result.confirmation_id
         for result in turn.made
         if isinstance(result, ToolMessage) and result.tool_call_id and result.confirmation_id
     }
-    return items_of(turn.before, turn.session.session_id, questions={**answered, **questions})
+    return items_of(
+        turn.before,
+        turn.session.session_id,
+        questions={**answered, **questions},
+        forms_in=forms_in,
+    )
 
 
 def _events(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Iterator[Event]:
@@ -163,7 +173,12 @@ def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> 
         if any(call.client_side or call.id in questions for call in waiting):
             return None
         answer = None  # it broke off
-    return ending_event(answer, error_code=end.error_code, error_message=end.error_message)
+    return ending_event(
+        answer,
+        error_code=end.error_code,
+        error_message=end.error_message,
+        is_retryable=end.is_retryable,
+    )
 
 
 def _histories(session: Session) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:

@@ -78,8 +78,11 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 def _end_of(outcome: Outcome) -> ResponseEnd | None:
     """Return the facts about the end of a turn that its session lacks; None if there are none."""
-    if outcome.error is not None:
-        return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
+    error = outcome.error
+    if error is not None:
+        return ResponseEnd(
+            error_code=error.code, error_message=error.message, is_retryable=error.retryable
+        )
     if outcome.state is State.SUSPENDED:
         return ResponseEnd(questions=questions_of(outcome.confirmations))
     return None

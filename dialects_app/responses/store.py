@@ -1,9 +1,13 @@
 """Stores the records of responses beside the sessions. Blocks (docs/decisions/0061)."""
 
+from collections.abc import Callable
+from functools import cache
+
 import msgspec
 
 from chat.storage.records import TURN_KINDS
 from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
+from dialects_app.responses.tool_forms import ToolForms
 from sessions_app.decoding import decode_as
 from sessions_app.store.records import Records, read_or_empty, record_name
 
@@ -43,6 +47,10 @@ class ResponseStore:
             return None if not data else decode_as(data, ResponseRecord)
         except _UNREADABLE:
             return None
+
+    def forms_in(self, session_id: str) -> Callable[[str], ToolForms]:
+        """Return a function that finds the forms of the client's tools in a turn."""
+        return cache(lambda turn_id: self.record(session_id, turn_id).forms)
 
     def keep_end(self, session_id: str, turn_id: str, end: ResponseEnd) -> None:
         """Store the end of a response.

@@ -137,7 +137,9 @@ class StoredResponses:
         place = await self._find(name)
         is_begun = await self._events(place) is not None
         turn = await self._saved(place, is_known=is_begun)
-        return await asyncio.to_thread(input_of, turn, questions=await self._questions(place))
+        forms_in = place.store.forms_in(place.id.session_id)
+        questions = await self._questions(place)
+        return await asyncio.to_thread(input_of, turn, questions=questions, forms_in=forms_in)
 
     async def _find(self, name: str) -> _Place:
         named = read_response_id(name)

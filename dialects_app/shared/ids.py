@@ -12,12 +12,13 @@ from sessions_app.ids_and_clock import SESSION_ID
 
 TURN_ID = "[0-9a-f]{20}"
 
-ItemKind = Literal["msg", "rs", "fc", "fco", "mcp", "mcpr"]
-"""A text, a reasoning, a client's call, its output, a call of ours, a question for approval."""
+ItemKind = Literal["msg", "rs", "fc", "fco", "ctc", "ctco", "mcp", "mcpr"]
+"""A text, a reasoning, a client's call, its output, the same of a custom tool, a call of ours, a
+question for approval."""
 
 _is_response_id = re.compile(f"resp_({SESSION_ID})({TURN_ID})", re.ASCII).fullmatch
 _is_conversation_id = re.compile(f"conv_({SESSION_ID})", re.ASCII).fullmatch
-_is_item_id = re.compile(f"(msg|rs|fc|fco|mcp|mcpr)_({SESSION_ID})(.+)", re.ASCII).fullmatch
+_is_item_id = re.compile(f"(msg|rs|fco?|ctco?|mcpr?)_({SESSION_ID})(.+)", re.ASCII).fullmatch
 
 _CONFIRMATION_PREFIX = "conf_"
 
@@ -35,7 +36,8 @@ class ItemId(NamedTuple):
     Attributes:
         kind: The kind of item.
         session_id: The session.
-        name: The id of a message; for ``fc`` and ``mcp`` of a call, for ``mcpr`` of a confirmation.
+        name: The id of a message; for ``fc``, ``ctc`` and ``mcp`` of a call, for ``mcpr`` of a
+            confirmation.
     """
 
     kind: ItemKind

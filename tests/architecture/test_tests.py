@@ -51,7 +51,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/storage/files": {"broken_journals"},
     "chat/summaries": {"giving_way", "meanwhile"},
     "dialects_app/ai_sdk": {"resumed_turns"},
-    "dialects_app/responses": {"deleting", "resumed_turns", "streams"},
+    "dialects_app/responses": {"codex", "deleting", "resumed_turns", "streams"},
     "mochi_project/fast_django": {"streams"},
     "mochi_project/guard": {"admission"},
     "transfer_app/management/commands": {"check", "copy", "object_sessions"},

@@ -203,7 +203,12 @@ def test_an_error_in_mid_stream_fails_the_response_and_is_kept(scripted, client)
             "invalid_value",
             "previous_response_id",
         ),
-        ({"tools": [{"type": "web_search"}]}, 400, "invalid_value", "tools[0].type"),
+        (
+            {"tools": [{"type": "mcp", "server_label": "x"}]},
+            400,
+            "invalid_value",
+            "tools[0].server_label",
+        ),
         ({"input": []}, 400, "invalid_value", "input"),
         (
             {"include": ["message.output_text.logprobs"]},

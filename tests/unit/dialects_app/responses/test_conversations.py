@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 
+from chat.storage.records import TURN_RECORDS
 from dialects_app.responses.conversations import (
     NO_MODEL,
     ConversationIn,
@@ -12,12 +13,16 @@ from dialects_app.responses.conversations import (
     LabelsIn,
 )
 from dialects_app.responses.errors import ItemNotFound
+from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.store import ResponseStore
+from dialects_app.responses.tool_forms import ToolForm
 from dialects_app.shared.ids import conversation_id, item_id
 from sessions_app.errors import ValidationFailed
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_metadata
+from sessions_app.store.file_records import FileRecords
 
 NOW = "2026-01-01T00:00:00.000000+00:00"
 HELLO = {"role": "user", "content": "Hello!"}
@@ -29,8 +34,13 @@ def sessions(tmp_path):
 
 
 @pytest.fixture
-def conversations(sessions):
-    return Conversations(sessions)
+def store(tmp_path):
+    return ResponseStore(FileRecords(tmp_path / "responses", names=TURN_RECORDS))
+
+
+@pytest.fixture
+def conversations(sessions, store):
+    return Conversations(sessions, store)
 
 
 def session_id_of(shown):
@@ -42,10 +52,12 @@ def only(sessions):
     return sessions.get(session.session_id)
 
 
-def test_a_conversation_has_the_default_model_until_a_response_names_one(sessions, conversations):
+def test_a_conversation_has_the_default_model_until_a_response_names_one(
+    sessions, store, conversations
+):
     made = conversations.create(ConversationIn())
     assert sessions.get(session_id_of(made)).metadata.model == NO_MODEL
-    made = Conversations(sessions, model="m").create(ConversationIn())
+    made = Conversations(sessions, store, model="m").create(ConversationIn())
     assert sessions.get(session_id_of(made)).metadata.model == "m"
 
 
@@ -148,6 +160,30 @@ def test_what_is_no_item_of_the_conversation_is_not_removed(
     with pytest.raises(ItemNotFound):
         conversations.item(conversation_id(answered), name)
     assert shown(sessions, answered) == WHOLE
+
+
+def test_a_custom_call_and_its_output_are_items_of_their_own(sessions, store, conversations):
+    call = ToolCall(id="c1", name="patch", arguments={"input": "x"}, client_side=True)
+    turn = {"timestamp": NOW, "turn_id": "0" * 20}
+    session = sessions.create("m")
+    said = [
+        AssistantMessage(content="", tool_calls=(call,), message_id="1" * 10, **turn),
+        ToolMessage(content="ok", tool_name="patch", tool_call_id="c1", message_id="2" * 10,
+                    **turn),
+    ]  # fmt: skip
+    sessions.repository.update(
+        session.session_id, lambda session: append_messages(session, *said, now=NOW)
+    )
+    record = ResponseRecord(forms={"patch": ToolForm(name="patch", is_custom=True)})
+    store.keep(session.session_id, turn["turn_id"], record)
+    name = conversation_id(session.session_id)
+    made, output = conversations.items(name)
+    assert [made["type"], output["type"]] == ["custom_tool_call", "custom_tool_call_output"]
+    assert conversations.item(name, made["id"]) == made
+    conversations.remove(name, output["id"])
+    assert [item["type"] for item in conversations.items(name)] == ["custom_tool_call"]
+    conversations.remove(name, made["id"])
+    assert conversations.items(name) == []
 
 
 def test_a_call_of_the_other_side_is_another_item(sessions, conversations, answered):

@@ -7,6 +7,7 @@ import pytest
 from dialects_app.responses.conversations import Conversations, ItemsIn
 from dialects_app.responses.errors import ResponseNotFound
 from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.shared.ids import conversation_id
 from tests.unit.dialects_app.responses.conftest import run
@@ -88,7 +89,7 @@ async def test_a_session_to_which_items_were_added_stays(house, kept, store):
     name = await run(house)
     await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
     items = ItemsIn(items=[{"role": "user", "content": "By hand"}])
-    conversations = Conversations(house.sessions)
+    conversations = Conversations(house.sessions, ResponseStore(house.space.records))
     await asyncio.to_thread(conversations.add, conversation_id(name[5:15]), items)
     await kept.delete(name)
     said = [message.content for message in await house.messages(name[5:15])]

@@ -295,7 +295,6 @@ USER = {"role": "user", "content": "Hi"}
         (7, "input"),
         ({"role": "user"}, "input"),
         (["Hi"], "input[0]"),
-        ([USER, {"type": "web_search_call"}], "input[1].type"),
         ([{"type": 7}], "input[0].type"),
         ([{"content": "Hi"}], "input[0].role"),
         ([{"role": "tool", "content": "Hi"}], "input[0].role"),
@@ -364,13 +363,16 @@ KEYS = st.sampled_from(
         "summary",
         "error",
         "approve",
+        "input",
+        "encrypted_content",
         "approval_request_id",
         "text",
     ]
 )
 VALUES = JSON | st.sampled_from(
     f"message reasoning function_call function_call_output mcp_call item_reference user assistant "
-    f"mcp_approval_request mcp_approval_response mcp_list_tools {REQUEST}".split()
+    f"mcp_approval_request mcp_approval_response mcp_list_tools compaction custom_tool_call "
+    f"custom_tool_call_output additional_tools {REQUEST}".split()
 )
 
 

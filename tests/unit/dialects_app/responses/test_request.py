@@ -17,7 +17,13 @@ WEATHER = {
     "strict": True,
 }
 OURS = {"type": "mcp", "server_label": "mochi"}
-BODY = ResponseIn(tools=[ToolIn(type=kind, name="x") for kind in ("function", "mcp", "function")])
+BODY = ResponseIn(
+    tools=[
+        ToolIn(type="function", name="x"),
+        ToolIn(type="mcp", server_label="mochi"),
+        ToolIn(type="function", name="y"),
+    ]
+)
 SCHEMA = {"type": "json_schema", "name": "person", "schema": {"type": "object"}}
 
 
@@ -136,9 +142,8 @@ def test_a_form_holds_too_where_a_call_comes_first(choice):
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"include": ["mochi.agent_events", "message.output_text.logprobs"]}, "include[1]"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-        ({"tools": [WEATHER, {"type": "file_search"}]}, "tools[1].type"),
         ({"tools": [{"type": "mcp", "server_label": "other"}]}, "tools[0].server_label"),
+        ({"tools": [{**OURS, "server_url": "https://a.test"}]}, "tools[0].server_url"),
         ({"tools": [OURS, OURS]}, "tools[1]"),
         ({"tools": [WEATHER, WEATHER]}, "tools[1].name"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
@@ -177,12 +182,10 @@ def test_what_is_not_obeyed_is_said():
         parallel_tool_calls=False,
         truncation="disabled",
         max_tool_calls=3,
-        include=["reasoning.encrypted_content"],
     ).warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
         "parallel_tool_calls",
         "tools",
-        "include",
         "truncation",
         "max_tool_calls",
     ]

@@ -3,18 +3,22 @@
 import asyncio
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.errors import ResponseNotFound
-from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.record import SEALED_REASONING, ResponseRecord
+from dialects_app.responses.tool_forms import ToolForm
 from dialects_app.shared.ids import read_item_id, response_id
+from dialects_app.shared.sealed import seal
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.errors import SessionBusy
-from sessions_app.messages import ToolCall
+from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from tests.unit.chat.conftest import House, NoTools
 from tests.unit.dialects_app.responses.conftest import HELLO, kept_in, run
+from tests.unit.dialects_app.responses.parsed_messages import ids
 from tests.unit.dialects_app.responses.streams import check_resource, shown
 
 GO_ON = TurnRequest(approvals="suspend")
@@ -106,6 +110,43 @@ async def test_what_was_asked_is_repeated_with_and_without_events(house, kept, s
     found = await kept.get(name)
     assert (found["model"], found["temperature"], found["background"]) == ("profile:x", 0.5, True)
     assert await as_saved(house, kept, name) == found
+
+
+async def test_tools_have_the_same_forms_with_and_without_events(house, kept, store):
+    patch = ToolCall(id="c1", name="patch", arguments={"input": "*** Begin Patch"})
+    read = ToolCall(id="c2", name="mcp__box__read", arguments={})
+    house.model.say([ThinkingDelta("Hm")], [CallDelta(patch), CallDelta(read)], [DONE])
+    specs = [ToolSpec(name=it.name, description="", parameters={}) for it in (patch, read)]
+    request = msgspec.structs.replace(HELLO, client_tools=specs)
+    name = await run(house, request=request)
+    forms = {
+        "patch": ToolForm(name="patch", is_custom=True),
+        "mcp__box__read": ToolForm(name="read", namespace="mcp__box"),
+    }
+    record = ResponseRecord(forms=forms, include=(SEALED_REASONING,))
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], record)
+    found = await kept.get(name)
+    assert [item["type"] for item in found["output"]] == [
+        *("reasoning", "custom_tool_call", "function_call"),
+    ]
+    assert found["output"][0]["encrypted_content"] == seal("Hm")
+    assert await as_saved(house, kept, name) == found
+
+
+async def test_the_output_of_a_custom_tool_is_input_of_the_next_response(house, kept, store):
+    patch = ToolCall(id="c1", name="patch", arguments={"input": "x"})
+    house.model.say([CallDelta(patch)], [DONE])
+    spec = ToolSpec(name="patch", description="", parameters={})
+    name = await run(house, request=msgspec.structs.replace(HELLO, client_tools=[spec]))
+    record = ResponseRecord(forms={"patch": ToolForm(name="patch", is_custom=True)})
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], record)
+    [made] = (await kept.get(name))["output"]
+    house.model.say_text("Done.")
+    result = ToolMessage(content="ok", tool_name="patch", tool_call_id="c1", **ids())
+    after = await run(house, name[5:15], TurnRequest(messages=[result], client_tools=[spec]))
+    *_, call, output = await kept.input_items(after)
+    assert call == made
+    assert (output["type"], output["output"]) == ("custom_tool_call_output", "ok")
 
 
 # --- While it runs -----------------------------------------------------------------------------
