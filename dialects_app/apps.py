@@ -2,18 +2,33 @@
 
 from mochi_project.app import ForeignApi, MochiApp
 
-OPENAI = ForeignApi(
-    prefix="/v1",
-    namespace="openai",
-    routers=(
-        "dialects_app.api:router",
-        "dialects_app.chat_completions.api:router",
-        "dialects_app.messages.api:router",
-        "dialects_app.responses.api:router",
-    ),
-    module="dialects_app.openai_api",
-    errors="dialects_app.shared.errors:error_answer",
-    errors_below={"/v1/messages": "dialects_app.messages.errors:error_answer"},
+
+def _openai(prefix: str, namespace: str) -> ForeignApi:
+    return ForeignApi(
+        prefix=prefix,
+        namespace=namespace,
+        routers=(
+            "dialects_app.api:router",
+            "dialects_app.chat_completions.api:router",
+            "dialects_app.messages.api:router",
+            "dialects_app.responses.api:router",
+        ),
+        module="dialects_app.openai_api",
+        errors="dialects_app.shared.errors:error_answer",
+        errors_below={f"{prefix}/messages": "dialects_app.messages.errors:error_answer"},
+    )
+
+
+OPENAI = _openai("/v1", "openai")
+OPENAI_AT_OLLAMA = _openai("/ollama/v1", "openai-at-ollama")
+"""Ollama has both protocols, and so its clients find both at the address of Ollama."""
+
+OLLAMA = ForeignApi(
+    prefix="/ollama",
+    namespace="ollama",
+    routers=("dialects_app.ollama.api:router",),
+    module="dialects_app.ollama_api",
+    errors="dialects_app.ollama.errors:error_answer",
 )
 
 _UI = r"^POST /api/v1/(ui/.*|agui)$"
@@ -51,7 +66,7 @@ class DialectsApp(MochiApp):
 
     name = "dialects_app"
     routers = ("dialects_app.ag_ui.api:router", "dialects_app.ai_sdk.api:router")
-    apis = (OPENAI,)
+    apis = (OPENAI, OPENAI_AT_OLLAMA, OLLAMA)  # the longer prefix first
     components = (
         "dialects_app.ag_ui.description:body_schemas",
         "dialects_app.ai_sdk.openapi:ui_schemas",

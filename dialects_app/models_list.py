@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from models_app.catalogue import LISTING_SECONDS, ModelCatalogue, ModelListing, UnavailableProvider
 from models_app.errors import (
@@ -86,7 +87,7 @@ def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
         created=info.modified_at or CREATED,
         owned_by=kind if colon and kind in ("profile", "agent") else info.provider,
         name=shown,
-        context_length=_context_length(info),
+        context_length=context_length(info),
         capabilities=info.capabilities,
         architecture=_architecture(info.capabilities),
     )
@@ -104,19 +105,29 @@ async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Liste
     Raises:
         ModelError: The list is empty because all providers failed.
     """
+    listing = await listing_of(models, kind)
+    return Listed(
+        [model_out(info) for info in listing.models],
+        [each.message for each in listing.unavailable],
+    )
+
+
+async def listing_of(models: ModelCatalogue, kind: Kind | None = None) -> ModelListing:
+    """Return the facts of everything that can be used as a model; see ``list_models``."""
     listing, profiles, agents = await asyncio.gather(
         models.available() if kind in {None, "model"} else _nothing(),
         _profiles(models) if kind in {None, "profile"} else _no_profiles(),
         _agents(models) if kind in {None, "agent"} else _nothing(),
     )
-    found = [*map(model_out, listing.models), *profiles, *map(model_out, agents.models)]
+    found = [*listing.models, *profiles, *agents.models]
     missing = [*listing.unavailable, *agents.unavailable]
     if missing and not found:
         raise _error(missing[0])
-    return Listed(found, [each.message for each in missing])
+    return ModelListing(models=found, unavailable=missing)
 
 
-def _context_length(info: ModelInfo) -> int | None:
+def context_length(info: ModelInfo) -> int | None:
+    """Return the longest request that a model takes, in tokens; None if unknown."""
     lengths = [each for each in (info.context_length, info.context_limit) if each]
     return min(lengths, default=None)
 
@@ -125,25 +136,23 @@ def _architecture(capabilities: Sequence[str]) -> Mapping[str, Any]:
     return {"input_modalities": ["text", "image"] if "vision" in capabilities else ["text"]}
 
 
-async def _profile_out(models: ModelCatalogue, profile: Profile) -> ModelOut:
-    """Return the entry of a profile, as a look at it alone does; less if its provider is silent."""
+async def _profile_info(models: ModelCatalogue, profile: Profile) -> ModelInfo:
+    """Return the facts of a profile, as a look at it alone does; less if its provider is silent."""
     name = f"profile:{profile.name}"
     try:
         async with asyncio.timeout(LISTING_SECONDS):
-            return model_out(await models.get(name), name=name)
+            return replace(await models.get(name), name=name)
     except (MochiError, TimeoutError):
         limit = profile.parameters.context_limit
-        return model_out(
-            ModelInfo(name=name, size_mb=0, capabilities=("completion",), context_limit=limit)
-        )
+        return ModelInfo(name=name, size_mb=0, capabilities=("completion",), context_limit=limit)
 
 
-async def _profiles(models: ModelCatalogue) -> Sequence[ModelOut]:
+async def _profiles(models: ModelCatalogue) -> Sequence[ModelInfo]:
     found = (await asyncio.to_thread(models.profiles.list)).profiles
-    return await asyncio.gather(*(_profile_out(models, profile) for profile in found))
+    return await asyncio.gather(*(_profile_info(models, profile) for profile in found))
 
 
-async def _no_profiles() -> Sequence[ModelOut]:
+async def _no_profiles() -> Sequence[ModelInfo]:
     return ()
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, path, re_path
-from django.urls.resolvers import RoutePattern
+from django.urls.resolvers import RegexPattern, RoutePattern
 
 from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
 
@@ -45,6 +45,8 @@ urlpatterns = [
         )
         for other in foreign_apis()
     ),
+    # And by their prefixes alone, where they have an answer to that.
+    *(URLResolver(RegexPattern(f"^{each.prefix[1:]}$"), each.module) for each in foreign_apis()),
     path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),
     *(path(name, file_view, {"name": name}, name="chat-page-file") for name in CONTENT_TYPES),

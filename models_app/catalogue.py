@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -307,6 +307,14 @@ class ModelCatalogue:
             return self.resolve(name)[0] is self._observed_ollama
         except ModelNotFound:
             return False
+
+    async def pass_to_ollama(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Send Ollama a request that is no chat, and return its answer, in JSON.
+
+        Raises:
+            ModelError: Ollama can't be asked, or refuses.
+        """
+        return await self._ollama.ask(path, body)
 
     async def ping(self) -> bool:
         """Return whether Ollama answers within a second. Never raises a connection error."""

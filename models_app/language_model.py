@@ -38,6 +38,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         files_of: The name of the provider whose types of files it takes, where it is not its own.
         system_prompt: What the provider adds to a conversation without a system prompt: a
             profile's.
+        digest: The digest of an installed model, in hexadecimal; empty if unknown.
         is_remote: Whether Ollama passes its requests on to its cloud.
         continues_answers: Whether it goes on with an answer that a request ends with; Ollama's
             models also while they may think.
@@ -57,6 +58,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_limit: int | None = None
     system_prompt: str | None = None
     files_of: str | None = None
+    digest: str = ""
     is_remote: bool = False
     continues_answers: bool = False
 

@@ -16,7 +16,9 @@ from tools_app.toolset import ToolResult
 logger = logging.getLogger(__name__)
 
 
-Dialect = Literal["native", "chat_completions", "responses", "messages", "ai_sdk", "ag_ui", "agent"]
+Dialect = Literal[
+    "native", "chat_completions", "responses", "messages", "ollama", "ai_sdk", "ag_ui", "agent"
+]
 """The protocol of the request for a turn; another turn requests an agent's turn."""
 
 

@@ -25,7 +25,7 @@ from dialects_app.chat_completions.ending import (
     ending_of,
 )
 from dialects_app.shared.ids import completion_id, created_at
-from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.errors import MochiError
@@ -134,7 +134,7 @@ class AnswerReader(TurnFold):
         if ending is None:
             return None
         if ending.finish_reason is None:
-            raise _failure(ending.error)
+            raise failure_of(ending.error)
         text, thoughts = self._joined(self._text), self._joined(self._thoughts) or UNSET
         message = CompletionMessageOut(
             content=text if text or not self._calls else None,
@@ -161,19 +161,12 @@ class AnswerReader(TurnFold):
 async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
     """Wait for the end of a turn and return its answer.
 
-    Events are read after the end, so that tokens don't wake a task.
-
     Raises:
         MochiError: The error that ended the turn.
     """
-    outcome = await turn.finished()
     reader = AnswerReader()
-    while (events := await turn.listener.next()) is not None:
-        reader.feed(events)
+    reader.feed(await events_at_end(turn, model))
     completion = reader.completion(turn.turn_id, model)
-    if completion is None:  # it ended before its first event
-        reader.feed(events_of_refused(turn, model, outcome.error or TurnCrashed()))
-        completion = reader.completion(turn.turn_id, model)
     if completion is None:
         raise TurnCrashed
     return completion
@@ -184,7 +177,8 @@ def _call(call: ClientToolCall) -> ToolCallOut:
     return ToolCallOut(id=call.tool_call_id, function=function)
 
 
-def _failure(error: Failed | None) -> MochiError:
+def failure_of(error: Failed | None) -> MochiError:
+    """Return the error that ended a turn, from its event."""
     if error is None:
         return TurnCrashed()
     details: Mapping[str, Any] = {

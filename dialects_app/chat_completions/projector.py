@@ -8,8 +8,6 @@ from chat.stream.events import (
     ClientToolCall,
     Done,
     Failed,
-    ToolContinuationStarted,
-    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -17,38 +15,12 @@ from dialects_app.chat_completions.ending import Ending, ending_of
 from dialects_app.shared.errors import error_object
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.shown_calls import arguments_text
-from dialects_app.shared.turn_fold import TurnFold
+from dialects_app.shared.spoken import SpokenFold
 
 DONE = "data: [DONE]\n\n"
-ROUND_BREAK = "\\n\\n"
-"""Between what was said before tools ran and after: each is a message of its own in the session."""
 
 
-class _Spoken:
-    """The state of the text or the reasoning that the next piece depends on.
-
-    Attributes:
-        needs_care: Whether the next piece needs special handling.
-    """
-
-    __slots__ = ("is_there", "needs_care")
-
-    def __init__(self) -> None:
-        self.is_there = False
-        self.needs_care = True
-
-    def begin_round(self) -> None:
-        """Separate the next text from the previous one."""
-        self.needs_care = True
-
-    def take(self, literal: str) -> str:
-        """Return the next piece, preceded by a break if it is the first of another round."""
-        broken = f'"{ROUND_BREAK}{literal[1:]}' if self.is_there else literal
-        self.is_there, self.needs_care = True, False
-        return broken
-
-
-class ChunkProjector(TurnFold):
+class ChunkProjector(SpokenFold):
     """Converts events to chunks, without those of the server's own tools.
 
     Args:
@@ -70,8 +42,6 @@ class ChunkProjector(TurnFold):
         self._close = f'}},"finish_reason":null}}]{self._tail}'
         self._content = f'{self._delta}"content":'
         self._reasoning = f'{self._delta}"reasoning_content":'
-        self._text = _Spoken()
-        self._thoughts = _Spoken()
         self._calls = 0
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
@@ -81,13 +51,13 @@ class ChunkProjector(TurnFold):
             name = event.name
             if name == "content_delta":
                 literal = text_literal(event.data)
-                if self._text.needs_care:
-                    literal = self._text.take(literal)
+                if self.text.needs_care:
+                    literal = self.text.take(literal)
                 chunks.append(f"{self._content}{literal}{self._close}")
             elif name == "thinking_delta":
                 literal = text_literal(event.data)
-                if self._thoughts.needs_care:
-                    literal = self._thoughts.take(literal)
+                if self.thoughts.needs_care:
+                    literal = self.thoughts.take(literal)
                 chunks.append(f'{self._reasoning}{literal},"reasoning":{literal}{self._close}')
             else:
                 self.follow(event)
@@ -96,17 +66,6 @@ class ChunkProjector(TurnFold):
     def _on_turn_started(self, started: TurnStarted) -> None:
         super()._on_turn_started(started)
         self._chunks.append(f'{self._delta}"role":"assistant","content":""{self._close}')
-
-    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
-        super()._on_tool_continuation_start(going_on)
-        self._text.begin_round()
-        self._thoughts.begin_round()
-
-    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
-        super()._on_turn_resumed(resumed)
-        if resumed.keeps == "results":
-            self._text.begin_round()
-            self._thoughts.begin_round()
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         index, self._calls = self._calls, self._calls + 1
@@ -117,8 +76,7 @@ class ChunkProjector(TurnFold):
         self._chunks.append(self._chunk({"tool_calls": [told]}))
 
     def _on_done(self, _: Done) -> None:
-        said = self._text.is_there or self._thoughts.is_there
-        ending = ending_of(self.ending, calls=self._calls, said_something=said)
+        ending = ending_of(self.ending, calls=self._calls, said_something=self.said_something)
         self._chunks += [*self._last_chunks(ending), DONE]
 
     def _last_chunks(self, ending: Ending) -> Iterator[str]:

@@ -32,6 +32,7 @@ from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Attachment
 from sessions_app.session import Session, ToolSettings, fork, make_session
 
+COMPLETION = TurnRequest(dialect="chat_completions", approvals="deny")
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
 _CLIENT_TOOL = re.compile(r"^client_tools\[(\d+)\]\.")
@@ -74,6 +75,7 @@ def read_request(
     session_id: str | None = None,
     branch: Branch | None = None,
     own_tools: str | None = None,
+    turn: TurnRequest = COMPLETION,
 ) -> ParsedCompletion:
     """Parse a request.
 
@@ -83,21 +85,21 @@ def read_request(
         branch: The session that holds its history, or the one to make: an empty one, or a copy of
             another one's beginning.
         own_tools: Tools of this server, separated by commas (``X-Mochi-Tools``).
+        turn: What is known of the turn beside.
 
     Raises:
         ValidationFailed: A value is invalid or not supported; ``field`` is its path.
     """
     _refuse_what_is_not_done(body)
     tools = read_tools(body, own_tools)
-    turn = TurnRequest(
-        dialect="chat_completions",
+    turn = replace(
+        turn,
         think=_think(body),
         selected_tools=tools.own,
         detached=bool(body.store),
-        approvals="deny",
         client_tools=tools.client,
         tool_choice=tools.choice,
-        options=_options(body),
+        options={**_options(body), **turn.options},
         answer_schema=_answer_schema(body),
     )
     if branch is not None and branch.exists:

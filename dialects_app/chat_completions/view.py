@@ -1,6 +1,7 @@
 """Answers requests for chat completions: opens the turn, then streams it or waits for its end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -9,11 +10,13 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.service import ChatService, OpenTurn
+from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.answer import whole_answer
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.branches import Branch, branch_from, branch_of_chat
 from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.chat_completions.request import (
+    COMPLETION,
     ParsedCompletion,
     name_of_field,
     read_request,
@@ -38,6 +41,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
         chat_id: The chat of another program, if such chats have sessions here.
         key: Its ``Idempotency-Key``.
         client: The client, if turns are limited per client.
+        turn: What requests in its protocol say of the turn beside those for completions.
     """
 
     session_id: str | None = None
@@ -45,6 +49,12 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     chat_id: str | None = None
     key: str | None = None
     client: str | None = None
+    turn: TurnRequest = COMPLETION
+
+
+async def answer_completion(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
+    """Return the answer of a turn as a stream of chunks or as one object."""
+    return await (_streamed(parsed, turn) if parsed.streams else _whole(parsed, turn))
 
 
 async def complete(
@@ -55,15 +65,18 @@ async def complete(
     context: RequestContext,
     *,
     files: RequestFiles,
+    answer_with: Callable[
+        [ParsedCompletion, OpenTurn], Awaitable[HttpResponseBase]
+    ] = answer_completion,
 ) -> HttpResponseBase:
-    """Return the response to a request, as a stream or as one object.
+    """Return the response to a request, which ``answer_with`` makes of its turn.
 
     Raises:
         MochiError: The turn could not start or, without streaming, an error ended it.
     """
     parsed, turn = await _open(chat, sessions, files, body, context)
     with renamed_fields(partial(name_of_field, paths=parsed.paths)):
-        answer = await (_streamed(parsed, turn) if parsed.streams else _whole(parsed, turn))
+        answer = await answer_with(parsed, turn)
     if not parsed.chat.ephemeral:
         answer[SESSION_HEADER] = turn.session_id
     notes = [*parsed.warnings, *notes_on_choice(parsed.chat.turn.tool_choice, parsed.model, models)]
@@ -112,7 +125,11 @@ async def _open_as(
     branch: Branch | None = None,
 ) -> tuple[ParsedCompletion, OpenTurn]:
     parsed = read_request(
-        body, session_id=context.session_id, branch=branch, own_tools=context.own_tools
+        body,
+        session_id=context.session_id,
+        branch=branch,
+        own_tools=context.own_tools,
+        turn=context.turn,
     )
     if parsed.files:
         parsed = with_kept_files(parsed, await files.keep(parsed.chat.turn.messages, parsed.files))
@@ -123,7 +140,7 @@ async def _open_as(
             parsed.chat,
             context.key,
             client=context.client,
-            identity=[sent, context.session_id, context.own_tools],
+            identity=[sent, context.session_id, context.own_tools, *context.turn.options.items()],
         )
     return parsed, turn
 

@@ -8,6 +8,7 @@ be repeated by clients that go by its status.
 
 from collections.abc import Callable, Sequence
 
+from chat.errors import TurnCrashed
 from chat.service import OpenTurn
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, TurnStarted
@@ -21,6 +22,21 @@ from sessions_app.errors import MochiError
 def is_refusal(error: MochiError) -> bool:
     """Return whether a provider refused the content of a conversation."""
     return error.code == ContentRefused.code
+
+
+async def events_at_end(turn: OpenTurn, model: str) -> Sequence[NumberedEvent]:
+    """Wait for the end of a turn and return its events, or those that show why it has none.
+
+    Events are read after the end, so that tokens don't wake a task.
+
+    Raises:
+        MochiError: The turn ended before its first event, and was not refused by its provider.
+    """
+    outcome = await turn.finished()
+    events: list[NumberedEvent] = []
+    while (more := await turn.listener.next()) is not None:
+        events += more
+    return events or events_of_refused(turn, model, outcome.error or TurnCrashed())
 
 
 def events_of_refused(

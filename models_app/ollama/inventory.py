@@ -234,6 +234,7 @@ def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
         capabilities=tuple(shown.capabilities),
         context_length=shown.context_length,
         modified_at=tag.modified_at if tag is not None else None,
+        digest=tag.digest if tag is not None else "",
         is_remote=is_remote,
         continues_answers=not is_remote,
     )

@@ -6,9 +6,9 @@ library for everything else) are imported and opened on first use, or before it 
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _ROOM_FOR_AN_ANSWER = 1.1
 _LIBRARY_SECONDS = 30.0
+_MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -166,6 +167,23 @@ class OllamaLanguageModel:
     async def loaded_models(self) -> "LoadedModels":
         """Return what is known of the models that the server has loaded."""
         return (await self._open()).loaded
+
+    async def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Return the server's answer at one of its paths, in JSON.
+
+        Args:
+            path: ``/api/ps``, or one of ``transport.PATHS``.
+            body: The request, with its ``model``; None for the first path.
+
+        Raises:
+            ModelError: The server can't be asked, or refuses.
+        """
+        transport = (await self._open()).transport
+        if body is None:
+            return await transport.running()
+        data = wire.encode_body(body)
+        reply = await transport.chat(data, model=str(body.get("model")), path=path)
+        return await reply.read_whole(_MAX_ANSWER_BYTES)
 
     async def ping(self) -> bool:
         """Return whether the server answers within a second."""

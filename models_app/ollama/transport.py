@@ -28,6 +28,8 @@ from models_app.ollama.http_connection import (
 from models_app.ollama.http_pool import HttpPool
 
 PING_SECONDS = 1.0
+_CHAT = "/api/chat"
+PATHS = (_CHAT, "/api/embed", "/api/embeddings")
 _IDLE_CONNECTION_SECONDS = 30.0
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_LIST_BYTES = 4 * 1024 * 1024
@@ -73,12 +75,11 @@ class OllamaTransport:
         self._list_running = request_bytes(
             "GET", f"{parts.path}/api/ps", host=parts.netloc, headers=headers
         )
-        self._chat_head = request_head(
-            "POST",
-            f"{parts.path}/api/chat",
-            host=parts.netloc,
-            headers={**headers, "Content-Type": "application/json"},
-        )
+        headers["Content-Type"] = "application/json"
+        self._heads = {
+            path: request_head("POST", f"{parts.path}{path}", host=parts.netloc, headers=headers)
+            for path in PATHS
+        }
         self._pool = HttpPool(
             parts.hostname or "127.0.0.1",
             parts.port or _DEFAULT_PORTS[parts.scheme],
@@ -87,15 +88,20 @@ class OllamaTransport:
             keep_seconds=_IDLE_CONNECTION_SECONDS,
         )
 
-    async def chat(self, body: bytes | LargeBody, *, model: str) -> "Reply":
+    async def chat(self, body: bytes | LargeBody, *, model: str, path: str = _CHAT) -> "Reply":
         """Send the JSON body of a chat and return the reply, whose status is 200.
+
+        Args:
+            body: The body.
+            model: The model, for errors.
+            path: Another path of ``PATHS``.
 
         Raises:
             OllamaUnreachable: No connection could be made.
             ModelError: The server refused; the subclass depends on its answer.
         """
         try:
-            connection = await self._send(body)
+            connection = await self._send(path, body)
         except (HttpError, OSError) as error:
             raise self._error_from(error) from error
         if connection.status == 200:
@@ -137,8 +143,8 @@ class OllamaTransport:
             raise errors.invalid_answer(f"it has HTTP {connection.status}.")
         return await Reply(connection, self._pool, self._error_from).read_whole(_MAX_LIST_BYTES)
 
-    async def _send(self, body: bytes | LargeBody) -> HttpConnection:
-        silence, head = self._silence_timeout, self._chat_head
+    async def _send(self, path: str, body: bytes | LargeBody) -> HttpConnection:
+        silence, head = self._silence_timeout, self._heads[path]
         if self._call_headers is not None:
             head = with_headers(head, self._call_headers())
         if isinstance(body, LargeBody):

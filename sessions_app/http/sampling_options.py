@@ -33,8 +33,12 @@ OPTIONS = _NUMBERS.union(_OTHERS, _CHOICES)
 """The options of all providers, by Ollama's names or else the common ones (docs/providers.md)."""
 
 
-def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Reject options that would fail every answer or have no effect."""
+def check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Reject options that would fail every answer or have no effect.
+
+    Raises:
+        ValueError: The message names one.
+    """
     for name, value in (options or {}).items():
         if name == "num_ctx":
             raise ValueError("`num_ctx` is what the session's `context_window` sets")
@@ -67,6 +71,6 @@ _PROPERTIES: JsonDict = {
 }
 Options = Annotated[
     Annotated[dict[str, Any], Field(max_length=MOST_ITEMS)] | None,
-    AfterValidator(_check_options),
+    AfterValidator(check_options),
     Field(json_schema_extra={"properties": _PROPERTIES, "additionalProperties": False}),
 ]

@@ -20,11 +20,10 @@ import workers
 from measures import Load, percentile
 from results import Samples
 from subjects import (
-    ChatCompletions,
+    PROTOCOLS,
     Direct,
     Nginx,
     Ours,
-    Responses,
     Server,
     Subject,
     Yardstick,
@@ -279,7 +278,7 @@ class Bench:
         """
         with ExitStack() as servers:
             pairs: list[tuple[Subject, Server]] = []
-            for kind in (Ours, ChatCompletions, Responses, Yardstick):
+            for kind in (*PROTOCOLS, Yardstick):
                 subject, server, _ = servers.enter_context(running(kind, upstream_url))
                 if isinstance(subject, Ours):
                     await settle(subject, server)

@@ -129,7 +129,7 @@ COMPARISONS = (
         "dialects",
         "Streams of other protocols",
         {"ours": "native", "chat completions": "chat completions", "responses": "responses",
-         "R": "R"},
+         "ollama": "Ollama's", "R": "R"},
         (
             Figure("CPU per token, saturated", "dialect_token", "us", 1, "1.25 native"),
             Figure("time to first token in a new session, p50", "dialect_first_token", "ms", 1e3,

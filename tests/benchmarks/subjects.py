@@ -215,6 +215,17 @@ class Responses(ChatCompletions):
         return {"model": model, "input": MESSAGE, "stream": True}
 
 
+class OllamasProtocol(ChatCompletions):
+    """``mochi-server`` as a client of Ollama has it: nothing is saved."""
+
+    name = "ollama"
+    marker = b'"done":false'
+    path = "/ollama/api/chat"
+
+
+PROTOCOLS = (Ours, ChatCompletions, Responses, OllamasProtocol)
+
+
 class Yardstick(Subject):
     """R: FastAPI, sse-starlette, ``ollama.AsyncClient``; keeps nothing."""
 

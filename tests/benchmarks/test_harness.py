@@ -258,16 +258,17 @@ def test_the_page_has_a_chart_and_the_points_of_a_curve(known: object) -> None:
 
 
 def test_the_page_compares_the_streams_of_other_protocols() -> None:
-    costs = {"ours": 10e0, "chat completions": 12e0, "responses": 12.5, "R": 60e0}
+    costs = {"ours": 10e0, "chat completions": 12e0, "responses": 12.5, "ollama": 11e0, "R": 60e0}
     known = results.Results({"dialects": measured(dialect_token=costs)})
 
     page = report.page(known)
 
-    headings = "| figure | native | chat completions | responses | R | must |"
+    headings = "| figure | native | chat completions | responses | Ollama's | R | must |"
     values = (
-        "| CPU per token, saturated | 10.00 us | 12.00 us | 12.50 us | 60.00 us | 1.25 native |"
+        "| CPU per token, saturated | 10.00 us | 12.00 us | 12.50 us | 11.00 us | 60.00 us "
+        "| 1.25 native |"
     )
-    assert f"{headings}\n| --- | --: | --: | --: | --: | --: |\n{values}" in page
+    assert f"{headings}\n| --- | --: | --: | --: | --: | --: | --: |\n{values}" in page
 
 
 def test_the_page_says_when_and_where_and_what_is_of_another_day(known: object) -> None:

@@ -1,5 +1,6 @@
 """Chat completions as the official package asks for them, and what the server keeps of them."""
 
+import time
 from typing import Any
 
 import httpx
@@ -59,3 +60,12 @@ def with_headers(client: openai.OpenAI, *said: Any, **fields: Any) -> tuple[Any,
     fields = {"model": MODEL, "messages": list(said) or [HELLO], **fields}
     raw = client.chat.completions.with_raw_response.create(**fields)
     return raw.parse(), raw.headers
+
+
+def wait_for_answer(scripted: MochiServer, session_id: str) -> Any:
+    """Return the last message of a session, once it is the model's."""
+    deadline = time.monotonic() + 60
+    while (last := messages(scripted, session_id)[-1])["role"] != "assistant":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return last

@@ -1,15 +1,21 @@
 """Sessions, keys and clients that leave, in chat completions."""
 
-import time
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
+from mochi_server.testing import MODEL, Reply, ToolCall
 from tests.functional.conftest import NO_TLS
-from tests.functional.dialects.completions import HELLO, complete, messages, saved, with_headers
+from tests.functional.dialects.completions import (
+    HELLO,
+    complete,
+    messages,
+    saved,
+    wait_for_answer,
+    with_headers,
+)
 
 
 def test_a_stored_completion_is_a_session_that_can_be_continued(scripted, client):
@@ -81,15 +87,6 @@ def test_a_stream_is_the_same_live_late_and_afterwards(scripted, client):
     assert told == late == afterwards
     assert told.endswith(b"data: [DONE]\n\n")
     assert b"Thr" in told
-
-
-def wait_for_answer(scripted: MochiServer, session_id: str) -> Any:
-    """Return the last message of a session, once it is the model's."""
-    deadline = time.monotonic() + 60
-    while (last := messages(scripted, session_id)[-1])["role"] != "assistant":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return last
 
 
 def test_who_leaves_an_attached_completion_stops_the_model(scripted, client):

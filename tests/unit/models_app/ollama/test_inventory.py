@@ -71,6 +71,7 @@ async def test_the_list_and_a_model_are_what_the_server_says(ollama, fake, wire)
         quantization_level="Q4_K_M",
         capabilities=("completion", "tools", "thinking"),
         context_length=40960,
+        digest="digest-of-qwen3:14b",
         continues_answers=True,
     )
     assert (other.name, other.context_length) == ("hf.co/user/model:Q4_K_M", None)

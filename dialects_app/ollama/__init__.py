@@ -1,0 +1,1 @@
+"""Implements Ollama's own protocol, as translations to and from chat completions."""

@@ -1,0 +1,180 @@
+"""Serves Ollama's routes below ``/ollama``: parses, calls, encodes."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from chat.http.schemas import IdempotencyKey
+from chat.service import ChatService, OpenTurn
+from chat.start.turn_request import TurnRequest
+from dialects_app.chat_completions.request import ParsedCompletion
+from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.models_list import listing_of
+from dialects_app.ollama.body import AskIn, NameIn
+from dialects_app.ollama.models import shown, tag_of
+from dialects_app.ollama.projector import LineProjector, time_of
+from dialects_app.ollama.request import completion_of, messages_of, options_of
+from dialects_app.settings import OPEN_WEBUI, DialectsSettings
+from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.body import read_body
+from dialects_app.shared.refused_turns import events_at_end
+from dialects_app.shared.streams import StartedTurn
+from dialects_app.shared.warnings import warning_headers
+from mochi_project.app import service
+from mochi_project.errors.handlers import error_response
+from mochi_project.http.clients import client_of
+from mochi_project.routing import Router, needs
+from models_app.catalogue import ModelCatalogue
+from models_app.errors import ModelError, ModelNotFound
+from sessions_app.service import SessionManager
+
+router = Router(access="chat", tags=["Ollama"])
+
+VERSION = "0.40.0"
+"""The version of Ollama whose protocol this is; Open WebUI compares its numbers."""
+
+ANY_TAG = ":latest"
+"""Ends a name that has no tag of its own; Open WebUI adds it."""
+
+LINES = {"Content-Type": "application/x-ndjson"}
+_JSON = "application/json; charset=utf-8"
+_COMMANDS = {"pull": "pull", "push": "push", "create": "create", "copy": "cp", "delete": "rm"}
+
+
+@router.api_operation(["GET", "HEAD"], "")
+async def is_running(request: HttpRequest) -> HttpResponse:
+    """Say so, as Ollama does."""
+    return HttpResponse("Ollama is running", content_type="text/plain; charset=utf-8")
+
+
+@router.get("/api/version")
+async def version(request: HttpRequest) -> HttpResponse:
+    """Return the version of the protocol."""
+    return _json({"version": VERSION})
+
+
+@router.get("/api/tags")
+async def tags(request: HttpRequest) -> HttpResponse:
+    """List all models that can chat, the profiles and the agents."""
+    listing = await listing_of(service(ModelCatalogue))
+    left_out = warning_headers([each.message for each in listing.unavailable])
+    return _json({"models": [tag_of(info) for info in listing.models]}, left_out)
+
+
+@router.get("/api/ps")
+async def running(request: HttpRequest) -> HttpResponse:
+    """List the models that Ollama has loaded; none where it does not answer."""
+    try:
+        loaded = await service(ModelCatalogue).pass_to_ollama("/api/ps")
+        return HttpResponse(loaded, content_type=_JSON)
+    except ModelError:
+        return _json({"models": []})
+
+
+@router.post("/api/show")
+async def show(request: HttpRequest) -> HttpResponse:
+    """Describe a model."""
+    body, models = await read_body(request, NameIn), service(ModelCatalogue)
+    name = await _untagged(body.model or body.name or "", models)
+    return _json(shown(await models.get(name)))
+
+
+@needs(limit="max_history_bytes")
+async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
+    """Answer a conversation, or a prompt."""
+    body = await read_body(request, AskIn)
+    generates = request.path_info.endswith("/generate")
+    if not messages_of(body):
+        return _json(_loaded(body, generates=generates))
+    models = service(ModelCatalogue)
+    name = await _untagged(body.model, models)
+    info = await models.look_up(name, must_exist=False) if body.think else None
+    keeps_chats = OPEN_WEBUI in service(DialectsSettings).saved_clients
+
+    async def answer_with(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
+        projector = LineProjector(turn.turn_id, body.model, generates=generates)
+        if parsed.streams:
+            return await StartedTurn(turn, projector).stream(LINES)
+        try:
+            return _json(projector.whole(await events_at_end(turn, name)))
+        finally:
+            turn.leave()
+
+    return await complete(
+        service(ChatService),
+        service(SessionManager),
+        models,
+        completion_of(body, name, thinks=info is None or info.can_think),
+        RequestContext(
+            session_id=request.headers.get("X-Mochi-Session-Id") or None,
+            own_tools=request.headers.get("X-Mochi-Tools"),
+            chat_id=request.headers.get("X-OpenWebUI-Chat-Id") if keeps_chats else None,
+            key=idempotency_key,
+            client=client_of(request),
+            turn=TurnRequest(dialect="ollama", approvals="deny", options=options_of(body)),
+        ),
+        files=service(RequestFiles),
+        answer_with=answer_with,
+    )
+
+
+@needs(limit="max_history_bytes")
+async def embed(request: HttpRequest) -> HttpResponse:
+    """Return the vectors of texts, from Ollama."""
+    body, models = await read_body(request, dict[str, Any]), service(ModelCatalogue)
+    name = str(body.get("model") or "")
+    if not models.is_of_ollama(name):
+        raise ModelNotFound(f"Model '{name}' not found at Ollama.", model=name)
+    path = request.path_info[request.path_info.rindex("/api/") :]
+    answer = await models.pass_to_ollama(path, {**body, "model": models.resolve(name)[1]})
+    return HttpResponse(answer, content_type=_JSON)
+
+
+async def refuse_management(request: HttpRequest) -> HttpResponse:
+    """Refuse to change what is installed, and name the command that does."""
+    body, path = await read_body(request, NameIn), request.path_info
+    command = f"ollama {_COMMANDS[path.rpartition('/')[2]]} {body.model or body.name or ''}"
+    message = f"This server does not manage models. Run: {command}".rstrip()
+    return error_response("FORBIDDEN", message, path=path)
+
+
+@router.api_operation(["HEAD", "POST"], "/api/blobs/{digest}")
+async def refuse_blob(request: HttpRequest, digest: str) -> HttpResponse:
+    """Refuse a file of a model."""
+    return error_response("FORBIDDEN", "This server keeps no models.", path=request.path_info)
+
+
+for _name in ("chat", "generate"):
+    router.add_api_operation(f"/api/{_name}", ["POST"], answer)
+for _name in ("embed", "embeddings"):
+    router.add_api_operation(f"/api/{_name}", ["POST"], embed)
+for _name in _COMMANDS:
+    router.add_api_operation(f"/api/{_name}", ["POST", "DELETE"], refuse_management)
+
+
+def _loaded(body: AskIn, *, generates: bool) -> Mapping[str, Any]:
+    """Return the answer to a request without messages, for which no model is called."""
+    return {
+        "model": body.model,
+        "created_at": time_of(time.time()),
+        **({"response": ""} if generates else {"message": {"role": "assistant", "content": ""}}),
+        "done": True,
+        "done_reason": "unload" if str(body.keep_alive).rstrip("smh") in {"0", "0.0"} else "load",
+    }
+
+
+async def _untagged(name: str, models: ModelCatalogue) -> str:
+    """Return a model's name without the tag that a client added to it."""
+    bare = name.removesuffix(ANY_TAG)
+    if bare == name or ":" in bare:
+        return bare
+    # Of Ollama's own models it is a part of the name, and of an alias it is not.
+    return bare if await models.look_up(name, must_exist=False) is None else name
+
+
+def _json(value: object, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(value), content_type=_JSON, headers=headers)
