@@ -31,6 +31,15 @@ OLLAMA = ForeignApi(
     errors="dialects_app.ollama.errors:error_answer",
 )
 
+MCP = ForeignApi(
+    prefix="/mcp",
+    namespace="mcp",
+    routers=(),
+    module="dialects_app.mcp.api",
+    errors="dialects_app.mcp.protocol:error_answer",
+    setting="mcp_server",
+)
+
 _UI = r"^POST /api/v1/(ui/.*|agui)$"
 _OPENAI = "^POST /v1/(chat/completions|messages|responses)$"
 ERROR_RULES = (
@@ -66,7 +75,7 @@ class DialectsApp(MochiApp):
 
     name = "dialects_app"
     routers = ("dialects_app.ag_ui.api:router", "dialects_app.ai_sdk.api:router")
-    apis = (OPENAI, OPENAI_AT_OLLAMA, OLLAMA)  # the longer prefix first
+    apis = (OPENAI, OPENAI_AT_OLLAMA, OLLAMA, MCP)  # the longer prefix first
     components = (
         "dialects_app.ag_ui.description:body_schemas",
         "dialects_app.ai_sdk.openapi:ui_schemas",

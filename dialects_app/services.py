@@ -1,4 +1,4 @@
-"""Provides what other clients' protocols share: files of requests, saved conversations."""
+"""Provides what other clients' protocols share, files and saved conversations, and MCP's server."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from dialects_app.settings import DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import Factory, Services
+from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
@@ -28,7 +29,17 @@ def _transcripts(services: Services) -> Transcripts:
     return transcripts
 
 
+def _mcp(services: Services) -> object:
+    from dialects_app.mcp.service import McpService  # noqa: PLC0415 - off by default
+    from tools_app.recall.service import Recall  # noqa: PLC0415
+
+    return McpService(
+        services.get(Recall), services.get(SessionManager), services.get(SystemPromptService)
+    )
+
+
 OWNED: Mapping[type | str, Factory] = {
     RequestFiles: _request_files,
     Transcripts: _transcripts,
+    "dialects_app.mcp.service.McpService": _mcp,
 }

@@ -31,6 +31,9 @@ class DialectsSettings(AppSettings):
     openwebui_sessions: bool = Field(
         False, description="The same as `openwebui` in `MOCHI_CLIENT_SESSIONS`"
     )
+    mcp_server: bool = Field(
+        False, description="Let MCP clients search and read all saved sessions at `/mcp`"
+    )
     fetch_images: bool = Field(
         False, description="Fetch what clients of `/v1` name by URL, from public addresses"
     )

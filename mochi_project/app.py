@@ -91,6 +91,7 @@ class ForeignApi(NamedTuple):
         module: The module with its ``urlpatterns`` and ``openapi_schema``, imported late.
         errors: The function that makes its errors, as ``module:name``.
         errors_below: The functions for paths of another protocol below it.
+        setting: The setting that switches it on; empty if it is always there.
     """
 
     prefix: str
@@ -99,6 +100,7 @@ class ForeignApi(NamedTuple):
     module: str
     errors: str
     errors_below: Mapping[str, str] = MappingProxyType({})
+    setting: str = ""
 
     def has(self, path: str) -> bool:
         """Return whether a path is of this API."""
@@ -177,8 +179,9 @@ def routers_of(names: Sequence[str]) -> Iterator[Any]:
 
 
 def foreign_apis() -> list[ForeignApi]:
-    """Return the APIs of the installed apps beside the native one."""
-    return [api for app in mochi_apps() for api in app.apis]
+    """Return the APIs of the installed apps beside the native one, but for those that are off."""
+    apis = [api for app in mochi_apps() for api in app.apis]
+    return [api for api in apis if not api.setting or getattr(settings.MOCHI, api.setting)]
 
 
 def build_services(configuration: object) -> Services:

@@ -55,20 +55,12 @@ class SearchParams(Schema):
         Raises:
             ValidationFailed: A time or the cursor is invalid, or the query has too many phrases.
         """
-        query = read_query(self.q)
-        if query.searches() > MOST_SEARCHES:
-            raise ValidationFailed(
-                f"A query has at most {MOST_SEARCHES} phrases and prefixes; also words like "
-                "well-known, or of several characters in Chinese or Japanese, are phrases.",
-                field="q",
-                limit=MOST_SEARCHES,
-            )
         return SearchRequest(
-            query=query,
+            query=bounded_query(self.q, "q"),
             role=self.role,
             model=self.model or None,
-            since=_moment(self.since, "from"),
-            until=_moment(self.until, "to"),
+            since=moment(self.since, "from"),
+            until=moment(self.until, "to", ends=True),
             limit=self.limit,
             cursor=None if self.cursor is None else read_cursor(self.cursor),
         )
@@ -157,6 +149,23 @@ class SearchOut(BaseModel):
     )
 
 
+def bounded_query(text: str, name: str) -> Query:
+    """Parse a query from the field of this name.
+
+    Raises:
+        ValidationFailed: It has too many phrases.
+    """
+    query = read_query(text)
+    if query.searches() > MOST_SEARCHES:
+        raise ValidationFailed(
+            f"A query has at most {MOST_SEARCHES} phrases and prefixes; also words like "
+            "well-known, or of several characters in Chinese or Japanese, are phrases.",
+            field=name,
+            limit=MOST_SEARCHES,
+        )
+    return query
+
+
 def results_to_json(results: Results, query: Query, seconds: float) -> dict[str, Any]:
     """Convert a page of results to JSON-compatible values."""
     cursor = results.next_cursor
@@ -191,20 +200,29 @@ def _found_to_json(result: Found, query: Query) -> dict[str, Any]:
     }
 
 
-def _moment(text: str | None, name: str) -> str | None:
-    """Convert a time to the format of messages; a date in ``to`` means the end of that day."""
+def moment(text: str | None, name: str, *, ends: bool = False) -> str | None:
+    """Convert a time to the format of messages.
+
+    Args:
+        text: The time; none if it is empty.
+        name: The name of its field, for errors.
+        ends: Whether a date means the end of that day.
+
+    Raises:
+        ValidationFailed: It is no time.
+    """
     if not text:
         return None
     try:
         if len(text) == _DATE_LENGTH:
-            day = date.fromisoformat(text) + timedelta(days=name == "to")
-            moment = datetime.combine(day, time(), UTC)
+            day = date.fromisoformat(text) + timedelta(days=ends)
+            at = datetime.combine(day, time(), UTC)
         else:
-            moment = datetime.fromisoformat(text)
-        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            at = datetime.fromisoformat(text)
+        at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValidationFailed(
             f"{name} must be a date or a time in ISO 8601: 2026-01-31 or 2026-01-31T09:00:00Z.",
             field=name,
         ) from error
-    return moment.isoformat(timespec="microseconds")
+    return at.isoformat(timespec="microseconds")

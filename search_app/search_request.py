@@ -69,6 +69,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
         until: Only entries before this time.
         limit: The maximum number of results.
         cursor: The start of the page.
+        session_id: Only this session.
     """
 
     query: Query
@@ -78,6 +79,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None
     limit: int = 20
     cursor: Cursor | None = None
+    session_id: str | None = None
 
     def takes(self, entry: Entry) -> bool:
         """Return whether the entry passes the filters."""

@@ -56,6 +56,9 @@ class SessionSearch:
     def search(self, request: SearchRequest) -> Results:
         """Return a page of results, most recently changed sessions first."""
         listing = self._source.listing()
+        if request.session_id is not None:  # which is read: the index is by time
+            one = [each for each in listing.sessions if each.session_id == request.session_id]
+            return self._search(request, listing, IndexComparison({}, one), None)
         try:
             with self._index.reading() as reader:
                 comparison = self._comparer.compare(listing, reader)

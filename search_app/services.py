@@ -12,6 +12,7 @@ from search_app.places import SearchPlaces
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.repository import SessionReader
+from tools_app.recall.search import ConversationSearch
 
 if TYPE_CHECKING:  # SQLite is imported only for a search
     from search_app.service import SessionSearch
@@ -48,6 +49,18 @@ def _search(services: Services) -> "SessionSearch":
     return search
 
 
+def _recall_search(services: Services) -> ConversationSearch:
+    from search_app.recall import RecallSearch  # noqa: PLC0415 - not for the start
+    from search_app.search_request import Results, SearchRequest  # noqa: PLC0415
+
+    def search(request: SearchRequest) -> Results:
+        from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
+
+        return services.get(SessionSearch).search(request)
+
+    return RecallSearch(search, services.get(SearchPlaces))
+
+
 def tidy(services: Services) -> None:
     """Remove what was deleted from the index; without one, open nothing. Blocks."""
     if not index_path(services.get(AppSettings)).exists():
@@ -62,4 +75,5 @@ FACTORIES: Mapping[type | str, Factory] = {
 }
 OWNED: Mapping[type | str, Factory] = {
     "search_app.service.SessionSearch": _search,  # by its name: it imports SQLite
+    ConversationSearch: _recall_search,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.decoding import convert_to
-from sessions_app.messages import NO_EXTRA, Message
+from sessions_app.messages import NO_EXTRA, Message, shown
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +49,16 @@ def tells_of(state: ContextState, messages: Sequence[Message], places: range) ->
     """Return whether the state leaves out any message at these indexes."""
     first = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
     return first is not None and first < places.stop and places.start < first + state.count
+
+
+def left_out(state: ContextState | None, messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages of a session that its state leaves out; none if it does not hold."""
+    if state is None or not state.count:
+        return ()
+    sent = shown(messages)
+    first = next((at for at, m in enumerate(sent) if m.message_id == state.first_id), 0)
+    span = sent[first : first + state.count]
+    return span if digest_of(span) == state.digest else ()
 
 
 def context_state_to_json(state: ContextState) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         client_tools: Tools that are offered, but run by the client, by name.
         results: The whole texts of the session's long results, of which `read_result` reads parts;
             None if the model may not call it.
+        result_tokens: How many tokens the result of a call may take; None where that is unknown.
         loaded: Names of the tools whose schemas are sent beside `find_tools`, which loads more;
             None if all are sent.
     """
@@ -45,6 +46,7 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | None = None
     client_tools: Mapping[str, ToolSpec] = msgspec.field(default_factory=dict)
     results: Sequence[Attachment] | None = None
+    result_tokens: int | None = None
     loaded: Sequence[str] | None = None
 
     @property

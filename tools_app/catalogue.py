@@ -24,7 +24,7 @@ class ToolCatalogue:
     """Combines toolsets, records the calls, and keeps the images and files that they return.
 
     The first toolset wins a name; a later tool of that name is listed as invalid, so that no MCP
-    server can replace a local function.
+    server can replace a local function. Built-in tools join no group of people's own.
     """
 
     def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog, files: ResultFiles) -> None:
@@ -102,6 +102,8 @@ def _merged(listings: Sequence[ToolListing]) -> ToolListing:
         invalid += [_taken(listing.tools[name]) for name in sorted(refused)]
         tools |= {name: tool for name, tool in listing.tools.items() if name not in refused}
         for group, names in listing.groups.items():
+            if group in groups and any(listing.tools[name].is_built_in for name in names):
+                continue  # or sessions that chose people's group would be offered these, too
             known = groups.setdefault(group, [])
             known += [name for name in names if name not in refused and name not in known]
     return ToolListing(tools=tools, groups=groups, invalid=invalid)
@@ -110,6 +112,6 @@ def _merged(listings: Sequence[ToolListing]) -> ToolListing:
 def _taken(tool: Tool) -> InvalidTool:
     return InvalidTool(
         name=tool.name,
-        file=tool.file or (f"mcp.json: {tool.server}" if tool.server else ""),
+        file=tool.file or (f"mcp.json: {tool.server}" if tool.server else "built-in"),
         reason="Another tool has this name already; rename one of the two.",
     )

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from mochi_project.app import Factory, Services
+from mochi_project.app import Factory, ServiceMissing, Services
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
@@ -22,6 +24,9 @@ from tools_app.hosts.pool import HostPool
 from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
+from tools_app.recall.search import ConversationSearch
+from tools_app.recall.service import Recall
+from tools_app.recall.toolset import RecallTools
 from tools_app.result_files import ResultFiles
 from tools_app.result_reader import ResultReader
 from tools_app.settings import ToolsSettings
@@ -95,8 +100,21 @@ def recorded(services: Services, *toolsets: Toolset) -> ToolCatalogue:
     return ToolCatalogue([services.get(ResultReader), *toolsets], executions, files)
 
 
+def _recall(services: Services) -> Recall:
+    def read(session_id: str) -> Session:
+        return services.get(SessionManager).get(session_id)
+
+    try:
+        search = services.get(ConversationSearch)
+    except ServiceMissing:  # the app that has one can be left out
+        search = None
+    return Recall(read, search)
+
+
 def _catalogue(services: Services) -> ToolCatalogue:
-    return recorded(services, services.get(FolderTools), services.get(McpTools))
+    # People's own tools win a name, so the built-in ones come last.
+    built_in = RecallTools(services.get(Recall))
+    return recorded(services, services.get(FolderTools), services.get(McpTools), built_in)
 
 
 def host_limits(settings: ToolsSettings) -> HostLimits:
@@ -117,5 +135,6 @@ FACTORIES: Mapping[type | str, Factory] = {
 OWNED: Mapping[type | str, Factory] = {
     ResultFiles: _files,
     ResultReader: lambda services: ResultReader(services.get(AttachmentService)),
+    Recall: _recall,
     ToolCatalogue: _catalogue,
 }

@@ -50,6 +50,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return self.spec.name
 
     @property
+    def is_built_in(self) -> bool:
+        """Return whether it is neither of a folder nor of a server."""
+        return self.file is None and self.server is None
+
+    @property
     def queue(self) -> str | None:
         """Return the queue of its calls; None when they run concurrently with all others.
 
@@ -123,6 +128,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
         report: Called on the event loop with the tool's progress.
         results: The whole texts of the session's long results, for ``read_result``; None for any
             other tool.
+        result_tokens: How many tokens the result may take; None where that is unknown. Tools that
+            can choose how much they return keep to it.
     """
 
     name: str
@@ -134,6 +141,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     report: OnProgress = ignore_progress
     results: Sequence[Attachment] | None = None
+    result_tokens: int | None = None
 
 
 class ToolFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -121,7 +121,7 @@ def plan_request(
         session_id: The session, if what is found in its history shall be remembered.
         now: The time (UTC, ISO 8601).
     """
-    history = SessionHistory(messages, state, strategy, attachments, session_id)
+    history = SessionHistory(messages, state, strategy, attachments, session_id, tools=tools)
     sent = _instructed(history.sent(), instructions, default_prompt)
     last = _measured(messages, changed_at)
     calibration = calibrate(last, model, rules=attachments, since=history.files_since)

@@ -13,6 +13,7 @@ import msgspec
 from chat.context.tokens import CHARACTERS_PER_TOKEN, TOKENS_AROUND_MESSAGE, characters_of
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from sessions_app.variants import answer_start
+from tools_app.recall.arguments import EXPAND
 
 HistoryProcessor = Callable[[Sequence[Message]], list[Message]]
 
@@ -24,6 +25,9 @@ SUMMARY_HEADING = (
 
 INSTRUCTIONS_ID = "instructions"
 """The id of a system message that no session has."""
+
+SUMMARY_EXPANDS = f"These messages can be read with {EXPAND}."
+"""Said after a summary to models that are offered the tool."""
 
 _SUMMARY_TAG = re.compile(r"</?\s*summary\s*>", re.IGNORECASE)
 _Unit = tuple[Message, ...]
@@ -182,13 +186,22 @@ class ChainedProcessor(msgspec.Struct, frozen=True):
         return processed
 
 
-def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
+def with_summary(
+    messages: Sequence[Message], summary: str, *, expands: bool = False
+) -> list[Message]:
     """Return the messages with a summary of what is not among them, in the system prompt.
 
     There, every provider takes it, and questions and answers keep following each other. It is
     marked as a record, because it may repeat what a tool read in a web page or a file.
+
+    Args:
+        messages: The messages.
+        summary: The summary.
+        expands: Whether the model can read what is not among them.
     """
     record = f"{SUMMARY_HEADING}\n<summary>\n{_SUMMARY_TAG.sub('', summary)}\n</summary>"
+    if expands:
+        record += f"\n{SUMMARY_EXPANDS}"
     first = messages[0] if messages else None
     if isinstance(first, SystemMessage):
         prompt = msgspec.structs.replace(first, content=f"{first.content}\n\n{record}")

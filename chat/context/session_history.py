@@ -13,8 +13,9 @@ from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
 from models_app.vendors.signatures import without_state
 from sessions_app.context_state import ContextState, digest_of
-from sessions_app.messages import Message, ToolMessage
+from sessions_app.messages import Message, ToolMessage, ToolSpec
 from sessions_app.variants import answer_start, turn_start
+from tools_app.recall.arguments import EXPAND
 
 Reason = Literal["summarized", "truncated", "filtered", "without_text", "hidden"]
 
@@ -53,6 +54,7 @@ class SessionHistory:
         strategy: What to do if a request is too long.
         rules: What the model takes of attachments.
         session_id: The session, if what is found in its history shall be remembered.
+        tools: The tools that are offered: what a summary stands for may be read with one.
 
     Attributes:
         state: The state as far as it holds.
@@ -67,7 +69,10 @@ class SessionHistory:
         strategy: Strategy,
         rules: AttachmentRules,
         session_id: str = "",
+        *,
+        tools: Sequence[ToolSpec] = (),
     ) -> None:
+        self._expands = any(tool.name == EXPAND for tool in tools)
         self._all = messages
         facts = HISTORY_FACTS.of(messages, session_id)
         span = span_of(facts, state, strategy) if state is not None else None
@@ -118,7 +123,8 @@ class SessionHistory:
         asked = [self._messages[last]] if last in span else []
         shown = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
         kept = _without_bound_thinking(shown, self.since)
-        return with_summary(kept, self.state.summary) if self.state.summary else kept
+        summary = self.state.summary
+        return with_summary(kept, summary, expands=self._expands) if summary else kept
 
     def cut(self, removed: Sequence[Message], *, now: str) -> Compaction | None:
         """Return what to leave out so that these messages are; None if there is nothing."""

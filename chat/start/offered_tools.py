@@ -57,7 +57,7 @@ def offered_tools(
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     if request.tool_choice in ("auto", "required"):
         tools = with_own_tools(tools, session, info, most_tokens)
-    return tools
+    return msgspec.structs.replace(tools, result_tokens=tenth_of_window(session, info))
 
 
 def with_own_tools(
@@ -77,16 +77,23 @@ def with_own_tools(
     if session.metadata.answering_agent is None:
         tools = msgspec.structs.replace(tools, results=())
     if most_tokens is None:
-        limit = limit_of(
-            session.window, max_context=info.context_length, context_limit=info.context_limit
-        )
-        share = MOST_TOKENS if limit is None else limit // 10
+        share = tenth_of_window(session, info) or MOST_TOKENS
         most_tokens = min(max(share, LEAST_TOKENS), MOST_TOKENS)
     is_free = FIND_TOOLS.name not in {*tools.tools, *tools.resumed, *tools.client_tools}
     specs = [tool.spec for tool in tools.tools.values()]
     if most_tokens and is_free and estimate_tools(specs) > most_tokens:
         tools = msgspec.structs.replace(tools, loaded=())
     return tools.after(session.messages)
+
+
+def tenth_of_window(session: Session, info: ModelInfo | None) -> int | None:
+    """Return a tenth of the tokens that a request and its answer may take; None if unknown."""
+    if info is None:
+        return None
+    limit = limit_of(
+        session.window, max_context=info.context_length, context_limit=info.context_limit
+    )
+    return None if limit is None else limit // 10
 
 
 def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, ToolSpec]:

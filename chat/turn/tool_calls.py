@@ -225,6 +225,7 @@ class ToolCallRunner:
             digest=self._available.digest(name),
             report=_ProgressReport(item.call.id, turn.emit),
             results=self._available.results if self._available.reads_results(name) else None,
+            result_tokens=self._available.result_tokens,
         )
         start = ToolStart(
             name=name,

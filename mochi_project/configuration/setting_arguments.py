@@ -79,6 +79,7 @@ class SettingArguments(TypedDict, total=False):
     journal_timeout_seconds: float
     client_sessions: Sequence[str]
     openwebui_sessions: bool
+    mcp_server: bool
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]
     max_body_bytes: int

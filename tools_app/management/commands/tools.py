@@ -73,7 +73,9 @@ class Command(ReportCommand):
         for name in sorted(listing.tools):
             tool = listing.tools[name]
             table.add_row(name, ", ".join(tool.groups), _yes_no(tool), _first_line(tool))
-        self.print_table(table, empty="No tools yet: `mochi-server init` writes examples.")
+        self.print_table(table, empty="")
+        if all(tool.is_built_in for tool in listing.tools.values()):
+            self.stdout.write("No tools of your own yet: `mochi-server init` writes examples.")
         for entry in listing.invalid:
             place = f" ({entry.file})" if entry.file else ""
             self.stderr.write(printable(f"{entry.name}{place}: {entry.reason}"))
@@ -85,7 +87,9 @@ class Command(ReportCommand):
             return
         table = Table.grid(padding=(0, 2))
         table.add_row("Tool", printable(tool.name))
-        table.add_row("From", f"MCP server {tool.server}" if tool.server else tool.file or "")
+        table.add_row(
+            "From", f"MCP server {tool.server}" if tool.server else tool.file or "built-in"
+        )
         table.add_row("Groups", ", ".join(tool.groups))
         table.add_row("Destructive", _yes_no(tool))
         table.add_row("Does", printable(tool.spec.description))

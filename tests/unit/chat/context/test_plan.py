@@ -21,6 +21,7 @@ from sessions_app.messages import (
     SystemMessage,
     ToolCall,
     ToolMessage,
+    ToolSpec,
     UserMessage,
 )
 
@@ -135,10 +136,15 @@ def test_a_second_cut_extends_the_first_and_tells_what_is_new():
     assert not covered_before & {m.message_id for m in compaction.messages}
 
 
-def test_a_summary_is_sent_in_the_place_of_what_it_tells_of():
-    _, planned = carried_out(conversation(20), "summarize_history")
+@pytest.mark.parametrize(
+    ("tools", "end"),
+    [((), ""), (["expand_summary"], "\nThese messages can be read with expand_summary.")],
+)
+def test_a_summary_is_sent_in_the_place_of_what_it_tells_of(tools, end):
+    tools = [ToolSpec(name=name, description="", parameters={}) for name in tools]
+    _, planned = carried_out(conversation(20), "summarize_history", tools=tools)
 
-    assert planned.messages[0].content.endswith("They talked.\n</summary>")
+    assert planned.messages[0].content.endswith(f"They talked.\n</summary>{end}")
     assert {item.reason for item in planned.dropped} == {"summarized"}
 
 

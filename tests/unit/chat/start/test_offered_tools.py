@@ -135,3 +135,14 @@ def test_an_agent_that_answers_a_session_is_called_whatever_is_chosen(choice):
     session = make_session("0000000001", "agent:coder", now="1")
     tools = offered_tools(TurnRequest(tool_choice=choice), listing, session, None, ())
     assert list(tools.tools) == ["agent"]
+
+
+@pytest.mark.parametrize("choice", ["auto", ["time"]])
+def test_a_result_may_take_a_tenth_of_the_window(house, choice):
+    info = msgspec.structs.replace(house.model.info, context_limit=4000)
+    listing = ToolListing(tools={"time": Tool(spec=TIME)})
+    session = make_session("0000000001", "m", now="1")
+    request = TurnRequest(tool_choice=choice, selected_tools=["time"])
+    tools = offered_tools(request, listing, session, info, ())
+    assert tools.result_tokens == 400
+    assert offered_tools(request, listing, session, None, ()).result_tokens is None

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from mochi_project.management.example_data import copy_examples
 from tests.unit.sessions_app.attachments.images import png
+from tools_app.recall.arguments import SPECS
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking
@@ -96,11 +97,11 @@ def examples(data_dir: Path) -> None:
 def test_the_example_tools_are_listed_without_an_invalid_one(examples: None, run: Run) -> None:
     listing = json.loads(run("list", "--json"))
 
-    assert listing["tools"].keys() == EXAMPLES
+    assert listing["tools"].keys() == EXAMPLES | SPECS.keys()
     assert listing["invalid"] == []
     assert not any(tool["destructive"] for tool in listing["tools"].values())
     assert listing["groups"].keys() == {
-        *("math", "math_tools", "utilities", "utility_tools", "web")
+        *("math", "math_tools", "utilities", "utility_tools", "web", "recall")
     }
     assert listing["groups"]["utilities"] == ["get_current_time", "flip_coin", "roll_dice"]
     assert listing["tools"]["add_numbers"]["description"] == "Add two numbers together."
@@ -265,4 +266,6 @@ def test_a_harmless_call_by_hand_reads_the_folder_once(tools_dir: Path, run: Run
 
 
 def test_an_empty_list_says_how_to_begin(run: Run) -> None:
-    assert run("list") == "No tools yet: `mochi-server init` writes examples.\n"
+    *built_in, last = run("list").splitlines()
+    assert [line.split()[1] for line in built_in if "recall" in line] == sorted(SPECS)
+    assert last == "No tools of your own yet: `mochi-server init` writes examples."

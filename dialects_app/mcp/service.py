@@ -1,0 +1,171 @@
+"""Answers MCP's methods: tools that recall conversations, sessions as resources, prompt files."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from dialects_app.mcp.protocol import (
+    CAPABILITIES,
+    HANDSHAKE_VERSIONS,
+    INSTRUCTIONS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    SERVER_INFO,
+    VERSIONS,
+    McpMessage,
+    RpcError,
+)
+from prompts_app.prompts import PromptSummary
+from prompts_app.service import SystemPromptService
+from sessions_app.errors import MochiError, SessionNotFound, ValidationFailed
+from sessions_app.export import to_markdown
+from sessions_app.messages import AssistantMessage, Message, ToolSpec
+from sessions_app.service import SessionManager
+from tools_app.errors import ArgumentsInvalid, ToolNotFound
+from tools_app.limits import MEBIBYTE
+from tools_app.output_limit import cut
+from tools_app.recall.arguments import SEARCH
+from tools_app.recall.record import HEADING, harmless, is_readable, one_line
+from tools_app.recall.service import Recall
+
+SESSIONS = "mochi://sessions/"
+PAGE = 50
+MOST_RESOURCE_BYTES = MEBIBYTE
+
+_MARKDOWN = "text/markdown"
+_ANNOTATIONS = {
+    "readOnlyHint": True,
+    "idempotentHint": True,
+    "destructiveHint": False,
+    "openWorldHint": False,
+}
+Method = Callable[[McpMessage], dict[str, Any]]
+
+
+class McpService:
+    """Answers the requests of MCP clients; keeps nothing between them.
+
+    Args:
+        recall: The tools.
+        sessions: The resources.
+        prompts: The prompts.
+    """
+
+    def __init__(
+        self, recall: Recall, sessions: SessionManager, prompts: SystemPromptService
+    ) -> None:
+        self._recall = recall
+        self._sessions = sessions
+        self._prompts = prompts
+        self._methods: Mapping[str, Method] = {
+            "ping": lambda _: {},
+            "initialize": _handshake,
+            "server/discover": lambda _: {**_ABOUT, "supportedVersions": VERSIONS},
+            "tools/list": lambda _: {"tools": list(map(_described, recall.specs))},
+            "resources/list": self._list_resources,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+        }
+
+    async def answer(self, message: McpMessage) -> dict[str, Any]:
+        """Return the result of a request.
+
+        Raises:
+            RpcError: There is no such method, tool, resource or prompt, or it can't be read.
+        """
+        try:
+            if message.method == "tools/call":
+                return await self._call_tool(message)
+            if message.method not in self._methods:
+                raise RpcError(METHOD_NOT_FOUND, f"There is no method {message.method[:100]!r}.")
+            return await asyncio.to_thread(self._methods[message.method], message)
+        except (ArgumentsInvalid, ToolNotFound, ValidationFailed, SessionNotFound) as error:
+            raise RpcError(INVALID_PARAMS, error.message) from error
+        except MochiError as error:
+            raise RpcError(INTERNAL_ERROR, error.message, mochi_code=error.code) from error
+
+    async def _call_tool(self, message: McpMessage) -> dict[str, Any]:
+        arguments = message.params.get("arguments", {})
+        try:
+            text, is_error = await self._recall.call(message.text("name"), arguments), False
+        except (ArgumentsInvalid, ToolNotFound):
+            raise
+        except MochiError as error:  # which a model can read, and do better
+            text, is_error = error.message, True
+        return {"content": [{"type": "text", "text": text}], "isError": is_error}
+
+    def _list_resources(self, message: McpMessage) -> dict[str, Any]:
+        cursor = message.text("cursor") if "cursor" in message.params else None
+        page = self._sessions.list(limit=PAGE, cursor=cursor)
+        resources = [
+            {
+                "uri": f"{SESSIONS}{session.session_id}",
+                "name": one_line(session.title or session.preview or session.session_id),
+                "mimeType": _MARKDOWN,
+            }
+            for session in page.sessions
+        ]
+        after = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
+        return {"resources": resources, **after}
+
+    def _read_resource(self, message: McpMessage) -> dict[str, Any]:
+        uri = message.text("uri")
+        if not uri.startswith(SESSIONS):
+            raise RpcError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}.")
+        session = self._sessions.get(uri.removeprefix(SESSIONS))
+        messages = [_without_reasoning(each) for each in session.messages if is_readable(each)]
+        text = to_markdown(msgspec.structs.replace(session, messages=messages))
+        text = cut(f"{HEADING}\n\n{harmless(text)}", limit=MOST_RESOURCE_BYTES)
+        return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
+
+    def _list_prompts(self, message: McpMessage) -> dict[str, Any]:  # noqa: ARG002 - as all
+        named = self._named().items()
+        return {"prompts": [{"name": name, "description": it.preview} for name, it in named]}
+
+    def _get_prompt(self, message: McpMessage) -> dict[str, Any]:
+        name = message.text("name")
+        summary = self._named().get(name)
+        if summary is None:
+            raise RpcError(INVALID_PARAMS, f"There is no prompt {name[:100]!r}.")
+        content = {"type": "text", "text": self._prompts.get(summary.filename).content}
+        return {"description": summary.preview, "messages": [{"role": "user", "content": content}]}
+
+    def _named(self) -> dict[str, PromptSummary]:
+        """Return the prompts by their names without ending; of two, the first file."""
+        files = reversed(self._prompts.list())
+        return {summary.filename.rpartition(".")[0]: summary for summary in files}
+
+
+_ABOUT = {"capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+
+
+def _handshake(message: McpMessage) -> dict[str, Any]:
+    version = message.params.get("protocolVersion")
+    version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+    return {**_ABOUT, "protocolVersion": version, "serverInfo": SERVER_INFO}
+
+
+def _described(spec: ToolSpec) -> dict[str, Any]:
+    """Return a tool; where a call comes from no session, it must name one."""
+    schema = dict(spec.parameters)
+    if spec.name != SEARCH:
+        named = {**schema["properties"]["session_id"], "description": "the conversation"}
+        schema |= {
+            "properties": {**schema["properties"], "session_id": named},
+            "required": ["session_id"],
+        }
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": schema,
+        "annotations": _ANNOTATIONS,
+    }
+
+
+def _without_reasoning(message: Message) -> Message:
+    is_answer = isinstance(message, AssistantMessage)
+    return msgspec.structs.replace(message, thinking=None) if is_answer else message

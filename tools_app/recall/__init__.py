@@ -1,0 +1,1 @@
+"""Finds and reads saved conversations for models: `search_conversations` and two more tools."""
