@@ -24,12 +24,12 @@ from chat.http.schemas import (
     IdempotencyKey,
     OpenChatIn,
     OpenChatOut,
-    StatusOut,
     StoppedOut,
     SuspendedOut,
 )
 from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
+from chat.http.status_schemas import StatusOut
 from chat.registry import TurnRegistry
 from chat.service import ChatRequest, ChatService
 from chat.settings import ChatSettings
@@ -293,6 +293,7 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
         think=body.think,
         selected_tools=body.selected_tools,
         detached=bool(body.detached),
+        on_crash=body.on_crash,
         answer_schema=schema,
         requires_fit=schema is not None,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chat.activity.notes import ChangeNotes
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore, Notice
+from chat.remote.continuing import ContinuingRules
 from chat.remote.recovery import TurnRecovery
 from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
@@ -225,13 +226,25 @@ def build_storage(
         place=engine.place(locations),
         repository=repository,
         journal=journal,
-        recovery=TurnRecovery(repository=repository, journal=journal),
+        recovery=TurnRecovery(
+            repository=repository,
+            journal=journal,
+            rules=_rules(engine.settings) if kind is SessionKind.CHAT else None,
+        ),
         records=engine.records(locations),
         confirmation_store=engine.confirmation_store(
             locations, None if notes is None else notes.asked
         ),
         clock=engine.clock(),
         may_list_records=engine.may_list_records(),
+    )
+
+
+def _rules(settings: ChatSettings) -> ContinuingRules:
+    return ContinuingRules(
+        on_crash=settings.on_crash,
+        resumes=settings.max_resumes,
+        seconds=settings.turn_timeout_seconds,
     )
 
 

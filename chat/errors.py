@@ -198,8 +198,11 @@ class TurnInterrupted(TurnError):
     code = "TURN_INTERRUPTED"
     retryable = True
 
-    def __init__(self) -> None:
-        super().__init__("The server stopped while it ran this turn. Send it again to continue.")
+    def __init__(self, *, resumes: int = 0) -> None:
+        super().__init__(
+            "The server stopped while it ran this turn. Send it again to continue.",
+            **({"resumes": resumes} if resumes else {}),
+        )
 
 
 class TurnLost(TurnInterrupted):

@@ -4,7 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from chat.errors import ShuttingDown
+from chat.stream.notes import JobNoted
 from chat.stream.subscription import Subscription
 from chat.stream.turn_stream import TurnStream
 from chat.turn.engine import TurnEngine
@@ -20,7 +23,7 @@ class LiveTurn:
     Attributes:
         detached: Whether it goes on without listeners.
         keep: Whether a session that is not saved stays after the turn.
-        hands_over: Whether another process goes on with it when this one stops.
+        noted: What its journal says of its request, if another process may go on with it.
     """
 
     turn_id: str
@@ -33,7 +36,7 @@ class LiveTurn:
     first_subscription: Subscription
     task: asyncio.Task[Outcome]
     keep: bool
-    hands_over: bool = False
+    noted: JobNoted | None
 
     @classmethod
     def begin(
@@ -45,6 +48,7 @@ class LiveTurn:
         session_id: str,
         detached: bool,
         keep: bool,
+        noted: JobNoted | None = None,
     ) -> "LiveTurn":
         """Start a turn, whose starter listens to it before it has said a word."""
         return cls(
@@ -58,7 +62,20 @@ class LiveTurn:
             first_subscription=stream.subscribe(),
             task=engine.start(),
             keep=keep,
+            noted=noted,
         )
+
+    @property
+    def hands_over(self) -> bool:
+        """Return whether another process goes on with it when this one stops."""
+        return self.noted is not None and self.noted.is_wanted
+
+    def detach(self) -> None:
+        """Go on without listeners."""
+        self.detached = True
+        if self.noted is not None and not self.noted.detached:
+            self.noted = msgspec.structs.replace(self.noted, detached=True)
+            self.stream.note(self.noted)
 
     @property
     def state(self) -> State:

@@ -5,16 +5,19 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 
-from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
 from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
 from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
+from chat.resumer import TurnResumer
 from chat.start.claiming import ClaimedTurn, TurnClaimer
+from chat.start.engines import TurnEngines
 from chat.start.preparation import ChatPreparation, TurnPreparer
+from chat.start.resuming import TurnTakeover
 from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import TurnJournal
@@ -25,7 +28,7 @@ from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
-from chat.turn.tool_calls import ToolCallRunner
+from chat.turn.turn_ids import started_at
 from chat.work_threads import InThread
 from sessions_app.deadline import END_SECONDS, NEVER, Deadline
 from sessions_app.errors import MochiError
@@ -73,7 +76,7 @@ class TurnRegistry:
         in_thread: InThread = asyncio.to_thread,
         deadline: Deadline = NEVER,
     ) -> None:
-        self._observer = observer
+        self._engines = TurnEngines(preparer, confirmation_store, observer)
         self._deadline = deadline
         self._on_answer = on_answer
         self._preparer = preparer
@@ -81,7 +84,6 @@ class TurnRegistry:
         self._places = places or TurnPlaces(limits.active, limits.per_client)
         self._removal = Removal(forget, in_thread) if forget is not None else None
         self._remote = remote
-        self._confirmation_store = confirmation_store
         self._inbox = SignalInbox(signals, self._obey)
         self._claimer = TurnClaimer(
             repository=repository,
@@ -95,7 +97,11 @@ class TurnRegistry:
             in_thread=in_thread,
             renew_attachments=preparer.renew_attachments,
         )
-        self._live: dict[str, LiveTurn] = {}
+        takeover = TurnTakeover(
+            repository, journal, recovery, preparer, signals, on_answer is not None, in_thread
+        )
+        self._resumer = TurnResumer(takeover, self._places, self._run, in_thread)
+        self._live = dict[str, LiveTurn]()
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -205,7 +211,7 @@ class TurnRegistry:
         turn = self.get(session_id)
         if turn is None:
             return await self._remote.follow(session_id, position)
-        turn.detached = True
+        turn.detach()
         try:
             await turn.committed()
         except MochiError:  # its starter gets it; the turn before is the last one again
@@ -229,7 +235,7 @@ class TurnRegistry:
         turn = self.get(session_id)
         if turn is None or turn.turn_id != turn_id:
             return await self._remote.listen(session_id, turn_id, detach=True)
-        turn.detached = True
+        turn.detach()
         await turn.committed()
         return turn.stream.subscribe(after=0)
 
@@ -241,6 +247,7 @@ class TurnRegistry:
                 turn_id=turn.turn_id,
                 state=turn.state.status,
                 started_at=turn.started_at,
+                resumes=turn.engine.resumes,
                 first_message_id=turn.engine.first_message_id,
             )
         claim = await self._remote.running(session_id)
@@ -254,6 +261,10 @@ class TurnRegistry:
                 return True
         return False
 
+    def go_on(self) -> None:
+        """Go on with turns of dead processes from now on, in the running event loop."""
+        self._resumer.open()
+
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse turns that have no claim yet, let others end in the grace time, then end them.
 
@@ -261,6 +272,7 @@ class TurnRegistry:
         """
         self._closing = True
         self._claimer.close()
+        self._resumer.close()
         await self._all_ended(self._deadline.within(grace_seconds), LiveTurn.let_go)
         await self._all_ended(END_SECONDS, LiveTurn.shut_down)
         if self.active_count:
@@ -273,7 +285,8 @@ class TurnRegistry:
         """Stop each turn, again and again, until none runs or starts, or the time is over."""
         end = time.monotonic() + seconds
         live = self._live.values()
-        while tasks := {*self._starting, *self._settling, *(turn.task for turn in live)}:
+        starting = self._starting, self._settling, self._resumer.tasks
+        while tasks := {*chain(*starting), *(turn.task for turn in live)}:
             for turn in live:
                 stop(turn)
             if (left := end - time.monotonic()) <= 0:
@@ -290,20 +303,33 @@ class TurnRegistry:
         keep: bool,
     ) -> LiveTurn:
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
+        return self._run(claimed, preparation.request, keep=keep)
+
+    def _run(self, claimed: ClaimedTurn, request: TurnRequest, *, keep: bool = True) -> LiveTurn:
+        """Run a claimed turn, and note how other processes can go on with it, if they may."""
         self._inbox.open()
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        job, seconds = claimed.job, self._limits.seconds
+        noted, session_id = (
+            self._resumer.takeover.noted(request, job.session),
+            job.session.session_id,
+        )
+        if job.resumed is not None:
+            self._inbox.expect(job.turn_id)
+            seconds -= time.time() - started_at(job.turn_id)
+        elif noted is not None and noted.is_wanted:
+            claimed.stream.note(noted)
         turn = LiveTurn.begin(
-            self._engine_of(session_id, claimed, preparation.request),
+            self._engines.build(claimed, request),
             claimed.stream,
             owner=claimed.owner,
             session_id=session_id,
-            detached=preparation.request.detached,
+            detached=request.detached or (noted is not None and noted.detached),
             keep=keep,
+            noted=noted,
         )
         self._live[session_id] = turn
-        limit = asyncio.get_running_loop().call_later(
-            self._limits.seconds, _end_over_time, turn.engine, self._limits.seconds
-        )
+        limit = loop.call_later(seconds, _end_over_time, turn.engine, self._limits.seconds)
         turn.task.add_done_callback(partial(self._ended, turn, limit))
         self._inbox.ready(turn.turn_id)
         self._stop_lost()  # while it was starting, perhaps
@@ -323,32 +349,6 @@ class TurnRegistry:
             for turn in self._live.values():
                 if turn.owner in self._lost_owners:
                     turn.engine.stop(Input.LOST, TurnLost())
-
-    def _engine_of(self, session_id: str, claimed: ClaimedTurn, request: TurnRequest) -> TurnEngine:
-        """Return what drives a turn of a client: its tools, and who is asked about them."""
-        job = claimed.job
-        return TurnEngine(
-            job,
-            stream=claimed.stream,
-            session_writer=claimed.session_writer,
-            tools=ToolCallRunner(
-                self._preparer.toolset,
-                available_tools=job.available_tools,
-                session_id=session_id,
-                delegate=self._preparer.delegate,
-                observer=self._observer,
-            ),
-            approver=Approver(
-                self._confirmation_store,
-                session_id=session_id,
-                turn_id=job.turn_id,
-                available_tools=job.available_tools,
-                mode=request.approvals,
-                keep_settings=claimed.session_writer.keep_tool_settings,
-                asked_at=job.asked_at,
-            ),
-            observer=self._observer,
-        )
 
     def _ended(self, turn: LiveTurn, limit: asyncio.TimerHandle, _: asyncio.Task[Outcome]) -> None:
         limit.cancel()
@@ -385,7 +385,7 @@ class TurnRegistry:
             if kind == "cancel":
                 turn.engine.stop(Input.CANCEL_REQUESTED)
             else:
-                turn.detached = True
+                turn.detach()
 
 
 def _end_over_time(engine: TurnEngine, seconds: float) -> None:

@@ -160,6 +160,11 @@ class ChatService:
         """The number of listeners of turns in this process."""
         return sum(each.listener_count for each in self.registries)
 
+    def go_on(self) -> None:
+        """Go on with turns of dead processes from now on, in the running event loop."""
+        for each in self.registries:
+            each.go_on()
+
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
         await asyncio.gather(*(each.shutdown(grace_seconds) for each in self.registries))
@@ -241,7 +246,8 @@ class ChatService:
 
         What a key stands for must be found again, so it is kept.
         """
-        request = msgspec.structs.replace(request, keep=True)
+        keyed = msgspec.structs.replace(request.turn, keyed=True)
+        request = msgspec.structs.replace(request, keep=True, turn=keyed)
         async with freed_on_failure(held):
             announce_both = partial(_call_both, announce, held.keep)
             turn = await self._start_turn(request, announce=announce_both, client=client)
@@ -347,7 +353,7 @@ def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTur
 async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> OpenTurn | None:
     turn = space.turns.get(session_id)
     if turn is not None and turn.turn_id == turn_id:
-        turn.detached = True
+        turn.detach()
         return _opened(turn, turn.stream.subscribe(after=0))
     follower = await space.remote.listen(session_id, turn_id)
     if follower is None:

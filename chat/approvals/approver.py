@@ -2,33 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
+from chat.approvals.decided_calls import DecidedCall, NumberedCall, decided, free, lost, refused
 from chat.approvals.store import ConfirmationStore
-from chat.stream.events import Event, StatusChanged, ToolConfirmationRequired
+from chat.stream.events import AskedBecause, Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
 from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
 from tools_app.available_tools import AvailableTools
 from tools_app.digests import with_approved
-from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
-from tools_app.toolset import Tool, ToolResult
+from tools_app.toolset import Tool
 
 logger = logging.getLogger(__name__)
 
 # An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
-
-_NOBODY = "This call needs an approval, which nobody can give here. It did not run."
-_TOO_LATE = "Nobody approved this call in time. It did not run."
 
 ApprovalMode = Literal["wait", "suspend", "deny"]
 """The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
@@ -36,31 +33,6 @@ ApprovalMode = Literal["wait", "suspend", "deny"]
 Emit = Callable[[Sequence[Event]], object]
 Change = Callable[[ToolSettings], ToolSettings]
 KeepSettings = Callable[[Change], Awaitable[None]]
-
-
-class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Pairs a call with its number within the turn, from 0."""
-
-    call: ToolCall
-    index: int
-
-
-class DecidedCall(NumberedCall, frozen=True, kw_only=True):
-    """Represents a call that was approved, refused, or needs no approval.
-
-    Attributes:
-        arguments: Those that it runs with: the model's, or the person's edit of them.
-        approved: Whether a person was asked and agreed; False also without a question.
-        was_edited: Whether the person changed the arguments.
-        confirmation_id: The question that was answered about it, if one was.
-        refusal: The result that the model gets instead, if it must not run.
-    """
-
-    arguments: Mapping[str, Any]
-    approved: bool = False
-    was_edited: bool = False
-    confirmation_id: str | None = None
-    refusal: ToolResult | None = None
 
 
 class NobodyToApprove(Exception):
@@ -167,6 +139,7 @@ class Approver:
         message_id: str,
         emit: Emit,
         resumed: bool = False,
+        unclear: Collection[str] = (),
     ) -> list[DecidedCall]:
         """Return the calls in their order, once all are decided.
 
@@ -178,17 +151,18 @@ class Approver:
             message_id: That message.
             emit: Called with the events that request approvals.
             resumed: Whether an earlier turn left the calls open.
+            unclear: The ids of calls that may have run: a person decides whether they run again.
 
         Raises:
             NobodyToApprove: An approval is needed, and the mode is ``suspend``.
         """
         asked = [item for item in calls if self._available.must_ask(item.call)]
         if resumed and len(asked) < len(calls):
-            asked = await asyncio.to_thread(self._asked_before, calls, message_id)
+            asked = await asyncio.to_thread(self._asked_before, calls, message_id, unclear)
         if not asked:
-            return [_free(item) for item in calls]
+            return [free(item) for item in calls]
         self._asked = True
-        decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
+        decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id, unclear))
         if questions:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
             if self._mode == "suspend":
@@ -199,14 +173,15 @@ class Approver:
         # Of approvals that were not taken back meanwhile.
         await self._remember([it for it in used.values() if it is not None and it.approved])
         needing = {item.index for item in asked}
-        return [
-            _decided(item, used[item.index])
+        results = [
+            decided(item, used[item.index])
             if item.index in used
-            else _refused(item, EXECUTION_DENIED, _NOBODY)
+            else refused(item)
             if item.index in needing
-            else _free(item)
+            else free(item)
             for item in calls
         ]
+        return [lost(it) if it.refusal and it.call.id in unclear else it for it in results]
 
     async def _remember(self, approvals: Sequence[ApprovalDecision]) -> None:
         """Set the policies of approvals; those for all calls first, which replace any others."""
@@ -242,8 +217,10 @@ class Approver:
         pending = self._confirmation_store.pending(self._session_id)
         self._confirmation_store.withdraw(each for each in pending if each.turn_id == self._turn_id)
 
-    def _asked_before(self, calls: Sequence[NumberedCall], message_id: str) -> list[NumberedCall]:
-        """Return the calls that need an approval, now or when they were made.
+    def _asked_before(
+        self, calls: Sequence[NumberedCall], message_id: str, unclear: Collection[str]
+    ) -> list[NumberedCall]:
+        """Return the calls that need an approval, now or when they were made, or are unclear.
 
         All do that nobody was asked about here if the question may be in the original of a copy,
         or swept since.
@@ -256,6 +233,7 @@ class Approver:
             item
             for item in calls
             if available.must_ask(item.call)
+            or item.call.id in unclear
             or (
                 (known is None or item.call.id in known)
                 and available.allows(item.call.name)
@@ -264,7 +242,7 @@ class Approver:
         ]
 
     def _ask_all(
-        self, calls: Sequence[NumberedCall], message_id: str
+        self, calls: Sequence[NumberedCall], message_id: str, unclear: Collection[str]
     ) -> tuple[dict[int, ApprovalDecision], list[Confirmation]]:
         """Return existing answers, if the turn resumes, and new questions for the other calls."""
         decisions: dict[int, ApprovalDecision] = {}
@@ -287,13 +265,18 @@ class Approver:
                     call_index=item.index,
                     turn_id=self._turn_id,
                     agent_name=self._available.agent_name,
-                    reason="tool_changed" if item.call.name in self._available.changed else None,
+                    reason=self._reason(item.call, unclear),
                     tool_digest=digest,
                     parameters=None if tool is None else tool.spec.parameters,
                     call_ids=tuple(each.call.id for each in calls),
                 )
             )
         return decisions, questions
+
+    def _reason(self, call: ToolCall, unclear: Collection[str]) -> AskedBecause | None:
+        if call.id in unclear:
+            return "may_have_run"
+        return "tool_changed" if call.name in self._available.changed else None
 
     async def _answers(self, questions: Sequence[Confirmation]) -> dict[int, ApprovalDecision]:
         """Wait until every question is answered; after the timeout the answer is no."""
@@ -354,35 +337,4 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
         reason=UNSET if confirmation.reason is None else confirmation.reason,
         expires_at=confirmation.expires_at,
-    )
-
-
-def _free(item: NumberedCall) -> DecidedCall:
-    return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
-
-
-def _refused(
-    item: NumberedCall, code: str, message: str, confirmation_id: str | None = None
-) -> DecidedCall:
-    refusal = ToolResult(success=False, error_code=code, error_message=message)
-    return msgspec.structs.replace(_free(item), refusal=refusal, confirmation_id=confirmation_id)
-
-
-def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCall:
-    if decision is None:
-        return _refused(item, EXECUTION_DENIED, "The approval of this call was used already.")
-    if decision.approved:
-        return msgspec.structs.replace(
-            _free(item),
-            arguments=decision.arguments,
-            approved=True,
-            was_edited=decision.edited,
-            confirmation_id=decision.confirmation_id,
-        )
-    is_late = decision.reason == "timeout"
-    return _refused(
-        item,
-        CONFIRMATION_TIMEOUT if is_late else EXECUTION_DENIED,
-        _TOO_LATE if is_late else "The user denied this call. It did not run.",
-        decision.confirmation_id,
     )

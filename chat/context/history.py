@@ -88,6 +88,13 @@ def continue_from(
     return Continuation(keep=start, append=False, replaced_id=replaced)
 
 
+def go_on(messages: Sequence[Message]) -> Continuation | None:
+    """Decide how a turn continues that another process began; calls of clients stay theirs."""
+    if _may_be_resumed(messages[-1] if messages else None):
+        return _resumed(messages)
+    return continue_from(messages, None)
+
+
 def _may_be_resumed(last: Message | None) -> bool:
     """Return whether a history ends with calls or results, which models are sent."""
     if last is None or last.hidden:

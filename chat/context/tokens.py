@@ -94,6 +94,11 @@ def estimate_messages(messages: Sequence[Message]) -> int:
     return int(characters / CHARACTERS_PER_TOKEN) + TOKENS_AROUND_MESSAGE * len(messages)
 
 
+def estimate_text(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return int(len(text) / CHARACTERS_PER_TOKEN)
+
+
 def estimate_tools(tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of the schemas of tools."""
     characters = sum(

@@ -16,7 +16,7 @@ from chat.approvals.confirmation import Confirmation
 from chat.approvals.schemas import ConfirmationOut
 from chat.approvals.service import ConfirmationService
 from chat.context.history import continue_from
-from chat.http.schemas import ActiveTurnOut
+from chat.http.status_schemas import ActiveTurnOut
 from chat.registry import TurnRegistry
 from chat.remote.remote_turns import ActiveTurn, RemoteTurns
 from chat.turn.turn_ids import last_turn_id

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chat.http.schemas import ActiveTurnOut, SessionUsageOut, StatusOut, WindowStatusOut
+from chat.http.status_schemas import ActiveTurnOut, SessionUsageOut, StatusOut, WindowStatusOut
 from chat.remote.remote_turns import ActiveTurn
 from chat.start.preparation import TurnPreparer
 from chat.turn.usage import SessionUsage

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from chat.approvals.approver import NumberedCall
+from chat.approvals.decided_calls import NumberedCall
 from chat.remote.replay import ReplayedTurn
 from chat.remote.sealing import is_question_gone, shown_message, unsaved_answers
 from chat.turn.resumption import Resumption
@@ -52,7 +52,7 @@ def may_continue(
         now: The time; UTC, ISO 8601 with microseconds.
     """
     job = turn.job
-    if job is None or not (job.detached or job.keyed):
+    if job is None or not job.is_wanted:
         return False
     if not rules.continues(job.request.get("on_crash"), session):
         return False

@@ -9,6 +9,7 @@ from itertools import chain
 
 import msgspec
 
+from chat.remote.continuing import ContinuingRules, may_continue
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.sealing import (
     closing_lines,
@@ -46,15 +47,31 @@ LONGEST_SECONDS = 30.0
 """The longest pause between two attempts to seal a session."""
 
 
+class ToBeContinued(SessionBusy):
+    """The session's turn, whose process died, goes on in another one."""
+
+
 class TurnRecovery:
     """Completes the sessions and journals of dead turns. All calls block.
 
     Args:
         repository: The sessions.
         journal: The journals of their turns.
+        rules: Which turns go on instead; None seals all.
+
+    Attributes:
+        rules: As above.
     """
 
-    def __init__(self, *, repository: SessionRepository, journal: TurnJournal) -> None:
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        rules: ContinuingRules | None = None,
+    ) -> None:
+        self.rules = rules
+        self._continue: Callable[[str], object] = _ignore
         self._repository = repository
         self._journal = journal
         self._retries = SealingSchedule()
@@ -67,14 +84,27 @@ class TurnRecovery:
         """
         self._unreleased[session_id] = hold
 
+    def when_to_continue(self, call: Callable[[str], object]) -> None:
+        """Register what goes on with the turn of a session, which is called in any thread."""
+        self._continue = call
+
+    def may_continue(self, session: Session, turn: ReplayedTurn, turn_id: str) -> bool:
+        """Return whether a dead turn goes on instead of being sealed."""
+        rules = self.rules
+        return rules is not None and may_continue(session, turn, turn_id, rules, now=utc_now())
+
     def recover(self, session: Session, claim: Claim) -> Session:
         """Return the session with the remains of its dead turn; the repository saves it.
 
         An invalid claim names no turn; then the turns are found by their unended journals.
+
+        Raises:
+            ToBeContinued: The turn goes on, here or in another process.
         """
         sealed = session
         if claim.turn_id:
             self._journal.adopt(claim.session_id, claim.turn_id)
+            self._require_over(session, claim)
         for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
             is_read = False
             with self._moved_aside_if_it_fails(claim.session_id, turn_id):
@@ -87,6 +117,16 @@ class TurnRecovery:
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
         )
         return sealed
+
+    def _require_over(self, session: Session, claim: Claim) -> None:
+        if self.rules is None:
+            return
+        session_id, turn_id = claim.session_id, claim.turn_id
+        is_reopened = self._journal.is_being_written(session_id, turn_id)
+        if is_reopened or self.may_continue(session, self._replay(session_id, turn_id), turn_id):
+            if not is_reopened:
+                self._continue(session_id)
+            raise ToBeContinued(session_id, turn_id)
 
     def _with_remains(self, session: Session, turn_id: str, begun: Sequence[str]) -> Session:
         """Return the session with the turn's remains, as far as they can be read and saved."""
@@ -201,8 +241,10 @@ class TurnRecovery:
     def _replay(self, session_id: str, turn_id: str, missing: Sequence[Entry] = ()) -> ReplayedTurn:
         return replay(chain(whole_journal(self._journal, session_id, turn_id), missing))
 
-    def seal(self, session_id: str) -> None:
+    def seal(self, session_id: str) -> bool:
         """Seal the session's dead turn, if any; do nothing to a running turn.
+
+        Returns whether the turn goes on instead.
 
         The turn's remains are saved before its journal is ended. Several processes may seal the
         same turn, and each may die at any point.
@@ -216,16 +258,19 @@ class TurnRecovery:
         try:
             self._repository.update_idle(session_id, _unchanged, recover=self.recover)
             self._repository.update_idle(session_id, self.end_journals)
+        except ToBeContinued:
+            return True
         except SessionBusy:
-            return  # another process was faster: it seals the turn, or a new one runs
+            pass  # another process was faster: it seals the turn, or a new one runs
         except SessionReadOnly:
-            return  # a newer server's: it will seal it
+            pass  # a newer server's: it will seal it
         except SessionNotFound:
             deleted_at = self._repository.deleted_at(session_id)
             if deleted_at is not None:
                 self._discard_before(session_id, deleted_at)
                 if (claim := self._repository.claim_of(session_id)) is not None:
                     self._repository.release(session_id, claim.hold)
+        return False
 
     def forget(self, session_id: str) -> None:
         """Remove the journals of a session whose file was replaced by a copy.
@@ -332,6 +377,10 @@ class SealingSchedule:
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:
     logger.warning(message, extra={"session_id": session_id, "turn_id": turn_id})
+
+
+def _ignore(session_id: str) -> None:
+    """Do nothing: this process runs no turns."""
 
 
 def _unchanged(session: Session) -> Session:

@@ -23,6 +23,9 @@ from sessions_app.store.repository import Claim, SessionRepository
 
 logger = logging.getLogger(__name__)
 
+RESUMING = "resuming"
+"""The state of a turn whose process died, until it goes on in another one."""
+
 DETACH_SECONDS = 1.0
 DETACH_POLL_SECONDS = 0.005
 
@@ -44,12 +47,14 @@ class ActiveTurn(msgspec.Struct, frozen=True, kw_only=True):
         started_at: When it began.
         first_message_id: The user message that it answers, or else its first answer; None where
             its first event is not written yet.
+        resumes: How often it went on in another process.
     """
 
     turn_id: str
     state: str
     started_at: str
     first_message_id: str | None = None
+    resumes: int = 0
 
 
 class RemoteTurns:
@@ -101,15 +106,18 @@ class RemoteTurns:
     async def describe(self, claim: Claim) -> ActiveTurn:
         """Return the state of another process's turn, from its journal."""
         turn = await asyncio.to_thread(self._replay, claim)
-        state = State.STARTING
-        if turn.waits_for_approval and not turn.started_calls:
+        state: str = State.STARTING
+        if turn.is_resuming or not claim.alive:
+            state = RESUMING
+        elif turn.waits_for_approval and not turn.started_calls:
             state = State.AWAITING_CONFIRMATION
         elif turn.last_number:
             state = State.RUNNING_TOOLS if turn.started_calls else State.GENERATING
         return ActiveTurn(
             turn_id=claim.turn_id,
-            state=state.value,
+            state=str(state),
             started_at=claim.started_at,
+            resumes=turn.resumes,
             first_message_id=turn.first_message_id,
         )
 
@@ -306,23 +314,22 @@ class RemoteTurns:
         claim = self._repository.claim_of(session_id)
         if claim is not None and claim.alive and claim.turn_id == turn_id:
             return True  # it has just begun
-        self._seal(session_id)
-        return False
+        return self._seal(session_id)
 
     def _running(self, session_id: str) -> Claim | None:
         _, claim = self._repository.load_claimed(session_id)
         if claim is None or claim.alive:
             return claim
-        self._seal(session_id)
-        return None
+        return self._repository.claim_of(session_id) if self._seal(session_id) else None
 
-    def _seal(self, session_id: str) -> None:
+    def _seal(self, session_id: str) -> bool:
         """Seal what dead turns of the session left, if that can be done now.
 
-        Errors are not raised: a session or a stream can be read unsealed.
+        Returns whether its turn goes on instead. Errors are not raised: a session or a stream can
+        be read unsealed.
         """
         try:
-            self._recovery.seal(session_id)
+            return self._recovery.seal(session_id)
         except SessionError:
             pass  # it is gone, or can't be read: so say those who read it
         except Exception as error:
@@ -332,6 +339,7 @@ class RemoteTurns:
                 extra={"session_id": session_id, "code": code},
                 exc_info=not isinstance(error, MochiError),
             )
+        return False
 
     async def _has_ended(self, session_id: str, turn_id: str) -> bool:
         return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)

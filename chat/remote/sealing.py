@@ -30,6 +30,7 @@ from chat.turn.outcome import completed, failed, known_usage, window_of
 from chat.turn.turn_ids import time_of
 from chat.turn.usage import saved_usage
 from sessions_app.calls import calls_with_results, named_call, open_calls
+from sessions_app.errors import MochiError
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
@@ -165,11 +166,15 @@ def _derived_id(turn_id: str, number: int | str) -> str:
     return hashlib.sha256(f"{turn_id}:{number}".encode()).hexdigest()[:10]
 
 
-def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
+def closing_lines(
+    session: Session, turn: ReplayedTurn, turn_id: str, error: MochiError | None = None
+) -> str:
     """Return the journal lines that end a dead turn, after its session was sealed.
 
-    The journal may have the first of them already, if a process died in between.
+    The journal may have the first of them already, if a process died in between. By default the
+    error, if it ends with one, is that its process died.
     """
+    error = error or TurnInterrupted(resumes=turn.resumes)
     answer = find_answer(session, turn.message_id or "")
     is_suspended = turn.ending is None and turn.suspended is not None
     done = Done(
@@ -177,7 +182,7 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
         saved_at=answer.timestamp if answer else UNSET,
         turn_usage=known_usage(saved_usage(session, turn_id)) if is_suspended else UNSET,
     )
-    events = (*_last_events(session, turn, turn_id), done)
+    events = (*_last_events(session, turn, turn_id, error), done)
     return "".join(
         line(number, event.event, encode_event(event))
         for number, event in enumerate(events, turn.last_number + 1)
@@ -243,7 +248,9 @@ def _first_event(session: Session, turn_id: str, answer: AssistantMessage) -> Tu
     )
 
 
-def _last_events(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[Event]:
+def _last_events(
+    session: Session, turn: ReplayedTurn, turn_id: str, error: MochiError
+) -> Sequence[Event]:
     """Return the events before ``done`` that the journal lacks."""
     if turn.ending is not None:
         return ()
@@ -260,7 +267,7 @@ def _last_events(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence
     ]
     if turn.suspended is not None:
         return for_client
-    ending = _ending(session, turn, turn_id)
+    ending = _ending(session, turn, turn_id, error)
     return (*for_client, ending) if isinstance(ending, MessageComplete) else (ending,)
 
 
@@ -275,7 +282,7 @@ def _is_left_to_client(session: Session, message_id: str) -> bool:
     )
 
 
-def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
+def _ending(session: Session, turn: ReplayedTurn, turn_id: str, error: MochiError) -> Event:
     """Return the turn's final event; the whole answer may have been saved before the death."""
     answer = find_answer(session, turn.message_id or "")
     usage = saved_usage(session, turn_id)
@@ -297,4 +304,4 @@ def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
             tool_calls=turn.executed_calls,
             usage=usage,
         )
-    return failed(TurnInterrupted(), usage)
+    return failed(error, usage)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from chat.stream.events import Event, TurnStarted
+from chat.stream.events import Event, TurnResumed, TurnStarted
 from chat.stream.turn_stream import TurnStream
 from sessions_app.errors import MochiError
 
@@ -21,7 +21,7 @@ class CommitPoint:
         first_event: The event that the stream begins with.
     """
 
-    def __init__(self, stream: TurnStream, first_event: TurnStarted) -> None:
+    def __init__(self, stream: TurnStream, first_event: TurnStarted | TurnResumed) -> None:
         loop = asyncio.get_running_loop()
         self.committed: asyncio.Future[None] = loop.create_future()
         self.is_committed = False

@@ -58,6 +58,11 @@ class JobNoted(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool
     request: Mapping[str, Any]
 
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether anybody can come back for the turn."""
+        return self.detached or self.keyed
+
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """Another process goes on with the turn; written before anything of the turn runs there."""

@@ -79,11 +79,12 @@ class TurnStream:
         writer: JournalWriter,
         read_journal: ReadJournal,
         discard_journal: Callable[[], Awaitable[None]],
+        last_number: int = 0,
     ) -> None:
         self.turn_id = turn_id
         self.session_id = session_id
-        self.last_number = 0
-        self.journalled = 0
+        self.last_number = last_number
+        self.journalled = last_number
         self.written = 0
         self.ended = False
         self.failure: OSError | None = None
@@ -99,7 +100,7 @@ class TurnStream:
         self._read_journal = read_journal
         self._discard_journal = discard_journal
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._numbered = 0
+        self._numbered = last_number
         self._unkept: deque[Unkept] = deque()
         self._observer: Observe | None = None
         self._left: Callable[[], None] | None = None
@@ -110,10 +111,10 @@ class TurnStream:
         """The number of listeners, including those still reading after the end."""
         return len(self._subscriptions)
 
-    def observe(self, observer: Observe) -> None:
+    def observe(self, observer: Observe | None) -> None:
         """Call ``observer`` with journalled events and notes, except the last events.
 
-        An agent's turn is reported to the calling turn in this way.
+        An agent's turn is reported to the calling turn in this way. None ends it.
         """
         self._observer = observer
 

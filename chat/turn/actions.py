@@ -5,16 +5,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-import msgspec
 from msgspec import UNSET
 
 from chat.approvals.approver import Approver, NobodyToApprove
+from chat.approvals.decided_calls import DecidedCall, NumberedCall, lost
 from chat.errors import EmptyAnswer, ShuttingDown, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import Event, ToolContinuationStarted
 from chat.stream.notes import HandedOver, Stopped
 from chat.stream.turn_stream import TurnStream
 from chat.stream.usage import TurnUsage
+from chat.turn.answers import TurnAnswers
 from chat.turn.delegation import CallingTurn, RunningNow, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
@@ -24,10 +25,8 @@ from chat.turn.round import CallState
 from chat.turn.session_writer import SessionWriter
 from chat.turn.state_machine import Action, Input, TurnMachine
 from chat.turn.tool_calls import CallOutcome, ToolCallRunner, left_to_client, refusals
-from chat.turn.usage import usage_of_turn
 from sessions_app.calls import named_call
 from sessions_app.errors import MochiError
-from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
@@ -59,19 +58,21 @@ class TurnActions:
         self.children: set[RunningNow] = set()
         self.session_writer = session_writer
         self.approver = approver
-        self._next_id = new_message_id()
-        first_event = msgspec.structs.replace(job.first_event, message_id=self._next_id)
-        self.commit_point = CommitPoint(stream, first_event)
+        self._answers = TurnAnswers(job)
+        self.commit_point = CommitPoint(stream, job.first_event(self._answers.next_id))
         self._job = job
         self._stream = stream
         self._tools = tools
         self._is_stopped = is_stopped
         self._machine = machine
-        self._answer: ModelAnswer | None = None
-        self._answers: list[ModelAnswer] = []
+        self._answer: ModelAnswer | None = self._answers.begun
         self._has_saved = False
-        tools.begin_round(job.continuation.open_calls)
-        self._call_ids = set(job.call_ids)
+        if (resumed := job.resumed) is None:
+            tools.begin_round(job.continuation.open_calls)
+        else:
+            tools.resume(resumed.calls, resumed.next_index)
+            self.outcome.tool_calls += resumed.executed
+            self._has_saved = resumed.rounds > 0
         self._asking_id = job.continuation.asking_id
         self._caller = ModelCaller(
             job,
@@ -93,10 +94,12 @@ class TurnActions:
         """Ask the model, and report what kind of answer it gave."""
         return await self._ask(planning=False)
 
-    async def _ask(self, *, planning: bool) -> Input:
-        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index, self._call_ids)
-        self._answers.append(answer)
-        self._next_id = new_message_id()
+    async def continue_answer(self) -> Input:
+        """Have the model go on with the answer that another process began."""
+        return await self._ask(planning=False, begun=self._answers.begun)
+
+    async def _ask(self, *, planning: bool, begun: ModelAnswer | None = None) -> Input:
+        answer = self._answer = begun or self._answers.begin(self._tools.next_index)
         await self._caller.ask(answer, self._tools.specs, planning=planning)
         if answer.calls:
             answer.leave_to_client(self._job.available_tools.client_tools)
@@ -114,7 +117,7 @@ class TurnActions:
         answer = self._current_answer()
         self._tools.begin_round(answer.calls)
         self._asking_id = answer.message_id
-        saved = self._message(answer)
+        saved = self._answers.message(answer)
         calls = self._tools.round.calls(CallState.OPEN)
         # Where nobody is asked they begin next; else the claim tells of them once all are decided.
         begun = () if self.approver.must_ask(calls) else self._named(calls)
@@ -127,12 +130,20 @@ class TurnActions:
         self._stream.require_room()
         if self._job.follows_settings:  # they may have changed while the model answered
             self.approver.follow(self.session_writer.session.metadata.tool_settings)
+        is_resumed, unclear = self._answers.is_empty, frozenset[str]()
+        items: Sequence[NumberedCall] = self._tools.round.items(CallState.OPEN)
+        decided: list[DecidedCall] = []
+        if is_resumed and (resumed := self._job.resumed) is not None:
+            unclear = resumed.unclear
+            decided += [lost(item) for item in items if item.call.id in resumed.lost]
+            items = [item for item in items if item.call.id not in resumed.lost]
         try:
-            decided = await self.approver.decide(
-                self._tools.round.items(CallState.OPEN),
+            decided += await self.approver.decide(
+                items,
                 message_id=self._asking_id,
                 emit=self._stream.emit,
-                resumed=not self._answers,
+                resumed=is_resumed,
+                unclear=unclear,
             )
         except NobodyToApprove as nobody:
             self.outcome.confirmations = nobody.confirmations
@@ -184,7 +195,7 @@ class TurnActions:
 
     async def report_continuation(self) -> None:
         """Send the event that announces the next request to the model."""
-        self._stream.emit([ToolContinuationStarted(message_id=self._next_id)])
+        self._stream.emit([ToolContinuationStarted(message_id=self._answers.next_id)])
 
     def _named(self, calls: Sequence[ToolCall]) -> Sequence[str]:
         return [named_call(self._asking_id, call.id) for call in calls]
@@ -229,20 +240,20 @@ class TurnActions:
         answer = self._answer
         if answer is not None:
             self._tools.begin_round(answer.calls)
-        await self.finish(self.outcome.message if answer is None else self._message(answer))
+        await self.finish(self.outcome.message if answer is None else self._answers.message(answer))
 
     async def save_cancelled(self) -> None:
         """Save the partial answer of a cancelled turn."""
         self.commit_point.commit()
         if self._tools.round.calls(CallState.OPEN, CallState.ALLOWED):
             self._answer = None  # its message was being saved, which a cancellation waits for
-        answer = self._answer or ModelAnswer(self._next_id)
+        answer = self._answer or ModelAnswer(self._answers.next_id)
         await self.approver.withdraw()
         unanswered = set(CallState) - {CallState.ENDED}
         await self.session_writer.append(
             *self._tools.failed("The call was cancelled.", *unanswered)
         )
-        await self.finish(self._message(answer, cancelled=True))
+        await self.finish(self._answers.message(answer, cancelled=True))
 
     async def save_interrupted(self) -> None:
         """Save the partial answer of an interrupted turn."""
@@ -252,7 +263,7 @@ class TurnActions:
             unanswered.add(CallState.LEFT_TO_CLIENT)
         await self.session_writer.append(*self._tools.failed(INTERRUPTED_RESULT, *unanswered))
         partial = answer if answer is not None and answer.text else None
-        await self.finish(self._message(partial, interrupted=True) if partial else None)
+        await self.finish(self._answers.message(partial, interrupted=True) if partial else None)
 
     async def leave(self) -> None:
         """Leave the claim and the journal to be sealed by other processes (docs/decisions/0028).
@@ -348,7 +359,7 @@ class TurnActions:
 
     def count(self) -> TurnUsage | None:
         """Return the usage of the turn so far, and store it in the outcome."""
-        self.outcome.usage = usage_of_turn(answer.usage for answer in self._answers)
+        self.outcome.usage = self._answers.usage()
         return self.outcome.usage
 
     async def close(self, *last: Event) -> None:
@@ -363,18 +374,11 @@ class TurnActions:
             raise TurnCrashed
         return self._answer
 
-    def _message(self, answer: ModelAnswer, **how: bool) -> AssistantMessage:
-        return answer.message(
-            model=self._job.session.metadata.model,
-            timestamp=utc_now(),
-            turn_id=self._job.turn_id,
-            **how,
-        )
-
 
 PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
     Action.ASK_FOR_PLAN: TurnActions.ask_for_plan,
     Action.ASK_MODEL: TurnActions.ask_model,
+    Action.CONTINUE_ANSWER: TurnActions.continue_answer,
     Action.DROP_CALLS: TurnActions.drop_calls,
     Action.ASK_APPROVAL: TurnActions.ask_approval,
     Action.RUN_TOOLS: TurnActions.run_tools,

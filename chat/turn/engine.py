@@ -8,6 +8,7 @@ from typing import Any
 
 from chat.approvals.approver import Approver
 from chat.errors import ShuttingDown, TurnCrashed, TurnLost
+from chat.stream.events import TurnStarted
 from chat.stream.turn_stream import TurnStream
 from chat.turn.actions import TurnActions
 from chat.turn.job import TurnJob
@@ -45,7 +46,8 @@ class TurnEngine:
         approver: Approver,
         observer: TurnObserver = TURN_LOG,
     ) -> None:
-        self._machine = TurnMachine(job.tool_limits.rounds)
+        resumed = job.resumed
+        self._machine = TurnMachine(job.tool_limits.rounds, resumed.rounds if resumed else 0)
         self._start = TurnStart(
             session_id=job.session.session_id,
             turn_id=job.turn_id,
@@ -88,7 +90,15 @@ class TurnEngine:
     @property
     def first_message_id(self) -> str | None:
         """The id of the user message that the turn answers, or of its first answer."""
-        return self.actions.commit_point.first_event.first_message_id
+        event = self.actions.commit_point.first_event
+        if isinstance(event, TurnStarted):
+            return event.first_message_id
+        return self._job.resumed.first_message_id if self._job.resumed else None
+
+    @property
+    def resumes(self) -> int:
+        """The number of times that the turn went on in another process."""
+        return self._job.resumed.attempt if self._job.resumed is not None else 0
 
     @property
     def ended(self) -> asyncio.Task[Outcome]:
@@ -153,6 +163,8 @@ class TurnEngine:
             call_models_for(self._start.session_id, self._start.turn_id)
             bind_contextvars(session_id=self._start.session_id, turn_id=self._start.turn_id)
             self._observer.turn_started(self._start)
+            if self._job.resumed is not None and self._job.resumed.last_number:
+                self.actions.commit_point.commit()  # clients know of the turn
             while given is not None:
                 actions = self._machine.take(given)
                 if self._cancellation is not None and self.state.is_final:
@@ -179,6 +191,8 @@ class TurnEngine:
         return self.outcome
 
     def _first_input(self) -> Input:
+        if self._job.resumed is not None and self._job.resumed.begun is not None:
+            return Input.ANSWER_BEGUN
         if self._job.continuation.open_calls:
             return Input.HISTORY_ENDS_OPEN
         return Input.HISTORY_READY if self._job.phases is None else Input.PLAN_WANTED

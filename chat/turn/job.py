@@ -13,10 +13,11 @@ from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
 from chat.context.window import WindowChoice, follow_loaded
 from chat.stream.attached_file import AttachedFile
-from chat.stream.events import TurnStarted
+from chat.stream.events import TurnResumed, TurnStarted
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.observer import Dialect
 from chat.turn.phases import PhasePrompts
+from chat.turn.resumption import Resumption
 from models_app.language_model import LanguageModel, Purpose, Think
 from models_app.window_sizes import LoadedWindow
 from sessions_app.messages import NO_EXTRA, Message, UserMessage
@@ -86,6 +87,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         rewinds: Whether messages of the session were removed for it.
         decisions: What its request decides about calls that are open.
         call_ids: The ids of the session's calls, none of which a new call may have.
+        resumed: How it goes on, if another process began it.
     """
 
     turn_id: str
@@ -115,19 +117,31 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     rewinds: bool = False
     decisions: Sequence[Decision] = ()
     call_ids: Collection[str] = ()
+    resumed: Resumption | None = None
 
-    @property
-    def first_event(self) -> TurnStarted:
-        """The first event of its stream."""
+    def first_event(self, message_id: str) -> TurnStarted | TurnResumed:
+        """Return the first event of its stream in this process; the first answer has this id."""
+        resumed = self.resumed
+        if resumed is not None and resumed.last_number:
+            return TurnResumed(
+                turn_id=self.turn_id,
+                session_id=self.session.session_id,
+                attempt=resumed.attempt,
+                reason=resumed.reason,
+                keeps="results" if resumed.begun is None else "text",
+                message_id=message_id if resumed.begun is None else resumed.begun.message_id,
+                discarded=[resumed.discarded_id] if resumed.discarded_id else UNSET,
+            )
         said = self.messages[-1] if self.messages else None
         files = said.attachments if isinstance(said, UserMessage) else ()
-        message_id, index = self._answered
+        answered_id, index = self._answered
         return TurnStarted(
             turn_id=self.turn_id,
             session_id=self.session.session_id,
             model=self.session.metadata.model,
             attachments=AttachedFile.of(files) if files else UNSET,
-            user_message_id=message_id,
+            message_id=message_id,
+            user_message_id=answered_id,
             user_message_index=index,
         )
 

@@ -46,8 +46,8 @@ class _Trimmed:
 
     __slots__ = ("_has_begun", "_tail")
 
-    def __init__(self) -> None:
-        self._has_begun = False
+    def __init__(self, shown: str = "") -> None:
+        self._has_begun = bool(shown)
         self._tail = ""
 
     def feed(self, text: str) -> str:
@@ -194,6 +194,13 @@ class ModelAnswer:
     def begin_again(self) -> None:
         """Drop what nobody has seen of an answer that is requested again; reasoning is kept."""
         self._cleaner, self._text, self.calls = StreamCleaner(), StringIO(), []
+
+    def take_up(self, text: str, thinking: str) -> None:
+        """Begin with what clients saw of it before its process died."""
+        self._text.write(text)
+        self._thinking.write(thinking)
+        self._shown_text, self._shown_thinking = _Trimmed(text), _Trimmed(thinking)
+        self.has_output = True
 
     def go_on(self) -> None:
         """Continue this answer with the output of another request.

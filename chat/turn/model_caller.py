@@ -30,6 +30,7 @@ from chat.turn.session_writer import SessionWriter
 from models_app.errors import CallRefused, ModelError, ToolCallUnreadable
 from models_app.language_model import (
     Delta,
+    Finished,
     ModelRequest,
     TextDelta,
     ThinkingDelta,
@@ -121,7 +122,7 @@ class ModelCaller:
         """Request an answer, which is filled as it arrives; ask again once if it is empty.
 
         Args:
-            answer: The answer.
+            answer: The answer; the model goes on with what it has.
             tools: The tools that the model may call.
             planning: Whether the turn is in the first of its two phases.
 
@@ -143,7 +144,10 @@ class ModelCaller:
         )
         request = await self._request(answer, () if planning else tools, planning=planning)
         try:
-            request = await self._stream_first(answer, request)
+            if answer.text:  # another process began it
+                await self._continue_answer(answer, request, self.window)
+            else:
+                request = await self._stream_first(answer, request)
             await self._go_on_in_larger_windows(answer, request)
             if answer.holds_text or (self._job.requires_fit and not answer.calls):
                 await self._fit_to_schema(answer, request)
@@ -213,14 +217,11 @@ class ModelCaller:
         """
         self._note_growth(answer)
         while (larger := self._larger_window(answer)) is not None:
-            rest = rest_of(request, answer, larger)
-            if rest is None:
-                return
             cut = answer.finished
             said = answer.raw_text
-            answer.go_on()
             try:
-                await self._stream_answer(answer, rest)
+                if not await self._continue_answer(answer, request, larger):
+                    return
             except (ModelError, CallRefused) as error:
                 if answer.raw_text != said or answer.finished is not cut:
                     raise
@@ -228,6 +229,18 @@ class ModelCaller:
                 return
             self.window = larger
             self._note_growth(answer)
+
+    async def _continue_answer(
+        self, answer: ModelAnswer, request: ModelRequest, window: WindowChoice
+    ) -> bool:
+        """Have the model go on with its answer; return False if its token limit is reached."""
+        rest = rest_of(request, answer, window)
+        if rest is None:
+            answer.finished = answer.finished or Finished("length")
+            return False
+        answer.go_on()
+        await self._stream_answer(answer, rest)
+        return True
 
     def _larger_window(self, answer: ModelAnswer) -> WindowChoice | None:
         """Return the next larger window if the answer filled this one and it may grow."""

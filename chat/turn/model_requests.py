@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chat.context.plan import with_prompt
+from chat.context.tokens import estimate_text
 from chat.context.window import WindowChoice
 from chat.turn.model_answer import ModelAnswer
 from models_app.language_model import TOKEN_LIMITS, ModelRequest
@@ -12,11 +13,14 @@ from sessions_app.messages import AssistantMessage, Message, SystemMessage, User
 
 
 def rest_of(
-    request: ModelRequest, answer: ModelAnswer, larger: WindowChoice
+    request: ModelRequest, answer: ModelAnswer, window: WindowChoice
 ) -> ModelRequest | None:
-    """Return the request for the rest of an answer; None if the token limit is reached."""
+    """Return the request for the rest of an answer; None if the token limit is reached.
+
+    The tokens of an answer whose process died are estimated.
+    """
     options = dict(request.options)
-    said = answer.finished.eval_count if answer.finished else None
+    said = answer.finished.eval_count if answer.finished else estimate_text(answer.raw_text)
     for name in TOKEN_LIMITS:
         limit = options.get(name)
         if isinstance(limit, int) and limit > 0:
@@ -28,7 +32,7 @@ def rest_of(
         begun = AssistantMessage(content=answer.raw_text, message_id="", timestamp="")
         messages = [*messages, begun]
     return msgspec.structs.replace(
-        request, messages=messages, context_window=larger.window, options=options
+        request, messages=messages, context_window=window.window, options=options
     )
 
 

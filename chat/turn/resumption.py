@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chat.approvals.approver import NumberedCall
+from chat.approvals.decided_calls import NumberedCall
 from chat.stream.events import FinishedCall, ResumeReason
 from sessions_app.messages import AssistantMessage
 

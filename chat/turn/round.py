@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import Enum, auto
 
-from chat.approvals.approver import DecidedCall, NumberedCall
+from chat.approvals.decided_calls import DecidedCall, NumberedCall
 from sessions_app.messages import ToolCall
 
 

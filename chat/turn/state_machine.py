@@ -51,6 +51,7 @@ class Input(StrEnum):
 
     HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that have no result
     HISTORY_READY = auto()
+    ANSWER_BEGUN = auto()  # as HISTORY_READY, and the model goes on in the middle of its answer
     PLAN_WANTED = auto()  # as HISTORY_READY, for an agent
     ANSWERED = auto()  # also with calls of the client's tools, and no others
     ANSWERED_EMPTY = auto()
@@ -72,6 +73,7 @@ class Action(StrEnum):
 
     ASK_FOR_PLAN = auto()
     ASK_MODEL = auto()
+    CONTINUE_ANSWER = auto()
     DROP_CALLS = auto()  # made up: no tools were offered
     ASK_APPROVAL = auto()
     RUN_TOOLS = auto()
@@ -132,6 +134,7 @@ _UNENDED = {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED, Input.LOST: _LOST}
 TRANSITIONS: dict[State, dict[Input, Step]] = {
     State.STARTING: {
         Input.HISTORY_READY: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.ANSWER_BEGUN: (State.GENERATING, (Action.CONTINUE_ANSWER,)),
         Input.PLAN_WANTED: (State.PLANNING, (Action.ASK_FOR_PLAN,)),
         Input.HISTORY_ENDS_OPEN: (State.AWAITING_CONFIRMATION, (Action.ASK_APPROVAL,)),
         **_STOPS,
@@ -204,6 +207,7 @@ class TurnMachine:
 
     Args:
         max_rounds: The number of rounds after which results of tools end the turn with an error.
+        rounds: The rounds in other processes.
 
     Attributes:
         state: The current state.
@@ -211,9 +215,9 @@ class TurnMachine:
         lets_go: Whether the turn is handed over before its next round.
     """
 
-    def __init__(self, max_rounds: int) -> None:
+    def __init__(self, max_rounds: int, rounds: int = 0) -> None:
         self.state = State.STARTING
-        self.rounds = 0
+        self.rounds = rounds
         self.lets_go = False
         self._max_rounds = max_rounds
 

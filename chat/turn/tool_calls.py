@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.approver import DecidedCall, Emit, NobodyToApprove, NumberedCall
+from chat.approvals.approver import Emit, NobodyToApprove
 from chat.approvals.confirmation import Confirmation
+from chat.approvals.decided_calls import DecidedCall, NumberedCall
 from chat.stream.attached_file import AttachedFile
 from chat.stream.events import (
     SUMMARY_LENGTH,
@@ -115,6 +116,10 @@ class ToolCallRunner:
         first = self.next_index
         self.next_index += len(calls)
         self.round = Round(NumberedCall(call=call, index=i) for i, call in enumerate(calls, first))
+
+    def resume(self, calls: Sequence[NumberedCall], next_index: int) -> None:
+        """Go on with a round that another process began."""
+        self.round, self.next_index = Round(calls), next_index
 
     async def run(
         self,

@@ -29,7 +29,12 @@ def last_turn_id(messages: Sequence[Message]) -> str:
     return next((each for each in ids if each and _PLAUSIBLE.fullmatch(each)), "")
 
 
+def started_at(turn_id: str) -> float:
+    """Return the time at which a turn began, in seconds since 1970."""
+    return int(turn_id[:12], 16) / 1000
+
+
 def time_of(turn_id: str, *, earlier_seconds: float = 0.0) -> str:
     """Return the time at which a turn began, less some seconds: UTC, ISO 8601 with microseconds."""
-    began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000 - earlier_seconds, UTC)
+    began = datetime.fromtimestamp(started_at(turn_id) - earlier_seconds, UTC)
     return began.isoformat(timespec="microseconds")

@@ -83,12 +83,17 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
 
 def saved_usage(session: Session, turn_id: str) -> TurnUsage | None:
     """Return the usage of a turn from its saved answers."""
+    return usage_of_turn(usages_of(session, turn_id))
+
+
+def usages_of(session: Session, turn_id: str) -> Sequence[Usage | None]:
+    """Return the usages of a turn's saved answers, oldest first."""
     answers = [
         message
         for message in newest_first(session.messages)
         if isinstance(message, AssistantMessage) and message.turn_id == turn_id
     ]
-    return usage_of_turn(message.usage for message in reversed(answers))
+    return [message.usage for message in reversed(answers)]
 
 
 def usage_of_session(session: Session) -> SessionUsage:

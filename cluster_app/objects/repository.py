@@ -223,6 +223,7 @@ class ObjectSessionRepository:
         hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
+        owner: str | None = None,
     ) -> Session:
         """Replace the session by ``change(session)`` in one write, and return the new one.
 
@@ -240,6 +241,8 @@ class ObjectSessionRepository:
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
             if claim is not None and begun:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
+            if claim is not None and owner is not None:
+                claim = msgspec.structs.replace(claim, owner=owner)
             if release:
                 claim = None
             return StepResult(session=_changed(document, change), claim=claim, result=None)

@@ -172,6 +172,7 @@ class MochiApplication:
                 logger.warning(note)
             await services.get(Telemetry).open()
             install_services(services)
+            services.get(ChatService).go_on()
             self._loop = loop
 
     async def _drop_services(self) -> None:

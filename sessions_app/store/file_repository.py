@@ -131,10 +131,11 @@ class FileSessionRepository:
         hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
+        owner: str | None = None,
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
-        With ``release`` the claim is removed, too.
+        With ``release`` the claim is removed, too; with ``owner`` it becomes that process's.
 
         Raises:
             SessionBusy: ``hold`` is given and is not the session's claim.
@@ -152,6 +153,10 @@ class FileSessionRepository:
             session = self._files.change(file, change)
             if release:
                 self._claims.remove(session_id)
+            elif owner is not None and (claim := self._claims.read(session_id)) is not None:
+                self._claims.write(
+                    session_id, turn_id=claim.turn_id, owner=owner, started_at=claim.started_at
+                )
         if release:
             self._observer.turn_ended(session_id, hold.turn_id if hold else "")
         else:

@@ -195,12 +195,13 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
         hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
+        owner: str | None = None,
     ) -> Session:
         """Change the session, and return it.
 
         With ``hold`` the session must have that claim (``SessionBusy`` otherwise), which
-        ``release`` removes. ``begun`` names tool calls about to run: if the repository
-        ``keeps_begun``, the claim records them, so that they never run again.
+        ``release`` removes, and ``owner`` gives to that process. ``begun`` names calls about to
+        run: the claim records them, if the repository ``keeps_begun``: they never run again.
         """
 
     def update_idle(

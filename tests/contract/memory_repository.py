@@ -192,6 +192,7 @@ class MemorySessionRepository:
         hold: Hold | None = None,
         release: bool = False,
         begun: Sequence[str] = (),
+        owner: str | None = None,
     ) -> Session:
         def step(document: Document) -> Document:
             claim = document.claim
@@ -199,6 +200,8 @@ class MemorySessionRepository:
                 raise SessionBusy(session_id, claim.turn_id if claim else None)
             if claim is not None and begun:
                 claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
+            if claim is not None and owner is not None:
+                claim = msgspec.structs.replace(claim, owner=owner)
             session = _changed(document.session, change)
             return Document(session=session, claim=None if release else claim)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 MODEL = "qwen3:14b"
@@ -188,3 +189,15 @@ def wait_until(condition: Callable[[], Any], seconds: float = 60) -> Any:
 def eventually() -> Callable[..., Any]:
     """Return how to wait for a condition."""
     return wait_until
+
+
+@pytest.fixture
+def kill() -> Callable[..., None]:
+    """Return how to kill processes, which waits until they are gone."""
+
+    def kill_all(*processes: psutil.Process) -> None:
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes, timeout=60)
+
+    return kill_all

@@ -7,7 +7,7 @@ import pytest
 from chat.remote.replay import replay
 from chat.storage.journal import whole_journal
 from chat.stream.events import Done, StatusChanged
-from chat.stream.notes import HandedOver
+from chat.stream.notes import HandedOver, JobNoted
 from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolMessage
@@ -30,7 +30,7 @@ async def begin(make_house):
             for script in scripts:
                 house.model.say(*script)
             turn = await house.turns.start(session_id, HELLO)
-            turn.hands_over = hands_over
+            turn.noted = JobNoted(detached=hands_over, keyed=False, request={})
             return turn
 
         return house, go

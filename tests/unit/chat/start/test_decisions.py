@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from chat.approvals.approver import Approver, NobodyToApprove, NumberedCall
+from chat.approvals.approver import Approver, NobodyToApprove
 from chat.approvals.confirmation import Decision
+from chat.approvals.decided_calls import NumberedCall
 from chat.approvals.store import ConfirmationStore
 from chat.errors import (
     ConfirmationAlreadyDecided,

@@ -176,7 +176,7 @@ async def test_who_listens_to_a_turn_before_its_journal_is_there_waits_for_it(
     await asked.wait()
     opened.set()
     claimed = await claiming
-    claimed.stream.emit([claimed.job.first_event])
+    claimed.stream.emit([claimed.job.first_event("m1")])
 
     follower = await listening
     assert [entry.event for entry in await follower.next_entries()][-1] == "turn_started"

@@ -1,6 +1,6 @@
 """The calls of a round are one list, each with a state."""
 
-from chat.approvals.approver import DecidedCall, NumberedCall
+from chat.approvals.decided_calls import DecidedCall, NumberedCall
 from chat.turn.round import CallState, Round
 from sessions_app.messages import ToolCall
 

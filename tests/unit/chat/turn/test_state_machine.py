@@ -192,7 +192,8 @@ def test_every_action_is_reached_and_what_is_asked_reports_back():
         action for row in TRANSITIONS.values() for _, acts in row.values() for action in acts
     }
     assert reached == set(Action)
-    asking = {Action.ASK_FOR_PLAN, Action.ASK_MODEL, Action.ASK_APPROVAL, Action.RUN_TOOLS}
+    models = {Action.ASK_FOR_PLAN, Action.ASK_MODEL, Action.CONTINUE_ANSWER}
+    asking = {*models, Action.ASK_APPROVAL, Action.RUN_TOOLS}
     for row in TRANSITIONS.values():
         for target, actions in row.values():
             assert asking.isdisjoint(actions[:-1])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.approver import DecidedCall
+from chat.approvals.decided_calls import DecidedCall
 from chat.turn.delegation import CallingTurn
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall

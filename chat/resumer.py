@@ -1,0 +1,133 @@
+"""Goes on with turns of dead processes as they are found (docs/decisions/0179)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from chat.errors import TooManyTurns
+from chat.live_turn import LiveTurn
+from chat.remote.replay import is_output
+from chat.start.claiming import ClaimedTurn
+from chat.start.resuming import TurnTakeover
+from chat.start.turn_limits import TurnPlaces
+from chat.start.turn_request import TurnRequest
+from chat.stream.events import Event
+from chat.stream.notes import Note
+from chat.turn.state_machine import Input
+from chat.work_threads import InThread
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 8
+"""The turns that go on at once until their first output."""
+
+Run = Callable[[ClaimedTurn, TurnRequest], LiveTurn]
+
+
+class TurnResumer:
+    """Takes turns over and runs them, if there are places for them; else the next finder does.
+
+    A turn that died without output goes on alone among its like until its first output: if it
+    kills its process each time, it takes no other one with it that often.
+
+    Args:
+        takeover: Takes turns over.
+        places: The places of running turns.
+        run: Runs a turn.
+        in_thread: Runs what blocks in a thread.
+
+    Attributes:
+        takeover: As above.
+        tasks: The turns that are taken over, until their first output.
+    """
+
+    def __init__(
+        self, takeover: TurnTakeover, places: TurnPlaces, run: Run, in_thread: InThread
+    ) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.takeover = takeover
+        takeover.recovery.when_to_continue(self.found)
+        self._places = places
+        self._run = run
+        self._in_thread = in_thread
+        self._sessions: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._suspects = asyncio.Semaphore(1)
+        self._others = asyncio.Semaphore(MOST_AT_ONCE)
+
+    def open(self) -> None:
+        """Go on with the turns that are found from now on, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        """Take no more turns over."""
+        self._loop = None
+
+    def found(self, session_id: str) -> None:
+        """Go on with the session's turn; called in any thread."""
+        if (loop := self._loop) is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._begin, session_id)
+
+    def _begin(self, session_id: str) -> None:
+        if self._loop is None or session_id in self._sessions:
+            return
+        self._sessions.add(session_id)
+        task = self._loop.create_task(self._resume(session_id), name=f"resume-{session_id}")
+        self.tasks.add(task)
+        task.add_done_callback(partial(self._ended, session_id))
+
+    def _ended(self, session_id: str, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self._sessions.discard(session_id)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error(
+                "a turn could not be taken over", exc_info=error, extra={"session_id": session_id}
+            )
+
+    async def _resume(self, session_id: str) -> None:
+        turn = await self._in_thread(partial(self.takeover.look, session_id))
+        if turn is None:
+            return
+        async with self._suspects if turn.barren_resumes else self._others:
+            if self._loop is None:
+                return
+            try:
+                leave = self._places.take(None)
+            except TooManyTurns:
+                return
+            live: LiveTurn | None = None
+            try:
+                live = await self._started(session_id)
+            finally:
+                if live is None:
+                    leave()
+            if live is not None:
+                live.task.add_done_callback(lambda _: leave())
+                await _first_output(live)
+
+    async def _started(self, session_id: str) -> LiveTurn | None:
+        taken = await self._in_thread(partial(self.takeover.take, session_id))
+        resumed = None if taken is None else await self.takeover.resume(taken)
+        if taken is None or resumed is None:
+            return None
+        live = self._run(*resumed)
+        if taken.is_cancelled:
+            live.engine.stop(Input.CANCEL_REQUESTED)
+        return live
+
+
+async def _first_output(live: LiveTurn) -> None:
+    """Wait until the turn brings output, or ends."""
+    came = asyncio.Event()
+
+    def look(events: Sequence[Event | Note]) -> None:
+        if any(map(is_output, events)):
+            came.set()
+
+    live.stream.observe(look)
+    waiting = asyncio.ensure_future(came.wait())
+    await asyncio.wait([waiting, live.task], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not live.stream.ended:
+        live.stream.observe(None)
