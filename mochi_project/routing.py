@@ -31,6 +31,7 @@ class Needs:
         token: Whether the server's token is asked for, if it has one.
         body: Whether the guard reads the body, or the route does as it arrives (``stream``).
         limit: The setting with the maximum size of the body.
+        untyped: Whether a body without a ``Content-Type`` is read as JSON.
         too_large: Makes the error of a larger stream, from the maximum.
         first: Whether its path is tried before others, since a first token waits for it.
     """
@@ -39,6 +40,7 @@ class Needs:
     token: bool = True
     body: Literal["whole", "stream"] = "whole"
     limit: str = "max_body_bytes"
+    untyped: bool = False
     too_large: Callable[[int], MochiError] | None = None
     first: bool = False
 
@@ -56,6 +58,7 @@ class _Changes(TypedDict, total=False):
     token: bool
     body: Literal["whole", "stream"]
     limit: str
+    untyped: bool
     too_large: Callable[[int], MochiError]
     first: bool
 

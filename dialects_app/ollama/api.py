@@ -83,7 +83,7 @@ async def show(request: HttpRequest) -> HttpResponse:
     return _json(shown(await models.get(name)))
 
 
-@needs(limit="max_history_bytes")
+@needs(limit="max_history_bytes", untyped=True)
 async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
     """Answer a conversation, or a prompt."""
     body = await read_body(request, AskIn)
@@ -122,7 +122,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     )
 
 
-@needs(limit="max_history_bytes")
+@needs(limit="max_history_bytes", untyped=True)
 async def embed(request: HttpRequest) -> HttpResponse:
     """Return the vectors of texts, from Ollama."""
     body, models = await read_body(request, dict[str, Any]), service(ModelCatalogue)

@@ -6,16 +6,19 @@ from typing import Any
 
 from dialects_app.models_list import CREATED, context_length
 from dialects_app.ollama.projector import time_of
+from dialects_app.shared.additions import MODELS_WITH_TOOLS
 from models_app.language_model import ModelInfo
 
 
 def tag_of(info: ModelInfo) -> Mapping[str, Any]:
     """Return a model's entry in ``/api/tags``."""
+    # Clients take names with one digest for the same: a profile is not the model that it names.
+    digest = "" if info.name.startswith(MODELS_WITH_TOOLS) else info.digest
     return {
         "name": info.name,
         "model": info.name,
         "size": round(info.size_mb * 1e6),
-        "digest": info.digest or hashlib.sha256(info.name.encode()).hexdigest(),
+        "digest": digest or hashlib.sha256(info.name.encode()).hexdigest(),
         **_facts(info),
     }
 

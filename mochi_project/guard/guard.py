@@ -185,6 +185,8 @@ class Guard:
             )
             return body.noted_in(scope), body.receive
         noted = {**scope}
+        if needs.untyped:  # pages of other origins are refused by then
+            head = {b"content-type": b"application/json", **head}
         if b"transfer-encoding" in head:
             # A copy: trailers are appended to the original list after the check here.
             noted["headers"] = list(scope["headers"])

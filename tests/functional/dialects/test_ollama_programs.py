@@ -199,8 +199,8 @@ def test_open_webui_verifies_lists_chats_and_unloads(scripted: MochiServer) -> N
     assert len(scripted.model_requests) == 3
 
 
-def test_continue_and_litellm_get_what_they_read(scripted: MochiServer) -> None:
-    """Continue's ``new URL("api/chat", base)``; litellm's facts of a model by ``name``."""
+def test_litellm_gets_what_it_reads(scripted: MochiServer) -> None:
+    """litellm: facts of a model by ``name``, and bodies without a ``Content-Type``."""
     scripted.script("Hello!", "Hello!")
     with http(scripted) as client:
         facts = client.post("api/show", json={"name": MODEL}).json()
@@ -213,6 +213,6 @@ def test_continue_and_litellm_get_what_they_read(scripted: MochiServer) -> None:
             "stream": False,
         }
         for more in ({"think": False}, {"format": "json"}):
-            answer = client.post("api/chat", json={**body, **more}).json()
+            answer = client.post("api/chat", content=json.dumps({**body, **more})).json()
             assert answer["message"]["content"]
             assert answer["done_reason"] == "stop"

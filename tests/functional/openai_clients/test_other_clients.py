@@ -47,6 +47,8 @@ def server(start_once: Any) -> Any:
         "ag_ui.mjs",
         "langchain_checks.py",
         "llm_checks.py",
+        "ollama_chat.mjs",
+        "ollama_checks.py",
     ],
 )
 def test_a_client_does_what_its_users_do_with_it(

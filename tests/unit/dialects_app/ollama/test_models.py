@@ -2,6 +2,8 @@
 
 import hashlib
 
+import msgspec
+
 from dialects_app.ollama.models import shown, tag_of
 from models_app.language_model import ModelInfo
 
@@ -45,6 +47,11 @@ def test_another_model_has_no_size_and_a_digest_of_its_name() -> None:
     assert tag["size"] == 0
     assert tag["digest"] == hashlib.sha256(b"openai:gpt-5.1").hexdigest()
     assert tag["details"]["families"] == []
+
+
+def test_a_profile_has_a_digest_of_its_own() -> None:
+    profile = msgspec.structs.replace(QWEN, name="profile:work")
+    assert tag_of(profile)["digest"] == hashlib.sha256(b"profile:work").hexdigest()
 
 
 def test_the_longest_context_is_shown_below_the_name_of_the_architecture() -> None:

@@ -35,6 +35,23 @@ async def test_a_body_that_is_not_json_is_415_and_says_so(
     assert app.scopes == []
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([], 200),
+        ([(b"content-type", b"text/plain")], 415),
+        ([(b"origin", b"https://evil.example")], 403),
+        ([(b"sec-fetch-site", b"cross-site")], 403),
+    ],
+)
+async def test_a_body_without_a_type_is_json_where_clients_of_a_protocol_send_none(
+    app: App, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    guard = Guard(app, settings())
+    sent = await ask(guard, *headers, method="POST", path="/ollama/api/chat", body=[b"{}"])
+    assert (sent.status, len(app.scopes)) == (status, status == 200)
+
+
 async def test_compressed_bodies_are_415(app: App) -> None:
     reply = await ask(
         Guard(app, settings()), JSON, (b"content-encoding", b"gzip"), method="POST", body=[b"x"]
