@@ -1,6 +1,7 @@
 """Searches for `search_conversations` (the port ``tools_app.recall.search``)."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -14,7 +15,8 @@ from tools_app.recall.search import ConversationMatch
 
 PAGE = 50
 MOST_PAGES = 5
-"""The pages that are looked through for matches that are accepted."""
+MOST_SECONDS = 5.0
+"""The time and the pages in which matches that are accepted are looked for."""
 
 
 class RecallSearch:
@@ -49,6 +51,7 @@ class RecallSearch:
         self, request: SearchRequest, accepts: Callable[[ConversationMatch], bool], limit: int
     ) -> tuple[Sequence[ConversationMatch], bool]:
         matches: list[ConversationMatch] = []
+        end = time.monotonic() + MOST_SECONDS
         for page in self._pages(request):
             for found in page.found:
                 match = _match(found, request)
@@ -56,6 +59,8 @@ class RecallSearch:
                     matches.append(match)
                 if len(matches) == limit:
                     return matches, True
+                if time.monotonic() > end:
+                    return matches, False
         return matches, page.complete and page.next_cursor is None
 
     def _pages(self, request: SearchRequest) -> Iterator[Results]:

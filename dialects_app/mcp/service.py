@@ -1,7 +1,7 @@
 """Answers MCP's methods: tools that recall conversations, sessions as resources, prompt files."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -89,7 +89,7 @@ class McpService:
             raise RpcError(INTERNAL_ERROR, error.message, mochi_code=error.code) from error
 
     async def _call_tool(self, message: McpMessage) -> dict[str, Any]:
-        arguments = message.params.get("arguments", {})
+        arguments = message.params.get("arguments") or {}
         try:
             text, is_error = await self._recall.call(message.text("name"), arguments), False
         except (ArgumentsInvalid, ToolNotFound):
@@ -117,8 +117,7 @@ class McpService:
         if not uri.startswith(SESSIONS):
             raise RpcError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}.")
         session = self._sessions.get(uri.removeprefix(SESSIONS))
-        messages = [_without_reasoning(each) for each in session.messages if is_readable(each)]
-        text = to_markdown(msgspec.structs.replace(session, messages=messages))
+        text = to_markdown(msgspec.structs.replace(session, messages=_shown(session.messages)))
         text = cut(f"{HEADING}\n\n{harmless(text)}", limit=MOST_RESOURCE_BYTES)
         return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
 
@@ -166,6 +165,15 @@ def _described(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _without_reasoning(message: Message) -> Message:
-    is_answer = isinstance(message, AssistantMessage)
-    return msgspec.structs.replace(message, thinking=None) if is_answer else message
+def _shown(messages: Sequence[Message]) -> list[Message]:
+    """Return the readable messages without reasoning, no more of them than a resource holds."""
+    shown: list[Message] = []
+    room = MOST_RESOURCE_BYTES
+    for message in filter(is_readable, messages):
+        changes = {"thinking": None} if isinstance(message, AssistantMessage) else {}
+        content = message.content[: MOST_RESOURCE_BYTES + 1]
+        shown.append(msgspec.structs.replace(message, content=content, **changes))
+        room -= len(content)
+        if room < 0:
+            break
+    return shown

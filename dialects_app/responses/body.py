@@ -59,7 +59,7 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
         strict: Not supported; see ``x-mochi-warning``.
         server_label: For ``mcp``: ``mochi``.
         server_url: Refused: this server's own tools need none.
-        allowed_tools: For ``mcp``: the tools, all by default; ``agent:<name>`` is an agent.
+        allowed_tools: For ``mcp``: tools, by default all not built in; ``agent:<name>``: an agent.
         require_approval: For ``mcp``: ``always``, ``never``, or lists of tools for each.
     """
 

@@ -327,7 +327,8 @@ class ResponseMaker:
         if server.names is not None:
             return server.names
         listing = await self._tools.listing()
-        return tuple(name for name, tool in listing.tools.items() if not tool.delegated)
+        tools = listing.tools.items()  # built-in ones are offered by their names alone
+        return tuple(name for name, it in tools if not (it.delegated or it.is_built_in))
 
     async def _model(self, body: ResponseIn, continued: Continued | None) -> str:
         known = None if continued is None else continued.session.metadata.model

@@ -16,9 +16,8 @@ from sessions_app.messages import (
     Message,
     SystemMessage,
     ToolMessage,
-    result_content,
 )
-from tools_app.limits import KIBIBYTE
+from tools_app.limits import KIBIBYTE, MEBIBYTE
 from tools_app.output_limit import cut
 from tools_app.recall.search import ConversationMatch
 from tools_app.text import shortened
@@ -29,6 +28,9 @@ MESSAGE_BYTES = 8 * KIBIBYTE
 LEAST_BYTES = 512
 """The bytes of a record below which no message would fit."""
 
+_BEFORE_RECORD = 1000
+_READ_CHARACTERS = MEBIBYTE
+"""The characters of a message that are looked at: cleaning more would hold up other threads."""
 _AROUND = 320
 """Bytes beside the entries: heading, tags, the line about what follows."""
 _NAME_LENGTH = 80
@@ -42,8 +44,11 @@ def is_readable(message: Message) -> bool:
 
 
 def is_record(message: Message) -> bool:
-    """Return whether a message is a result with a record, which another one must not repeat."""
-    return isinstance(message, ToolMessage) and result_content(message).startswith(HEADING)
+    """Return whether a message is a result with a record, which another one must not repeat.
+
+    Clients such as Codex put some words before what MCP's server has said.
+    """
+    return isinstance(message, ToolMessage) and HEADING in message.content[:_BEFORE_RECORD]
 
 
 def conversation_record(
@@ -112,7 +117,7 @@ def _entry(message: Message) -> str:
 def _text_of(message: Message) -> str:
     if is_record(message):
         return "(an earlier record, which is not repeated)"
-    return harmless(message.content).strip().replace("\n", "\n  ")
+    return harmless(message.content[:_READ_CHARACTERS]).strip().replace("\n", "\n  ")
 
 
 def _place(match: ConversationMatch) -> str:

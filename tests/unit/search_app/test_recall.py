@@ -52,6 +52,12 @@ async def test_a_search_in_which_nothing_is_accepted_ends(make_archive):
     assert len(seen) == PAGE * MOST_PAGES
 
 
+async def test_a_search_whose_matches_take_long_to_read_ends(search, monkeypatch):
+    monkeypatch.setattr("search_app.recall.MOST_SECONDS", -1.0)
+    matches, is_complete = await search.search(request(), lambda _: True)
+    assert (len(matches), is_complete) == (1, False)
+
+
 @pytest.mark.parametrize("filled", [False, True])
 async def test_one_session_is_searched_alone(make_archive, filled):
     archive = make_archive()

@@ -56,8 +56,9 @@ async def test_a_resource_has_neither_reasoning_nor_system_prompt_nor_what_is_hi
 
 
 async def test_a_huge_session_is_cut(ask, manager, make_session):
-    manager.keep_new(make_session("x" * (MOST_RESOURCE_BYTES + 1)))
+    manager.keep_new(make_session(*["x" * (MOST_RESOURCE_BYTES // 2)] * 3, "the end"))
     text = await resource(ask)
+    assert "the end" not in text
     assert len(text) < MOST_RESOURCE_BYTES + 100
     assert text.endswith("bytes are not shown]")
 

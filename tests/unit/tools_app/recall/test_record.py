@@ -130,10 +130,10 @@ def test_some_messages_are_never_told():
     assert is_readable(user())
 
 
-def test_a_record_within_a_record_is_left_out():
-    result = ToolMessage(
-        content=record(user("the old words")), message_id="0", timestamp=NOW, tool_name="any"
-    )
+@pytest.mark.parametrize("before", ["", "Wall time: 0.0147 seconds\nOutput:\n"])
+def test_a_record_within_a_record_is_left_out(before):
+    content = before + record(user("the old words"))
+    result = ToolMessage(content=content, message_id="0", timestamp=NOW, tool_name="any")
     assert is_record(result)
     assert "the old words" not in record(result)
 
