@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from dialects_app.ollama.projector import LineProjector, time_of
 from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
-from dialects_app.shared.body import read_body
+from dialects_app.shared.body import MOST_AT_ONCE, beside, read_body
 from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import warning_headers
@@ -88,11 +89,16 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     """Answer a conversation, or a prompt."""
     body = await read_body(request, AskIn)
     generates = request.path_info.endswith("/generate")
-    if not messages_of(body):
+    messages = messages_of(body)
+    if not messages:
         return _json(_loaded(body, generates=generates))
     models = service(ModelCatalogue)
     name = await _untagged(body.model, models)
     info = await models.look_up(name, must_exist=False) if body.think else None
+    thinks = info is None or info.can_think
+    # Images are copied, of which a whole history may have many.
+    parts = len(messages) + sum(MOST_AT_ONCE for each in messages if each.images)
+    completion = await beside(parts, partial(completion_of, body, name, thinks=thinks))
     keeps_chats = OPEN_WEBUI in service(DialectsSettings).saved_clients
 
     async def answer_with(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
@@ -108,7 +114,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
         service(ChatService),
         service(SessionManager),
         models,
-        completion_of(body, name, thinks=info is None or info.can_think),
+        completion,
         RequestContext(
             session_id=request.headers.get("X-Mochi-Session-Id") or None,
             own_tools=request.headers.get("X-Mochi-Tools"),

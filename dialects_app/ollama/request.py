@@ -10,11 +10,9 @@ from models_app.language_model import TOKEN_LIMITS
 from sessions_app.http.sampling_options import check_options
 
 _NOT_TAKEN = ("raw", "suffix", "template")
-_PASSED_ON = frozenset(
-    [
-        *("temperature", "top_p", "top_k", "min_p", "seed", "stop"),
-        *("repeat_penalty", "presence_penalty", "frequency_penalty"),
-    ]
+_PASSED_ON = (
+    *("temperature", "top_p", "top_k", "min_p", "seed", "stop"),
+    *("repeat_penalty", "presence_penalty", "frequency_penalty"),
 )
 """The options of a model that are obeyed. Those that size its window and its memory (``num_ctx``,
 ``num_gpu``) are not: for other ones a model is loaded anew (docs/decisions/0175)."""
