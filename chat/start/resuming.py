@@ -37,6 +37,9 @@ from sessions_app.store.repository import Claim, Hold, SessionRepository
 
 logger = logging.getLogger(__name__)
 
+_UNRETRACTABLE = frozenset({"chat_completions", "messages", "ollama"})
+"""The protocols in which a text that was sent can't be taken back."""
+
 
 class TakenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that this process has taken over.
@@ -207,7 +210,7 @@ class TurnTakeover:
             tools=job.available_tools,
             begun=taken.claim.begun,
         )
-        if resumed.discarded_id and request.dialect == "chat_completions":
+        if resumed.discarded_id and request.dialect in _UNRETRACTABLE:
             raise TurnInterrupted(resumes=turn.resumes)  # its clients can't drop what they got
         return msgspec.structs.replace(
             job,

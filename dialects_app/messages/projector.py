@@ -14,6 +14,7 @@ from chat.stream.events import (
     Done,
     Failed,
     ToolContinuationStarted,
+    TurnResumed,
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
@@ -122,6 +123,11 @@ class MessageProjector(TurnFold):
     def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
         super()._on_tool_continuation_start(going_on)
         self._end()
+
+    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
+        super()._on_turn_resumed(resumed)
+        if resumed.keeps == "results":
+            self._end()
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         self._end()
