@@ -87,6 +87,7 @@ class CountTokensIn(msgspec.Struct, frozen=True, kw_only=True):
         output_config: The effort of reasoning, and the form of the answer.
         output_format: The form under its older name.
         mcp_servers: Refused.
+        thread: Refused, as ``messages`` then are only what is new.
     """
 
     model: Annotated[str, Meta(min_length=1)]
@@ -98,6 +99,7 @@ class CountTokensIn(msgspec.Struct, frozen=True, kw_only=True):
     output_config: OutputConfigIn | None = None
     output_format: FormatIn | None = None
     mcp_servers: Any = None
+    thread: Any = None
 
     @property
     def thinks(self) -> bool:

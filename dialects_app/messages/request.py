@@ -14,11 +14,15 @@ from dialects_app.messages.conversation import Conversation, read_conversation
 from dialects_app.messages.tools import RequestedTools, read_tools
 from dialects_app.shared.additions import POLICY_OF_NAMED_TOOLS
 from dialects_app.shared.effort import think_of
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, with_files
 from models_app.language_model import TOKEN_LIMITS, Think
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Attachment
 from sessions_app.session import ToolSettings, make_session
+
+_NO_THREADS = "thread_unsupported_request"
+"""The code on which Anthropic's packages send the whole conversation (docs/decisions/0167)."""
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
@@ -82,6 +86,13 @@ def read_request(
     Raises:
         ValidationFailed: A value is invalid or not supported; ``field`` is its path.
     """
+    if body.thread is not None:
+        refuse(
+            "thread",
+            "This server keeps no threads: send the whole conversation in 'messages'.",
+            error_code=_NO_THREADS,
+            unsupported=["thread"],
+        )
     continues = session_id is not None
     conversation = read_conversation(body.messages, body.system, continues=continues)
     tools = read_tools(body, conversation.references, named_tools)

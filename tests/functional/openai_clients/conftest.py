@@ -19,7 +19,8 @@ def client_program(tmp_path: Path) -> Callable[[str], str]:
     """
 
     def find(name: str) -> str:
-        found = CLIENTS / ("node" if name == "node" else "python") / "bin" / name
+        folder, _, program = name.rpartition("/")
+        found = CLIENTS / (folder or ("node" if name == "node" else "python")) / "bin" / program
         if not found.exists():
             skip_without(str(found), "(tests/functional/openai_clients/install)")
         modules = tmp_path / "node_modules"

@@ -3,6 +3,7 @@
 import pytest
 
 from models_app.language_model import TOKEN_LIMITS
+from sessions_app.errors import ValidationFailed
 from tests.unit.dialects_app.messages.bodies import (
     HELLO,
     READ,
@@ -133,6 +134,16 @@ def test_this_servers_tools_run_if_the_header_names_them():
     assert (turn.selected_tools, turn.approvals) == (("add", "wipe"), "deny")
     assert asked().chat.turn.selected_tools == ()
     assert asked(model="agent:clerk").chat.turn.selected_tools is None
+
+
+def test_a_thread_is_refused_so_that_the_packages_send_the_whole_conversation():
+    with pytest.raises(ValidationFailed) as refusal:
+        asked(thread={"type": "create"})
+    assert refusal.value.details == {
+        "field": "thread",
+        "error_code": "thread_unsupported_request",
+        "unsupported": ["thread"],
+    }
 
 
 def test_fields_of_turns_have_the_names_of_the_request():
