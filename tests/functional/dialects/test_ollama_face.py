@@ -344,6 +344,20 @@ def test_a_session_goes_on_with_what_follows_its_last_answer(scripted: MochiServ
     assert kept == ["Hello!", "One.", "Go.", "Two."]
 
 
+def test_a_key_starts_one_turn_for_equal_requests_and_refuses_others(
+    scripted: MochiServer,
+) -> None:
+    scripted.script("One.", "Two.")
+    with package(scripted, **{"Idempotency-Key": "turn-1"}) as face:
+        options = {"temperature": 0.5, "top_k": 3, "min_p": 0.1}
+        answers = [face.chat(MODEL, [HELLO], options=options).message.content for _ in range(2)]
+        with pytest.raises(ollama.ResponseError) as refused:
+            face.chat(MODEL, [HELLO], options={"temperature": 1.0})
+    assert answers == ["One.", "One."]
+    assert refused.value.status_code == 400
+    assert len(scripted.model_requests) == 1
+
+
 def test_openai_s_protocols_are_there_too(scripted: MochiServer) -> None:
     scripted.script("Hello!")
     body = {"model": MODEL, "messages": [HELLO]}

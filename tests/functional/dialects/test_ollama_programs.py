@@ -13,6 +13,7 @@ import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from tests.functional.conftest import NO_TLS, Server, StartServer
+from tests.functional.dialects.completions import messages
 
 TOKEN = "a-token-for-every-client"
 LOADED = {"models": [{"name": "tiny:latest", "model": "tiny:latest", "size_vram": 7}]}
@@ -197,6 +198,24 @@ def test_open_webui_verifies_lists_chats_and_unloads(scripted: MochiServer) -> N
         })  # fmt: skip
         assert through.json()["choices"][0]["message"]["content"] == "Hello!"
     assert len(scripted.model_requests) == 3
+
+
+def test_chats_of_open_webui_are_saved_where_the_server_is_told_to(serve_once: Any) -> None:
+    server: MochiServer = serve_once(MOCHI_CLIENT_SESSIONS="openwebui")
+    server.script("One.", "Two.")
+    history = [{"role": "user", "content": "First."}]
+    with http(server, **{"X-OpenWebUI-Chat-Id": "chat-1"}) as client:
+        for words in ("One.", "Two."):
+            answer = client.post("api/chat", json={"model": MODEL, "messages": history})
+            assert words in answer.text
+            session_id = answer.headers["x-mochi-session-id"]
+            history += [{"role": "assistant", "content": words}, {"role": "user", "content": "On."}]
+    assert [each["content"] for each in messages(server, session_id)] == [
+        "First.",
+        "One.",
+        "On.",
+        "Two.",
+    ]
 
 
 def test_litellm_gets_what_it_reads(scripted: MochiServer) -> None:
