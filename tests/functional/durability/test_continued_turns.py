@@ -1,73 +1,456 @@
 """``kill -9`` of the process that runs a turn: another one goes on with it, in the same stream."""
 
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import psutil
 import pytest
 
 from tests.functional.conftest import names_of, read_events, text_of
 
 CONTINUES = {"MOCHI_ON_CRASH": "continue"}
+CONFIRM = "tool_call_confirmation_required"
+INTERRUPTED = "interrupted, not run again"
+TOOLS = '''
+"""Tools that write down that they run, and stay as long as they are held."""
+
+import pathlib
+import time
+
+__all__ = ["write", "read"]
+__destructive__ = ["write"]
+PLACE = pathlib.Path({place!r})
+
+
+def _run(name: str) -> str:
+    with (PLACE / "runs").open("a") as runs:
+        runs.write(name + "\\n")
+    while (PLACE / "held").exists():
+        time.sleep(0.01)
+    return "did " + name
+
+
+def write() -> str:
+    """Change something."""
+    return _run("write")
+
+
+def read() -> str:
+    """Change nothing."""
+    return _run("read")
+'''
+
+
+class Tools:
+    """What the tools of a server did, and how to hold them."""
+
+    def __init__(self, place: Path) -> None:
+        self._runs, self._held = place / "runs", place / "held"
+
+    @property
+    def runs(self):
+        return self._runs.read_text().split() if self._runs.exists() else []
+
+    def hold(self):
+        self._held.touch()
+
+    def release(self):
+        self._held.unlink()
 
 
 @pytest.fixture
-def launch(start, upstream):
+def tools(tmp_path):
+    folder = tmp_path / "data" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "own.py").write_text(TOOLS.format(place=str(tmp_path)))
+    return Tools(tmp_path)
+
+
+@pytest.fixture
+def launch(tmp_path, start, upstream):
     """Return how to start servers that go on, in front of the model server of this module."""
 
     def start_server(*flags, **variables):
-        return start(*flags, MOCHI_OLLAMA_HOST=upstream.url, **{**CONTINUES, **variables})
+        variables = {**CONTINUES, **variables}
+        return start(*(flags or ("--workers", "2")), MOCHI_OLLAMA_HOST=upstream.url, **variables)
 
     return start_server
 
 
-def after_it_was_killed(answer, *texts):
-    """Say more, and finish: what the model does once it is asked again."""
-    answer.say(*texts)
-    answer.finish()
-
-
-def half_an_answer(upstream, *rest):
-    """Have the model say half of an answer and wait, and the rest when it is asked again."""
-    asked = len(upstream.answers)
-
+def says(*texts, ends=True):
     def behave(answer):
-        if upstream.answers.index(answer) == asked:
-            answer.say("Half", " an")
-            answer.wait_until_closed()
-        else:
-            after_it_was_killed(answer, *rest)
+        answer.say(*texts)
+        answer.finish() if ends else answer.wait_until_closed()
 
-    upstream.behave = behave
+    return behave
 
 
-def numbers_of(events):
-    return [int(event.id.partition(":")[2]) for event in events]
+def thinks(text):
+    def behave(answer):
+        message = {"role": "assistant", "content": "", "thinking": text}
+        answer.chunk(json.dumps({"model": "m", "message": message, "done": False}).encode() + b"\n")
+        answer.wait_until_closed()
+
+    return behave
 
 
-def test_a_text_goes_on_in_the_stream_of_another_worker(launch, upstream, kill):
-    server = launch("--workers", "2")
-    owner, other = server.web_processes
-    half_an_answer(upstream, " answer.")
-    chat = server.chat_with(owner)
-    session_id = chat.new_session()
-    with chat.stream(session_id, message="Hello!", detached=True) as events:
-        seen = [next(events) for _ in range(3)]
-    listener = server.chat_with(other)
-    with listener.http.stream("GET", f"/chat/{session_id}/stream") as answer:
-        stream = read_events(answer)
-        seen = [next(stream) for _ in range(3)]
-        kill(owner)
-        seen += list(stream)
-    assert names_of(seen) == [
-        *("turn_started", "content_delta", "content_delta", "turn_resumed", "content_delta"),
-        *("message_complete", "done"),
+def calls(*names):
+    def behave(answer):
+        made = [{"function": {"name": name, "arguments": {}}} for name in names]
+        message = {"role": "assistant", "content": "", "tool_calls": made}
+        answer.chunk(json.dumps({"model": "m", "message": message, "done": False}).encode() + b"\n")
+        answer.finish()
+
+    return behave
+
+
+def waits(answer):
+    answer.wait_until_closed()
+
+
+@pytest.fixture
+def model(upstream):
+    """Return how to have the model behave when it is asked, one time after the other."""
+    upstream.answers.clear()
+
+    def script(*steps):
+        left = list(steps)
+
+        def behave(answer):
+            step = left.pop(0)
+            step(answer)
+
+        upstream.behave = behave
+
+    yield script
+    upstream.behave = lambda answer: None
+
+
+class Scene:
+    """A turn whose process is killed, as a client of another process sees it."""
+
+    def __init__(self, server, kill, **settings):
+        self.server = server
+        self.owner, self.other = server.web_processes
+        self.kill = kill
+        first = server.chat_with(self.owner)
+        self.session_id = first.new_session(**settings)
+        answer = first.http.stream(
+            "POST", f"/chat/{self.session_id}/stream", json={"message": "Hello!", "detached": True}
+        )
+        self._opened = answer
+        events = read_events(answer.__enter__())
+        assert next(events).name == "turn_started"
+        self.chat = server.chat_with(self.other)
+        self._stream = self.chat.http.stream("GET", f"/chat/{self.session_id}/stream")
+        self._events = read_events(self._stream.__enter__())
+        self.seen = []
+
+    def until(self, name, times=1):
+        """Read on until an event came so often; return the last one's data."""
+        while names_of(self.seen).count(name) < times:
+            self.seen.append(next(self._events))
+        return self.seen[-1].data
+
+    def kill_owner(self):
+        self.kill(self.owner)
+
+    def end(self):
+        """Read the rest, which is numbered without a gap, and return the session's messages."""
+        self.seen += self._events
+        self._stream.__exit__(None, None, None)
+        numbers = [int(event.id.partition(":")[2]) for event in self.seen]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert names_of(self.seen).count("done") == 1
+        assert self.seen[-1].name == "done"
+        return self.chat.messages(self.session_id)
+
+    def of(self, name):
+        return [event.data for event in self.seen if event.name == name]
+
+    def confirm(self, question, *, approved):
+        answer = self.chat.http.post(
+            f"/chat/{self.session_id}/confirm-tool",
+            json={"confirmation_id": question["confirmation_id"], "approved": approved},
+        )
+        assert answer.status_code == 200, answer.text
+
+
+@pytest.fixture
+def begin(launch, kill):
+    def start_turn(*, policy="never_confirm", server=None, **settings):
+        tool_settings = {"tools": ["write", "read"], "execution_policy": policy}
+        return Scene(server or launch(), kill, tool_settings=tool_settings, **settings)
+
+    return start_turn
+
+
+def test_a_text_goes_on_in_the_stream_of_another_worker(begin, model, upstream, tools):
+    model(says("Half", " an", ends=False), says(" answer."))
+    turn = begin()
+    turn.until("content_delta", 2)
+    turn.kill_owner()
+    messages = turn.end()
+    assert names_of(turn.seen)[2:] == [
+        *("content_delta", "turn_resumed", "content_delta", "message_complete", "done")
     ]
-    assert numbers_of(seen) == list(range(1, 8))
-    resumed = seen[3].data
+    [resumed], [whole], [started] = map(
+        turn.of, ("turn_resumed", "message_complete", "turn_started")
+    )
     assert (resumed["keeps"], resumed["reason"], resumed["attempt"]) == ("text", "process_died", 1)
-    assert resumed["message_id"] == seen[0].data["message_id"] == seen[-2].data["message_id"]
+    assert resumed["message_id"] == started["message_id"] == whole["message_id"]
     assert "discarded" not in resumed
-    assert text_of(seen) == seen[-2].data["content"] == "Half an answer."
-    assert [m["content"] for m in listener.messages(session_id)] == ["Hello!", "Half an answer."]
+    assert text_of(turn.seen) == whole["content"] == "Half an answer."
+    assert [message["content"] for message in messages] == ["Hello!", "Half an answer."]
     asked = upstream.answers[-1].messages
-    assert [(m["role"], m["content"]) for m in asked][-2:] == [
+    assert [(each["role"], each["content"]) for each in asked][-2:] == [
         ("user", "Hello!"),
         ("assistant", "Half an"),
     ]
+
+
+def test_the_same_at_the_start_after_everything_died_with_nobody_listening(
+    launch, model, eventually
+):
+    model(says("Half", ends=False), says(" an answer."))
+    server = launch()
+    chat = server.chat()
+    session_id = chat.new_session()
+    with chat.stream(session_id, message="Hello!", detached=True) as events:
+        while next(events).name != "content_delta":
+            pass
+    server.kill()
+    chat = launch().chat()
+    eventually(lambda: len(chat.messages(session_id)) == 2)
+    assert chat.messages(session_id)[-1]["content"] == "Half an answer."
+    events = chat.reattach(session_id)
+    assert text_of(events) == "Half an answer."
+    assert names_of(events)[-2:] == ["message_complete", "done"]
+
+
+def test_reasoning_is_begun_again_and_clients_are_told_what_to_drop(begin, model, upstream, tools):
+    model(thinks("Hm."), says("An answer."))
+    turn = begin()
+    turn.until("thinking_delta")
+    turn.kill_owner()
+    messages = turn.end()
+    [resumed], [started], [whole] = map(
+        turn.of, ("turn_resumed", "turn_started", "message_complete")
+    )
+    assert (resumed["keeps"], resumed["discarded"]) == ("results", [started["message_id"]])
+    assert resumed["message_id"] == whole["message_id"]
+    assert [message["content"] for message in messages] == ["Hello!", "An answer."]
+    assert upstream.answers[-1].messages[-1]["role"] == "user"
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_call_that_may_have_changed_something_is_a_question(
+    begin, model, tools, upstream, eventually, approved
+):
+    model(calls("write"), says("It is done."))
+    tools.hold()
+    turn = begin()
+    eventually(lambda: tools.runs == ["write"])
+    turn.kill_owner()
+    question = turn.until(CONFIRM)
+    assert (question["reason"], question["tool_name"]) == ("may_have_run", "write")
+    [listed] = turn.chat.http.get(f"/chat/{turn.session_id}/confirmations").json()["confirmations"]
+    assert listed["reason"] == "may_have_run"
+    assert tools.runs == ["write"]
+    tools.release()
+    turn.confirm(question, approved=approved)
+    messages = turn.end()
+    assert tools.runs == ["write"] * (2 if approved else 1)
+    result = "did write" if approved else INTERRUPTED
+    assert [message["content"] for message in messages][2:] == [result, "It is done."]
+    assert upstream.answers[-1].messages[-1]["content"] == result
+    assert len(upstream.answers) == 2
+
+
+def test_a_call_that_only_reads_runs_again_once(begin, model, tools, kill, eventually):
+    model(calls("read"), says("It is read."))
+    tools.hold()
+    turn = begin()
+    eventually(lambda: tools.runs == ["read"])
+    turn.kill_owner()
+    turn.until("tool_call", 2)
+    eventually(lambda: tools.runs == ["read", "read"])
+    assert not turn.of(CONFIRM)
+    tools.release()
+    messages = turn.end()
+    assert [message["content"] for message in messages][2:] == ["did read", "It is read."]
+
+
+def test_one_that_was_killed_twice_is_given_up_and_the_turn_goes_on(
+    launch, model, tools, eventually
+):
+    model(calls("read"), says("It can't be read."))
+    tools.hold()
+    server = launch("--workers", "1")
+    chat = server.chat()
+    settings = {"tools": ["read"], "execution_policy": "never_confirm"}
+    session_id = chat.new_session(tool_settings=settings)
+    with chat.stream(session_id, message="Hello!", detached=True) as events:
+        next(events)
+    for runs in (["read"], ["read", "read"]):
+        eventually(lambda runs=runs: tools.runs == runs)
+        server.kill()
+        server = launch("--workers", "1")
+    chat = server.chat()
+    eventually(lambda: len(chat.messages(session_id)) == 4)
+    assert [each["content"] for each in chat.messages(session_id)][2:] == [
+        INTERRUPTED,
+        "It can't be read.",
+    ]
+    assert tools.runs == ["read", "read"]
+
+
+def test_a_question_is_the_same_in_another_process(begin, model, tools):
+    model(calls("write"), says("It is done."))
+    turn = begin(policy="always_confirm")
+    before = turn.until(CONFIRM)
+    turn.kill_owner()
+    again = turn.until(CONFIRM, 2)
+    assert again["confirmation_id"] == before["confirmation_id"]
+    assert "reason" not in again
+    turn.confirm(again, approved=True)
+    turn.end()
+    assert tools.runs == ["write"]
+
+
+def test_after_results_the_model_is_asked_once_more_and_the_tools_not(
+    begin, model, tools, upstream
+):
+    model(calls("write"), waits, says("It is done."))
+    turn = begin()
+    turn.until("tool_continuation_start")
+    turn.kill_owner()
+    messages = turn.end()
+    assert tools.runs == ["write"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert upstream.answers[-1].messages[-1]["content"] == "did write"
+    assert len(turn.of("message_complete")[0]["tool_calls"]) == 1
+
+
+def test_a_turn_that_kills_its_process_is_given_up_and_others_are_finished(
+    launch, upstream, tools, eventually
+):
+    """Each time that the model gets the result, all web processes die before it answers."""
+    server = launch()
+    upstream.answers.clear()
+
+    def is_poison(answer):
+        return answer.messages[-1]["role"] == "tool"
+
+    def behave(answer):
+        if is_poison(answer):
+            for process in server.web_processes:
+                process.kill()
+            answer.wait_until_closed()
+        elif answer.messages[-1]["content"] == "poison":
+            calls("read")(answer)
+        elif answer.messages[-1]["role"] == "user":
+            answer.say("Half")
+            answer.wait_until_closed()
+        else:
+            says(" an answer.")(answer)
+
+    upstream.behave = behave
+    chat = server.chat()
+    others = [chat.new_session() for _ in range(3)]
+    for session_id in others:
+        with chat.stream(session_id, message="Hello!", detached=True) as events:
+            while next(events).name != "content_delta":
+                pass
+    settings = {"tools": ["read"], "execution_policy": "never_confirm"}
+    poisoned = chat.new_session(tool_settings=settings)
+    with pytest.raises(httpx.TransportError):
+        chat.say(poisoned, "poison", detached=True)
+
+    def is_finished(session_id):
+        with suppress(httpx.TransportError):
+            *_, last = server.chat().messages(session_id)
+            is_whole = last["role"] == "assistant" and "interrupted" not in last
+            return is_whole and last["content"].startswith("Half an answer.")
+
+    def end():
+        with suppress(httpx.TransportError):
+            events = server.chat().reattach(poisoned) or []
+            return [event.data for event in events if event.name == "error"]
+
+    eventually(lambda: sum(map(is_poison, upstream.answers)) == 3)
+    for session_id in others:
+        eventually(lambda each=session_id: is_finished(each))
+    [error] = eventually(end)
+    assert (error["code"], error["details"]["resumes"]) == ("TURN_INTERRUPTED", 2)
+    assert sum(map(is_poison, upstream.answers)) == 3
+    assert tools.runs == ["read"]
+
+
+def test_a_turn_that_is_cancelled_meanwhile_is_cancelled(begin, model, tools):
+    model(says("Half", ends=False), says(" more", ends=False), says(" never"))
+    turn = begin()
+    turn.until("content_delta")
+    turn.kill_owner()
+    answer = turn.chat.cancel(turn.session_id)
+    assert answer.status_code == 200, answer.text
+    messages = turn.end()
+    assert names_of(turn.seen)[-2:] == ["cancelled", "done"]
+    assert messages[-1]["cancelled"] is True
+    assert messages[-1]["content"].startswith("Half")
+
+
+@pytest.mark.parametrize(
+    ("at_the_start", "after"), [("continue", "seal"), ("seal", "continue")], ids=["off", "not on"]
+)
+def test_a_turn_is_sealed_where_it_may_not_go_on(launch, model, eventually, at_the_start, after):
+    model(says("Half", ends=False))
+    server = launch(MOCHI_ON_CRASH=at_the_start)
+    chat = server.chat()
+    session_id = chat.new_session()
+    with chat.stream(session_id, message="Hello!", detached=True) as events:
+        while next(events).name != "content_delta":
+            pass
+    server.kill()
+    chat = launch(MOCHI_ON_CRASH=after).chat()
+    eventually(lambda: len(chat.messages(session_id)) == 2)
+    assert chat.messages(session_id)[-1]["interrupted"] is True
+    assert names_of(chat.reattach(session_id))[-2:] == ["error", "done"]
+
+
+def test_the_state_is_told_and_the_session_is_busy_until_it_ends(begin, model, tools):
+    model(says("Half", ends=False), says(" an", ends=False))
+    turn = begin(on_crash="continue")
+    turn.until("content_delta")
+    turn.kill_owner()
+    active = turn.chat.http.get(f"/sessions/{turn.session_id}/status").json()["active_turn"]
+    assert active["state"] in {"resuming", "generating"}
+    turn.until("turn_resumed")
+    active = turn.chat.http.get(f"/sessions/{turn.session_id}/status").json()["active_turn"]
+    assert (active["state"], active["resumes"]) == ("generating", 1)
+    busy = turn.chat.http.post(f"/chat/{turn.session_id}", json={"message": "And?"})
+    assert (busy.status_code, busy.json()["error"]["code"]) == (409, "SESSION_BUSY")
+    assert turn.chat.cancel(turn.session_id).status_code == 200
+    turn.end()
+
+
+def test_a_key_stands_for_the_continued_turn(launch, model, kill):
+    model(says("Half", ends=False), says(" an answer."))
+    server = launch()
+    owner, other = server.web_processes
+    chat, body = server.chat_with(owner), {"message": "Hello!", "on_crash": "continue"}
+    session_id = chat.new_session()
+    path, headers = f"/chat/{session_id}/stream", {"Idempotency-Key": "once"}
+    with chat.http.stream("POST", path, json=body, headers=headers) as answer:
+        events = read_events(answer)
+        while next(events).name != "content_delta":
+            pass
+        again = server.chat_with(other)
+        kill(psutil.Process(owner.pid))
+    with again.http.stream("POST", path, json=body, headers=headers) as answer:
+        events = list(read_events(answer))
+    assert names_of(events)[-2:] == ["message_complete", "done"]
+    assert text_of(events) == "Half an answer."
+    assert [each["role"] for each in again.messages(session_id)] == ["user", "assistant"]
