@@ -1,63 +1,17 @@
 """``kill -9`` of the process that runs a turn: another one goes on with it, in the same stream."""
 
-import json
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
 from tests.functional.conftest import names_of, read_events, text_of
+from tests.functional.durability.dying import TOOLS, Scene, Tools, calls, says, thinks, waits
 
 CONTINUES = {"MOCHI_ON_CRASH": "continue"}
 CONFIRM = "tool_call_confirmation_required"
 INTERRUPTED = "interrupted, not run again"
-TOOLS = '''
-"""Tools that write down that they run, and stay as long as they are held."""
-
-import pathlib
-import time
-
-__all__ = ["write", "read"]
-__destructive__ = ["write"]
-PLACE = pathlib.Path({place!r})
-
-
-def _run(name: str) -> str:
-    with (PLACE / "runs").open("a") as runs:
-        runs.write(name + "\\n")
-    while (PLACE / "held").exists():
-        time.sleep(0.01)
-    return "did " + name
-
-
-def write() -> str:
-    """Change something."""
-    return _run("write")
-
-
-def read() -> str:
-    """Change nothing."""
-    return _run("read")
-'''
-
-
-class Tools:
-    """What the tools of a server did, and how to hold them."""
-
-    def __init__(self, place: Path) -> None:
-        self._runs, self._held = place / "runs", place / "held"
-
-    @property
-    def runs(self):
-        return self._runs.read_text().split() if self._runs.exists() else []
-
-    def hold(self):
-        self._held.touch()
-
-    def release(self):
-        self._held.unlink()
 
 
 @pytest.fixture
@@ -79,37 +33,6 @@ def launch(tmp_path, start, upstream):
     return start_server
 
 
-def says(*texts, ends=True):
-    def behave(answer):
-        answer.say(*texts)
-        answer.finish() if ends else answer.wait_until_closed()
-
-    return behave
-
-
-def thinks(text):
-    def behave(answer):
-        message = {"role": "assistant", "content": "", "thinking": text}
-        answer.chunk(json.dumps({"model": "m", "message": message, "done": False}).encode() + b"\n")
-        answer.wait_until_closed()
-
-    return behave
-
-
-def calls(*names):
-    def behave(answer):
-        made = [{"function": {"name": name, "arguments": {}}} for name in names]
-        message = {"role": "assistant", "content": "", "tool_calls": made}
-        answer.chunk(json.dumps({"model": "m", "message": message, "done": False}).encode() + b"\n")
-        answer.finish()
-
-    return behave
-
-
-def waits(answer):
-    answer.wait_until_closed()
-
-
 @pytest.fixture
 def model(upstream):
     """Return how to have the model behave when it is asked, one time after the other."""
@@ -126,56 +49,6 @@ def model(upstream):
 
     yield script
     upstream.behave = lambda answer: None
-
-
-class Scene:
-    """A turn whose process is killed, as a client of another process sees it."""
-
-    def __init__(self, server, kill, **settings):
-        self.server = server
-        self.owner, self.other = server.web_processes
-        self.kill = kill
-        first = server.chat_with(self.owner)
-        self.session_id = first.new_session(**settings)
-        answer = first.http.stream(
-            "POST", f"/chat/{self.session_id}/stream", json={"message": "Hello!", "detached": True}
-        )
-        self._opened = answer
-        events = read_events(answer.__enter__())
-        assert next(events).name == "turn_started"
-        self.chat = server.chat_with(self.other)
-        self._stream = self.chat.http.stream("GET", f"/chat/{self.session_id}/stream")
-        self._events = read_events(self._stream.__enter__())
-        self.seen = []
-
-    def until(self, name, times=1):
-        """Read on until an event came so often; return the last one's data."""
-        while names_of(self.seen).count(name) < times:
-            self.seen.append(next(self._events))
-        return self.seen[-1].data
-
-    def kill_owner(self):
-        self.kill(self.owner)
-
-    def end(self):
-        """Read the rest, which is numbered without a gap, and return the session's messages."""
-        self.seen += self._events
-        self._stream.__exit__(None, None, None)
-        numbers = [int(event.id.partition(":")[2]) for event in self.seen]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert names_of(self.seen).count("done") == 1
-        assert self.seen[-1].name == "done"
-        return self.chat.messages(self.session_id)
-
-    def of(self, name):
-        return [event.data for event in self.seen if event.name == name]
-
-    def confirm(self, question, *, approved):
-        answer = self.chat.http.post(
-            f"/chat/{self.session_id}/confirm-tool",
-            json={"confirmation_id": question["confirmation_id"], "approved": approved},
-        )
-        assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture
@@ -334,6 +207,19 @@ def test_after_results_the_model_is_asked_once_more_and_the_tools_not(
     assert len(turn.of("message_complete")[0]["tool_calls"]) == 1
 
 
+def is_finished(server, session_id):
+    with suppress(httpx.TransportError):
+        *_, last = server.chat().messages(session_id)
+        is_whole = last["role"] == "assistant" and "interrupted" not in last
+        return is_whole and last["content"].startswith("Half an answer.")
+
+
+def errors_of(server, session_id):
+    with suppress(httpx.TransportError):
+        events = server.chat().reattach(session_id) or []
+        return [event.data for event in events if event.name == "error"]
+
+
 def test_a_turn_that_kills_its_process_is_given_up_and_others_are_finished(
     launch, upstream, tools, eventually
 ):
@@ -369,21 +255,10 @@ def test_a_turn_that_kills_its_process_is_given_up_and_others_are_finished(
     with pytest.raises(httpx.TransportError):
         chat.say(poisoned, "poison", detached=True)
 
-    def is_finished(session_id):
-        with suppress(httpx.TransportError):
-            *_, last = server.chat().messages(session_id)
-            is_whole = last["role"] == "assistant" and "interrupted" not in last
-            return is_whole and last["content"].startswith("Half an answer.")
-
-    def end():
-        with suppress(httpx.TransportError):
-            events = server.chat().reattach(poisoned) or []
-            return [event.data for event in events if event.name == "error"]
-
     eventually(lambda: sum(map(is_poison, upstream.answers)) == 3)
     for session_id in others:
-        eventually(lambda each=session_id: is_finished(each))
-    [error] = eventually(end)
+        eventually(lambda each=session_id: is_finished(server, each))
+    [error] = eventually(lambda: errors_of(server, poisoned))
     assert (error["code"], error["details"]["resumes"]) == ("TURN_INTERRUPTED", 2)
     assert sum(map(is_poison, upstream.answers)) == 3
     assert tools.runs == ["read"]
