@@ -11,7 +11,7 @@ from ninja import Query
 
 from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
-from chat.http.request_schemas import IdempotencyKey
+from chat.http.schemas import IdempotencyKey
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest
@@ -25,13 +25,14 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
+from dialects_app.responses.ending import is_repeated_by_codex
 from dialects_app.responses.errors import SocketsNotOffered
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.resource import InputTokensOut
 from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.stored_responses import StoredResponses
-from dialects_app.responses.view import respond, respond_with_record
+from dialects_app.responses.view import failed_stream, respond, respond_with_record
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.shown_calls import questions_of
@@ -42,7 +43,7 @@ from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
-from sessions_app.errors import SessionNotFound
+from sessions_app.errors import MochiError, SessionNotFound
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 
@@ -177,14 +178,19 @@ async def create_response(
     items = input_to_record(body)
     if items is not None:
         return await respond_with_record(_maker(), body, items)
-    return await respond(
-        _maker(),
-        body,
-        key=idempotency_key,
-        client=client_of(request),
-        is_codex=request.headers.get("originator", "").startswith("codex"),
-        conversation=service(Transcripts).conversation_of(request.headers),
-    )
+    try:
+        started = await _maker().start(
+            body,
+            key=idempotency_key,
+            client=client_of(request),
+            conversation=service(Transcripts).conversation_of(request.headers),
+        )
+        return await respond(started, body)
+    except MochiError as error:
+        is_codex = request.headers.get("originator", "").startswith("codex")
+        if not (is_codex and body.stream and is_repeated_by_codex(error)):
+            raise
+        return failed_stream(body.model or "", error)
 
 
 @router.get("/responses", include_in_schema=False)

@@ -58,7 +58,6 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
         tools: The functions and custom tools of a ``namespace``.
         strict: Not supported; see ``x-mochi-warning``.
         server_label: For ``mcp``: ``mochi``.
-        server_url: Refused: this server's own tools need none.
         allowed_tools: For ``mcp``: tools, by default all not built in; ``agent:<name>``: an agent.
         require_approval: For ``mcp``: ``always``, ``never``, or lists of tools for each.
     """
@@ -71,7 +70,6 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[Sequence[FewKeys], FEW] | None = None
     strict: bool | None = None
     server_label: str | None = None
-    server_url: Any = None
     allowed_tools: Annotated[Sequence[str], FEW] | FewKeys | None = None
     require_approval: str | FewKeys | None = None
 
@@ -149,7 +147,7 @@ def what_was_sent(body: ResponseIn) -> Mapping[str, Any]:
     if body.service_tier is None:  # which the last release did not read, like the next ones
         del sent["service_tier"]
     for tool in sent["tools"] or ():
-        for name in ("format", "tools", "server_url"):
+        for name in ("format", "tools"):
             if tool[name] is None:
                 del tool[name]
     return {"responses": sent}

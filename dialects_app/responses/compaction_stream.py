@@ -10,17 +10,16 @@ from typing import Any
 from chat.http.sse import HEARTBEAT
 from chat.stream import heartbeat
 from chat.turn.outcome import failed
-from chat.turn.turn_ids import new_turn_id
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compacting import CompactionOut
-from dialects_app.responses.ending import COMPLETED, IN_PROGRESS, Ending, ending_of
+from dialects_app.responses.ending import COMPLETED, IN_PROGRESS, ending_of
 from dialects_app.responses.frames import Frames
-from dialects_app.responses.record import ResponseRecord
-from dialects_app.responses.resource import Resource, resource_of
+from dialects_app.responses.resource import Resource
 from sessions_app.errors import MochiError
-from sessions_app.ids_and_clock import new_session_id
 
 Item = Mapping[str, Any]
+MakeResource = Callable[..., Resource]
+"""``resource_of`` with the parameters and the ids of the response."""
 
 _TRIGGER = "compaction_trigger"
 
@@ -33,73 +32,43 @@ def input_to_record(body: ResponseIn) -> Sequence[Item] | None:
     return items[:-1]
 
 
-class CompactionStream:
-    """The response of a request for a record, of which nothing is saved.
+def compacted(resource: MakeResource, made: CompactionOut) -> Resource:
+    """Return the response of a request for a record, of which nothing is saved."""
+    return resource(
+        ending=COMPLETED,
+        output=made.output[-1:],
+        usage=made.usage,
+        completed_at=made.created_at,
+    )
+
+
+async def events_of_compaction(
+    resource: MakeResource, write: Callable[[], Awaitable[CompactionOut]]
+) -> AsyncIterator[bytes]:
+    """Yield the events of that response, and heartbeats while the model writes.
 
     Args:
-        record: The parameters of the request.
-        model: The model.
+        resource: Makes the resource of the response.
         write: Makes the record.
     """
-
-    def __init__(
-        self, record: ResponseRecord, model: str, write: Callable[[], Awaitable[CompactionOut]]
-    ) -> None:
-        self._record = record
-        self._model = model
-        self._write = write
-        self._session_id = new_session_id()
-        self._turn_id = new_turn_id()
-
-    async def whole(self) -> Resource:
-        """Return the response.
-
-        Raises:
-            MochiError: There is no record.
-        """
-        return self._completed(await self._write())
-
-    async def events(self) -> AsyncIterator[bytes]:
-        """Yield the events of the response, and heartbeats while the model writes."""
-        frames = Frames()
-        for kind in ("created", "in_progress"):
-            frames.add(f"response.{kind}", response=self._resource(IN_PROGRESS))
-        yield frames.take()
-        writing = asyncio.ensure_future(self._write())
-        try:
-            while not writing.done():
-                await asyncio.wait({writing}, timeout=heartbeat.HEARTBEAT_SECONDS)
-                if not writing.done():
-                    yield HEARTBEAT
-            self._end(frames, writing)
-        finally:
-            writing.cancel()
-        yield frames.take()
-
-    def _end(self, frames: Frames, writing: asyncio.Future[CompactionOut]) -> None:
-        """Add the last events."""
-        try:
-            response = self._completed(writing.result())
-        except MochiError as error:
-            ending = ending_of(failed(error))
-            frames.add(ending.event, response=self._resource(ending))
-            return
+    frames = Frames()
+    for kind in ("created", "in_progress"):
+        frames.add(f"response.{kind}", response=resource(ending=IN_PROGRESS))
+    yield frames.take()
+    writing = asyncio.ensure_future(write())
+    try:
+        while not writing.done():
+            await asyncio.wait({writing}, timeout=heartbeat.HEARTBEAT_SECONDS)
+            if not writing.done():
+                yield HEARTBEAT
+        response = compacted(resource, writing.result())
         [item] = response["output"]
         frames.add("response.output_item.added", output_index=0, item=item)
         frames.add("response.output_item.done", output_index=0, item=item)
         frames.add("response.completed", response=response)
-
-    def _completed(self, made: CompactionOut) -> Resource:
-        return self._resource(
-            COMPLETED, output=made.output[-1:], usage=made.usage, completed_at=made.created_at
-        )
-
-    def _resource(self, ending: Ending, **fields: Any) -> Resource:
-        return resource_of(
-            self._record,
-            session_id=self._session_id,
-            turn_id=self._turn_id,
-            model=self._model,
-            ending=ending,
-            **fields,
-        )
+    except MochiError as error:
+        ending = ending_of(failed(error))
+        frames.add(ending.event, response=resource(ending=ending))
+    finally:
+        writing.cancel()
+    yield frames.take()

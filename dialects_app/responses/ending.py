@@ -70,20 +70,13 @@ def ending_of(event: MessageComplete | Cancelled | Failed | None) -> Ending:
     return Ending(status="incomplete", cut_by=cut_by) if cut_by else COMPLETED
 
 
-def is_shown_in_stream(error: MochiError, *, is_codex: bool = False) -> bool:
-    """Return whether a stream shows that a response failed, instead of an HTTP status.
+def is_repeated_by_codex(error: MochiError) -> bool:
+    """Return whether Codex would repeat a request, or misread its failure, by the status alone.
 
-    Codex repeats each 5xx thirty times, whatever ``x-should-retry`` says, and knows an overflow by
-    its code in a stream alone; the packages of others go by the status (docs/decisions/0170).
-
-    Args:
-        error: What ended it before its first event.
-        is_codex: Whether Codex has sent the request.
+    It repeats each 5xx thirty times, whatever ``x-should-retry`` says, and knows an overflow by
+    its code in a stream. Other clients go by the status (docs/decisions/0170).
     """
-    if error.code == _REFUSED:
-        return True
-    status = status_of(error.code, details=error.details)
-    return is_codex and (status >= 500 or error.code == _OVERFLOW)
+    return error.code == _OVERFLOW or status_of(error.code, details=error.details) >= 500
 
 
 def _ending_of_error(failure: Failed) -> Ending:

@@ -234,10 +234,9 @@ def _description(tool: ToolIn, path: str) -> str:
 
 
 def _server_tools(tool: ToolIn, path: str) -> ServerTools:
-    if tool.server_label != SERVER_LABEL or tool.server_url is not None:
-        wrong = "server_label" if tool.server_url is None else "server_url"
+    if tool.server_label != SERVER_LABEL:
         refuse(
-            f"{path}.{wrong}",
+            f"{path}.server_label",
             f"The only MCP server that can be used here is '{SERVER_LABEL}': the tools of this "
             "server, and those of its own MCP servers.",
         )
@@ -286,11 +285,7 @@ def _chosen(offered: OfferedTools, choice: str | Mapping[str, Any] | None) -> Of
     if choice == "none":
         return msgspec.structs.replace(offered, choice="none")
     if not (offered.client or offered.server):
-        if offered.left_out:
-            refuse(
-                "tool_choice", f"There is no tool to choose. {'; '.join(offered.left_out)[:500]}"
-            )
-        refuse("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.")
+        refuse("tool_choice", "'tool_choice' needs 'tools', and some that this server can offer.")
     if choice == "required":
         return msgspec.structs.replace(offered, choice="required")
     if isinstance(choice, str):

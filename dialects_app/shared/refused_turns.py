@@ -1,12 +1,11 @@
-"""Shows turns that were refused before any output as turns that ended so. Pure.
+"""Shows turns that a provider refused before any output as turns that ended so. Pure.
 
 Such a turn has no events: in our own protocol it is an error instead of a stream. OpenAI's
-protocols have an ending for what a provider refused, ``content_filter``, with and without a text
-before it, and streams of Responses for other failures (docs/decisions/0170), while an error would
-be repeated by clients that go by its status.
+protocols have an ending for it, ``content_filter``, with and without a text before it, while an
+error would be repeated by clients that go by its status.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from chat.errors import TurnCrashed
 from chat.service import OpenTurn
@@ -14,14 +13,8 @@ from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, TurnStarted
 from chat.stream.numbered_event import NumberedEvent
 from chat.turn.outcome import failed
-from dialects_app.shared.ids import ResponseId
 from models_app.errors import ContentRefused
 from sessions_app.errors import MochiError
-
-
-def is_refusal(error: MochiError) -> bool:
-    """Return whether a provider refused the content of a conversation."""
-    return error.code == ContentRefused.code
 
 
 async def events_at_end(turn: OpenTurn, model: str) -> Sequence[NumberedEvent]:
@@ -39,29 +32,30 @@ async def events_at_end(turn: OpenTurn, model: str) -> Sequence[NumberedEvent]:
     return events or events_of_refused(turn, model, outcome.error or TurnCrashed())
 
 
-def events_of_refused(
-    turn: OpenTurn | ResponseId,
-    model: str,
-    error: MochiError,
-    is_shown: Callable[[MochiError], bool] = is_refusal,
-) -> Sequence[NumberedEvent]:
-    """Return the events of a turn that has none, had it told of its error in a stream.
+def events_of_refused(turn: OpenTurn, model: str, error: MochiError) -> Sequence[NumberedEvent]:
+    """Return the events of a turn that its provider refused, had it said so in a stream.
 
     Args:
-        turn: The turn, or the ids of one that could not begin.
+        turn: The turn, which has no events.
         model: Its model.
         error: The error that ended it.
-        is_shown: Whether the protocol shows this error so; by default a refusal of the content.
 
     Raises:
-        MochiError: The error, if the protocol does not.
+        MochiError: The error, if it is any other one.
     """
-    if not is_shown(error):
+    if error.code != ContentRefused.code:
         raise error
+    return events_of_failed(turn.session_id, turn.turn_id, model, error)
+
+
+def events_of_failed(
+    session_id: str, turn_id: str, model: str, error: MochiError
+) -> Sequence[NumberedEvent]:
+    """Return the events of a turn without any, had it told of its error in a stream."""
     events: tuple[Event, ...] = (
-        TurnStarted(turn_id=turn.turn_id, session_id=turn.session_id, model=model),
+        TurnStarted(turn_id=turn_id, session_id=session_id, model=model),
         failed(error),
-        Done(session_id=turn.session_id),
+        Done(session_id=session_id),
     )
     return [
         NumberedEvent(number, event.event, encode_event(event))

@@ -1,6 +1,6 @@
 """Streams turns to clients of these protocols."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from django.http import HttpResponse
@@ -10,7 +10,7 @@ from chat.http.event_stream import HEADERS, NO_HEADERS, EventStream, EventStream
 from chat.http.projector import Projector
 from chat.service import OpenTurn
 from chat.stream.numbered_event import Listener
-from dialects_app.shared.refused_turns import events_of_refused, is_refusal
+from dialects_app.shared.refused_turns import events_of_refused
 from sessions_app.errors import MochiError
 
 AnyProjector = TypeVar("AnyProjector", bound=Projector)
@@ -34,24 +34,17 @@ class StartedTurn(NamedTuple, Generic[AnyProjector]):
         await stream.ready()
         return stream
 
-    async def stream_or_refusal(
-        self, model: str, is_shown: Callable[[MochiError], bool] = is_refusal
-    ) -> HttpResponseBase:
-        """Return the stream of the turn, also of one that ended at once with certain errors.
-
-        Args:
-            model: The model.
-            is_shown: Whether the protocol shows an error so; by default a provider's refusal of
-                the content.
+    async def stream_or_refusal(self, model: str) -> HttpResponseBase:
+        """Return the stream of the turn, also if the provider refused its content at once.
 
         Raises:
-            MochiError: The turn ended before its first event with another error.
+            MochiError: The turn ended before its first event for another reason.
         """
         try:
             return await self.stream()
         except MochiError as error:
-            events = events_of_refused(self.turn, model, error, is_shown)
-            return HttpResponse(self.projector.feed(events), headers=HEADERS)
+            events = self.projector.feed(events_of_refused(self.turn, model, error))
+            return HttpResponse(events, headers=HEADERS)
 
 
 class FollowedTurn(NamedTuple, Generic[AnyProjector]):

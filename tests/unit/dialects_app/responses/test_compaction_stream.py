@@ -1,6 +1,7 @@
 """A response whose output is a record of its input, while a model writes it and afterwards."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -8,12 +9,17 @@ from chat.http.sse import HEARTBEAT
 from chat.stream import heartbeat
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compacting import CompactionOut
-from dialects_app.responses.compaction_stream import CompactionStream, input_to_record
+from dialects_app.responses.compaction_stream import (
+    compacted,
+    events_of_compaction,
+    input_to_record,
+)
 from dialects_app.responses.record import ResponseRecord
-from dialects_app.responses.resource import usage_of
+from dialects_app.responses.resource import resource_of, usage_of
 from models_app.errors import OllamaError
 from sessions_app.messages import Usage
 from tests.unit.dialects_app.responses.streams import check_resource, shown
+from tests.unit.dialects_app.turns import SESSION_ID, TURN_ID
 
 USER = {"role": "user", "content": "Hi"}
 TRIGGER = {"type": "compaction_trigger"}
@@ -23,23 +29,21 @@ MADE = CompactionOut(
 )
 
 
-def stream_of(write):
-    return CompactionStream(ResponseRecord(echo={"store": False}), "m", write)
+RESOURCE = partial(resource_of, ResponseRecord(), session_id=SESSION_ID, turn_id=TURN_ID, model="m")
 
 
-async def collected(stream):
-    return [piece async for piece in stream.events()]
+async def collected(write):
+    return [piece async for piece in events_of_compaction(RESOURCE, write)]
 
 
 async def test_the_output_is_the_record_alone():
     async def write():
         return MADE
 
-    stream = stream_of(write)
-    whole = await stream.whole()
+    whole = compacted(RESOURCE, MADE)
     check_resource(whole)
     assert (whole["output"], whole["status"], whole["usage"]) == ([ITEM], "completed", MADE.usage)
-    first, *rest, last = [each["type"] for each in shown(b"".join(await collected(stream)))]
+    first, *rest, last = [each["type"] for each in shown(b"".join(await collected(write)))]
     assert (first, last) == ("response.created", "response.completed")
     assert rest[1:] == ["response.output_item.added", "response.output_item.done"]
 
@@ -52,7 +56,7 @@ async def test_the_connection_is_kept_while_the_model_writes(monkeypatch):
         await go_on.wait()
         return MADE
 
-    pieces = stream_of(write).events()
+    pieces = events_of_compaction(RESOURCE, write)
     await anext(pieces)
     assert await anext(pieces) == HEARTBEAT
     go_on.set()
@@ -60,15 +64,13 @@ async def test_the_connection_is_kept_while_the_model_writes(monkeypatch):
     assert b"response.completed" in rest[-1]
 
 
-async def test_a_failure_is_told_in_the_stream_and_raised_without_one():
+async def test_a_failure_is_told_in_the_stream():
     async def write():
         raise OllamaError("It broke.")
 
-    events = shown(b"".join(await collected(stream_of(write))))
+    events = shown(b"".join(await collected(write)))
     assert events[-1]["type"] == "response.failed"
     assert events[-1]["response"]["error"]["code"] == "invalid_prompt"
-    with pytest.raises(OllamaError):
-        await stream_of(write).whole()
 
 
 async def test_a_client_that_leaves_stops_the_model():
@@ -80,7 +82,7 @@ async def test_a_client_that_leaves_stops_the_model():
         finally:
             stopped.set()
 
-    pieces = stream_of(write).events()
+    pieces = events_of_compaction(RESOURCE, write)
     await anext(pieces)
     waiting = asyncio.ensure_future(anext(pieces))
     await asyncio.sleep(0)

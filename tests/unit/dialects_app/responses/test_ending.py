@@ -3,9 +3,8 @@
 import pytest
 
 from chat.stream.events import Failed
-from dialects_app.responses.ending import ending_of, is_shown_in_stream
+from dialects_app.responses.ending import ending_of, is_repeated_by_codex
 from models_app.errors import (
-    ContentRefused,
     ContextOverflow,
     ModelNotFound,
     OllamaError,
@@ -41,18 +40,16 @@ def test_an_end_of_which_nothing_is_known_may_be_repeated():
 
 
 @pytest.mark.parametrize(
-    ("error", "to_all", "to_codex"),
+    ("error", "is_repeated"),
     [
-        (ContentRefused("No."), True, True),
-        (ContextOverflow("Too long."), False, True),
-        (OllamaError("Wrong."), False, True),
-        (OllamaUnreachable("Nobody."), False, True),
-        (ModelNotFound("Which?"), False, False),
-        (RateLimited("Slow down."), False, False),
-        (BudgetExceeded("Used up."), False, False),
+        (ContextOverflow("Too long."), True),
+        (OllamaError("Wrong."), True),
+        (OllamaUnreachable("Nobody."), True),
+        (ModelNotFound("Which?"), False),
+        (RateLimited("Slow down."), False),
+        (BudgetExceeded("Used up."), False),
     ],
     ids=lambda value: getattr(value, "code", value),
 )
-def test_codex_is_told_in_the_stream_what_it_would_repeat(error, to_all, to_codex):
-    assert is_shown_in_stream(error) == to_all
-    assert is_shown_in_stream(error, is_codex=True) == to_codex
+def test_codex_is_told_in_the_stream_what_it_would_repeat(error, is_repeated):
+    assert is_repeated_by_codex(error) == is_repeated

@@ -143,7 +143,6 @@ def test_a_form_holds_too_where_a_call_comes_first(choice):
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"include": ["mochi.agent_events", "message.output_text.logprobs"]}, "include[1]"),
         ({"tools": [{"type": "mcp", "server_label": "other"}]}, "tools[0].server_label"),
-        ({"tools": [{**OURS, "server_url": "https://a.test"}]}, "tools[0].server_url"),
         ({"tools": [OURS, OURS]}, "tools[1]"),
         ({"tools": [WEATHER, WEATHER]}, "tools[1].name"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),

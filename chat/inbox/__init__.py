@@ -1,1 +1,0 @@
-"""Holds messages that wait for a turn: service, streams, routes (docs/decisions/0176)."""
