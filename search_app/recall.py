@@ -2,16 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from search_app.places import SearchPlaces
 from search_app.schemas import bounded_query, moment
-from search_app.search_request import Found, Results, SearchRequest
+from search_app.search_request import Found, SearchRequest
 from search_app.snippets import snippet
 from tools_app.recall.arguments import SearchConversations
 from tools_app.recall.search import ConversationMatch
+
+if TYPE_CHECKING:  # it imports SQLite
+    from search_app.service import SessionSearch
 
 PAGE = 50
 MOST_PAGES = 5
@@ -23,12 +27,12 @@ class RecallSearch:
     """Searches page by page until enough matches are accepted (a ``ConversationSearch``).
 
     Args:
-        search: Returns a page of results; blocks.
+        find: Returns the search, which is opened by the first call; blocks.
         places: Limits how many searches run at the same time.
     """
 
-    def __init__(self, search: Callable[[SearchRequest], Results], places: SearchPlaces) -> None:
-        self._search = search
+    def __init__(self, find: "Callable[[], SessionSearch]", places: SearchPlaces) -> None:
+        self._find = find
         self._places = places
 
     async def search(
@@ -52,23 +56,17 @@ class RecallSearch:
     ) -> tuple[Sequence[ConversationMatch], bool]:
         matches: list[ConversationMatch] = []
         end = time.monotonic() + MOST_SECONDS
-        for page in self._pages(request):
-            for found in page.found:
-                match = _match(found, request)
-                if accepts(match):
-                    matches.append(match)
-                if len(matches) == limit:
-                    return matches, True
-                if time.monotonic() > end:
-                    return matches, False
-        return matches, page.complete and page.next_cursor is None
-
-    def _pages(self, request: SearchRequest) -> Iterator[Results]:
         for _ in range(MOST_PAGES):
-            yield (page := self._search(request))
+            page = self._find().search(request)
+            for found in page.found:
+                if accepts(match := _match(found, request)):
+                    matches.append(match)
+                if len(matches) == limit or time.monotonic() > end:
+                    return matches, len(matches) == limit
             if page.next_cursor is None:
-                return
+                return matches, page.complete
             request = msgspec.structs.replace(request, cursor=page.next_cursor)
+        return matches, False
 
 
 def _match(found: Found, request: SearchRequest) -> ConversationMatch:

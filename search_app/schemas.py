@@ -150,11 +150,7 @@ class SearchOut(BaseModel):
 
 
 def bounded_query(text: str, name: str) -> Query:
-    """Parse a query from the field of this name.
-
-    Raises:
-        ValidationFailed: It has too many phrases.
-    """
+    """Parse the query of a field; raise ``ValidationFailed`` if it has too many phrases."""
     query = read_query(text)
     if query.searches() > MOST_SEARCHES:
         raise ValidationFailed(
@@ -201,12 +197,7 @@ def _found_to_json(result: Found, query: Query) -> dict[str, Any]:
 
 
 def moment(text: str | None, name: str, *, ends: bool = False) -> str | None:
-    """Convert a time to the format of messages.
-
-    Args:
-        text: The time; none if it is empty.
-        name: The name of its field, for errors.
-        ends: Whether a date means the end of that day.
+    """Convert a field's time to the format of messages; of a date the beginning, or its end.
 
     Raises:
         ValidationFailed: It is no time.

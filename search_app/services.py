@@ -49,25 +49,23 @@ def _search(services: Services) -> "SessionSearch":
     return search
 
 
+def _session_search(services: Services) -> "SessionSearch":
+    from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
+
+    return services.get(SessionSearch)
+
+
 def _recall_search(services: Services) -> ConversationSearch:
-    from search_app.recall import RecallSearch  # noqa: PLC0415 - not for the start
-    from search_app.search_request import Results, SearchRequest  # noqa: PLC0415
+    from search_app.recall import RecallSearch  # noqa: PLC0415 - it imports Ninja
 
-    def search(request: SearchRequest) -> Results:
-        from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
-
-        return services.get(SessionSearch).search(request)
-
-    return RecallSearch(search, services.get(SearchPlaces))
+    return RecallSearch(partial(_session_search, services), services.get(SearchPlaces))
 
 
 def tidy(services: Services) -> None:
     """Remove what was deleted from the index; without one, open nothing. Blocks."""
     if not index_path(services.get(AppSettings)).exists():
         return
-    from search_app.service import SessionSearch  # noqa: PLC0415 - imports SQLite
-
-    services.get(SessionSearch).tidy()
+    _session_search(services).tidy()
 
 
 FACTORIES: Mapping[type | str, Factory] = {

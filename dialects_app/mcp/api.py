@@ -6,11 +6,10 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from dialects_app.mcp.protocol import PARSE_ERROR, McpMessage, RpcError, read_message
+from dialects_app.mcp.protocol import McpMessage, RpcError, read_message
 from dialects_app.mcp.service import McpService
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
-from mochi_project.http.strict_json import MalformedBodyError, parse_json
 
 
 async def answer(request: HttpRequest) -> HttpResponse:
@@ -20,7 +19,7 @@ async def answer(request: HttpRequest) -> HttpResponse:
     message: McpMessage | None = None
     status = 200
     try:
-        message = read_message(_parsed(request.body), request.headers)
+        message = read_message(request.body, request.headers)
         if message.id is None:
             return HttpResponse(status=202)
         value = message.answer(await service(McpService).answer(message))
@@ -28,13 +27,6 @@ async def answer(request: HttpRequest) -> HttpResponse:
         value, status = error.answer(message), error.status(message)
     data = msgspec.json.encode(value, enc_hook=dict)
     return HttpResponse(data, status=status, content_type="application/json; charset=utf-8")
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return parse_json(body)
-    except MalformedBodyError as error:
-        raise RpcError(PARSE_ERROR, error.message) from error
 
 
 urlpatterns = [path("", answer)]

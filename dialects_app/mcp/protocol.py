@@ -15,6 +15,7 @@ import msgspec
 
 from mochi_project.errors.formats import ErrorAnswer
 from mochi_project.errors.statuses import status_of_error
+from mochi_project.http.strict_json import MalformedBodyError, parse_json
 from mochi_project.version import VERSION
 
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
@@ -95,12 +96,16 @@ def error_answer(
     return ErrorAnswer(status or status_of_error(code, details), error.answer(), {})
 
 
-def read_message(value: Any, headers: Mapping[str, str]) -> McpMessage:
+def read_message(body: bytes, headers: Mapping[str, str]) -> McpMessage:
     """Return the message of a request's body, once it fits the headers.
 
     Raises:
         RpcError: It is none, of another version, or contradicts the headers.
     """
+    try:
+        value = parse_json(body)
+    except MalformedBodyError as error:
+        raise RpcError(PARSE_ERROR, error.message) from error
     params = value.get("params", {}) if isinstance(value, dict) else None
     if not (
         isinstance(params, dict)

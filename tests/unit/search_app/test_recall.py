@@ -19,7 +19,7 @@ def search(make_archive):
     archive = make_archive()
     for session_id in IDS:
         archive.keep(session_id, *["about asyncio"] * 60)
-    return RecallSearch(archive.search.search, SearchPlaces())
+    return RecallSearch(lambda: archive.search, SearchPlaces())
 
 
 def request(**more):
@@ -45,7 +45,7 @@ async def test_a_search_in_which_nothing_is_accepted_ends(make_archive):
     archive = make_archive()
     archive.keep(IDS[0], *["about asyncio"] * (PAGE * MOST_PAGES + 10))
     seen = []
-    matches = await RecallSearch(archive.search.search, SearchPlaces()).search(
+    matches = await RecallSearch(lambda: archive.search, SearchPlaces()).search(
         request(), lambda match: seen.append(match) is not None
     )
     assert matches == ([], False)
@@ -65,7 +65,7 @@ async def test_one_session_is_searched_alone(make_archive, filled):
         archive.keep(session_id, *["about asyncio"] * 60)
     if filled:
         archive.search.fill()
-    search = RecallSearch(archive.search.search, SearchPlaces())
+    search = RecallSearch(lambda: archive.search, SearchPlaces())
     for session_id in IDS:
         matches, _ = await search.search(request(session_id=session_id), lambda _: True)
         assert {match.session_id for match in matches} == {session_id}
