@@ -131,3 +131,14 @@ def test_what_is_unknown_is_said(chat: Any, script: Script) -> None:
     assert result["result"] == "Nothing is left out of this conversation's context."
     [result] = results(chat.say(session_id, calling(script, "search_conversations", limit=99)))
     assert result["error_code"] == "VALIDATION_ERROR"
+
+
+def test_a_server_without_the_search_lists_why_it_can_not_search(start: Callable[..., Any]) -> None:
+    chat = start(MOCHI_APPS_OFF="search_app", MOCHI_MCP_SERVER="true").chat()
+    listing = chat.http.get("/tools").json()
+    assert listing["groups"]["recall"] == ["read_conversation", "expand_summary"]
+    reasons = {entry["name"]: entry["reason"] for entry in listing["invalid"]}
+    assert "without the app that searches" in reasons["search_conversations"]
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    tools = chat.http.post(chat.http.base_url.join("/mcp"), json=asked).json()["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["read_conversation", "expand_summary"]
