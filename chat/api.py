@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Status
 
@@ -16,13 +16,11 @@ from chat.http.context_schemas import ContextOut
 from chat.http.context_view import context_of
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.openapi import STREAM
+from chat.http.request_schemas import ChatIn, IdempotencyKey, OpenChatIn
 from chat.http.schemas import (
     BatchMetadata,
     CancelOut,
-    ChatIn,
     ChatOut,
-    IdempotencyKey,
-    OpenChatIn,
     OpenChatOut,
     StoppedOut,
     SuspendedOut,
@@ -30,8 +28,11 @@ from chat.http.schemas import (
 from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
 from chat.http.status_schemas import StatusOut
+from chat.inbox.queued_stream import QueuedEvents, QueuedStream
+from chat.inbox.schemas import QueuedOut
+from chat.inbox.service import InboxService, QueuedMessage
 from chat.registry import TurnRegistry
-from chat.service import ChatRequest, ChatService
+from chat.service import ChatRequest
 from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest
@@ -51,12 +52,16 @@ from sessions_app.edits import Rewind
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.inbox import WhenBusy
 from sessions_app.messages import Attachment, unmark_cancelled, usage_of
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from tools_app.available_tools import AvailableTools
 
 router = Router(access="chat", tags=["chat"])
+
+Waits = Status[SuspendedOut] | Status[QueuedOut]
+"""Answers of turns that wait for a person, and of messages that wait for a turn."""
 
 ERRORS: dict[Any, Any] = {
     (402, 404, 409, 422, 500, 502, 503, 507): ENVELOPE,
@@ -67,19 +72,19 @@ ERRORS: dict[Any, Any] = {
     "/chat",
     operation_id="chat",
     summary="Chat, and make the session if there is none",
-    response={200: OpenChatOut, 202: SuspendedOut, **ERRORS},
+    response={200: OpenChatOut, 202: SuspendedOut | QueuedOut, **ERRORS},
 )
 async def chat(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
-) -> OpenChatOut | Status[SuspendedOut]:
+) -> OpenChatOut | Waits:
     """Send a message and wait for the whole answer. Without `session_id` a session is made.
 
     `response` repeats the text of `message`, for older clients.
 
-    202: a tool needs approval, as in `POST /chat/{session_id}`.
+    202: a tool needs approval, or the message waits, as in `POST /chat/{session_id}`.
     """
-    request_for = await _asked(body, body.session_id, body.model)
-    reply = await _whole_turn(request, request_for, idempotency_key)
+    asked = await _asked(body, body.session_id, body.model)
+    reply = await _whole_turn(request, asked, idempotency_key, body.when_busy)
     if not isinstance(reply, ChatOut):
         return reply
     answer = reply.message
@@ -92,48 +97,50 @@ async def chat(
     "/chat/stream",
     operation_id="chat_stream",
     summary="Chat as a stream, and make the session if there is none",
-    response={200: None, **ERRORS},
+    response={200: None, 202: QueuedOut, **ERRORS},
     openapi_extra=STREAM,
 )
 @needs(first=True)
 async def chat_stream(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
-) -> StreamingHttpResponse:
+) -> HttpResponseBase:
     """Like `POST /chat/{session_id}/stream`; without `session_id` a session is made.
 
     The first event, `turn_started`, names the session.
     """
-    return await _streamed_turn(
-        request, await _asked(body, body.session_id, body.model), idempotency_key
-    )
+    asked = await _asked(body, body.session_id, body.model)
+    return await _streamed_turn(request, asked, idempotency_key, body.when_busy)
 
 
 @router.post(
     "/chat/{session_id}",
     operation_id="chat_in_session",
     summary="Chat in a session",
-    response={200: ChatOut, 202: SuspendedOut, **ERRORS},
+    response={200: ChatOut, 202: SuspendedOut | QueuedOut, **ERRORS},
 )
 async def chat_in_session(
     request: HttpRequest,
     session_id: str,
     body: ChatIn,
     idempotency_key: IdempotencyKey = None,
-) -> ChatOut | Status[SuspendedOut]:
+) -> ChatOut | Waits:
     """Send a message and wait for the whole answer.
 
     Without a message, the answer to the last user message is made again, or resumed. A turn runs
-    already: 409 `SESSION_BUSY`. A tool needs approval: 202, and the turn has ended; answer with
-    `confirm-tool`, then send a request without a message.
+    already: 409 `SESSION_BUSY`, or with `when_busy` 202 with `queued`: the message is saved and
+    waits, and `GET /chat/{session_id}/stream?queued=` streams its answer. A tool needs approval:
+    202 with `pending_confirmations`, and the turn has ended; answer with `confirm-tool`, then send
+    a request without a message.
     """
-    return await _whole_turn(request, await _asked(body, session_id), idempotency_key)
+    asked = await _asked(body, session_id)
+    return await _whole_turn(request, asked, idempotency_key, body.when_busy)
 
 
 @router.post(
     "/chat/{session_id}/stream",
     operation_id="chat_stream_in_session",
     summary="Chat in a session as a stream",
-    response={200: None, **ERRORS},
+    response={200: None, 202: QueuedOut, **ERRORS},
     openapi_extra=STREAM,
 )
 @needs(first=True)
@@ -142,13 +149,15 @@ async def chat_stream_in_session(
     session_id: str,
     body: ChatIn,
     idempotency_key: IdempotencyKey = None,
-) -> StreamingHttpResponse:
+) -> HttpResponseBase:
     """Send a message and get the answer as server-sent events, token by token.
 
     What fails before the first event is a plain error; later failures are an `error` event. The
-    stream always ends with exactly one `done`.
+    stream always ends with exactly one `done`. 202: with `when_busy`, the message waits, as in
+    `POST /chat/{session_id}`.
     """
-    return await _streamed_turn(request, await _asked(body, session_id), idempotency_key)
+    asked = await _asked(body, session_id)
+    return await _streamed_turn(request, asked, idempotency_key, body.when_busy)
 
 
 @router.post(
@@ -185,6 +194,9 @@ async def reattach(
     after: Annotated[
         str | None, Query(description="The id of the last event that was received")
     ] = None,
+    queued: Annotated[
+        str | None, Query(description="A queued message; its answer is streamed, once it begins")
+    ] = None,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="The same, as a header")
     ] = None,
@@ -192,16 +204,19 @@ async def reattach(
     """Send every event after the given one, of the running or else the last turn.
 
     Without an event id, or with one of another turn, the whole turn is sent. 204: nothing is left
-    to send, or there was no turn. 422: the running turn has no such event yet. A turn that a client
-    re-attached to goes on without listeners.
+    to send and no message waits to be answered, or there was no turn. 422: the running turn has no
+    such event yet. A turn that a client re-attached to goes on without listeners.
     """
+    if queued is not None:
+        return _stream_of_queued(await service(InboxService).listen(session_id, queued))
     by_header, by_query = _position(last_event_id), _position(after)
     listener = await service(TurnRegistry).attach(
         session_id, by_header if after is None else by_query
     )
-    if listener is None:
-        return HttpResponse(status=204)
-    return EventStream(EventStreamBody(listener, listener.close))
+    if listener is not None:
+        return EventStream(EventStreamBody(listener, listener.close))
+    waiting = await service(InboxService).listen_to_next(session_id)
+    return HttpResponse(status=204) if waiting is None else _stream_of_queued(waiting)
 
 
 @router.get(
@@ -310,18 +325,31 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
 
 
 async def _streamed_turn(
-    request: HttpRequest, chat_request: ChatRequest, key: str | None
-) -> StreamingHttpResponse:
-    turn = await service(ChatService).open(chat_request, key, client=client_of(request))
+    request: HttpRequest, chat_request: ChatRequest, key: str | None, when_busy: WhenBusy | None
+) -> HttpResponseBase:
+    turn = await service(InboxService).open(
+        chat_request, key, when_busy=when_busy, client=client_of(request)
+    )
+    if isinstance(turn, QueuedMessage):
+        body = QueuedOut.of(turn).model_dump_json(exclude_none=True)
+        return HttpResponse(body, status=202, content_type="application/json; charset=utf-8")
     return EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
 
 
+def _stream_of_queued(stream: QueuedStream) -> HttpResponseBase:
+    return EventStream(EventStreamBody(stream, stream.close, QueuedEvents(stream)))
+
+
 async def _whole_turn(
-    request: HttpRequest, chat_request: ChatRequest, key: str | None
-) -> ChatOut | Status[SuspendedOut]:
+    request: HttpRequest, chat_request: ChatRequest, key: str | None, when_busy: WhenBusy | None
+) -> ChatOut | Waits:
     suspended = msgspec.structs.replace(chat_request.turn, approvals="suspend")
     unheard = msgspec.structs.replace(chat_request, turn=suspended)
-    turn = await service(ChatService).open(unheard, key, client=client_of(request))
+    turn = await service(InboxService).open(
+        unheard, key, when_busy=when_busy, client=client_of(request)
+    )
+    if isinstance(turn, QueuedMessage):
+        return Status(202, QueuedOut.of(turn))
     turn.listener.close()  # the stream is not read
     try:
         outcome = await turn.finished()
@@ -331,7 +359,7 @@ async def _whole_turn(
     return _reply(turn.session_id, outcome, is_json=chat_request.turn.requires_fit)
 
 
-def _reply(session_id: str, outcome: Outcome, *, is_json: bool) -> ChatOut | Status[SuspendedOut]:
+def _reply(session_id: str, outcome: Outcome, *, is_json: bool) -> ChatOut | Waits:
     if outcome.error is not None:
         raise outcome.error
     if outcome.state is State.SUSPENDED:

@@ -12,6 +12,7 @@ class ChatApp(MochiApp):
     routers = (
         "chat.api:router",
         "chat.approvals.api:router",
+        "chat.inbox.api:router",
         "chat.summaries.api:router",
         "chat.activity.api:router",
     )

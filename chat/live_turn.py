@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from chat.errors import ShuttingDown
+from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown
+from chat.remote.remote_turns import ActiveTurn, CancelReport
 from chat.stream.notes import JobNoted
 from chat.stream.subscription import Subscription
 from chat.stream.turn_stream import TurnStream
@@ -14,6 +15,7 @@ from chat.turn.engine import TurnEngine
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import unmark_cancelled
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +99,58 @@ class LiveTurn:
         """Wait for the end of the turn."""
         return await asyncio.shield(self.task)
 
+    def listen(self, position: tuple[str, int] | None) -> Subscription | None:
+        """Listen from an event on, if it is one of this turn; None if nothing is left.
+
+        Raises:
+            EventNotReached: The turn has no such event yet.
+        """
+        after = position[1] if position is not None and position[0] == self.turn_id else 0
+        if self.stream.ended and after >= self.stream.last_number:
+            return None
+        if after > self.stream.last_number:
+            raise EventNotReached(after, self.stream.last_number)
+        return self.stream.subscribe(after)
+
+    def obey(self, kind: str) -> None:
+        """Do what another process asks of the turn, by a signal."""
+        if kind == "confirm":
+            self.engine.notice_decision()
+        elif kind == "inbox":
+            self.engine.notice_message()
+        elif kind in {"cancel", "detach"}:
+            self.keep = True  # the other process reads how it ends
+            if kind == "cancel":
+                self.engine.stop(Input.CANCEL_REQUESTED)
+            else:
+                self.detach()
+
+    def describe(self) -> ActiveTurn:
+        """Return what other requests are told of the turn."""
+        return ActiveTurn(
+            turn_id=self.turn_id,
+            state=self.state.status,
+            started_at=self.started_at,
+            resumes=self.engine.resumes,
+            first_message_id=self.engine.first_message_id,
+        )
+
+    async def cancel(self) -> CancelReport:
+        """Stop the turn, and wait until it has ended.
+
+        Raises:
+            NoActiveTurn: It ended by itself just now.
+        """
+        self.engine.stop(Input.CANCEL_REQUESTED)
+        outcome = await self.finished()
+        if outcome.state is not State.CANCELLED or outcome.message is None:
+            raise NoActiveTurn(self.session_id)
+        return CancelReport(
+            turn_id=self.turn_id,
+            partial_content=unmark_cancelled(outcome.message.content),
+            stopped=outcome.stopped,
+        )
+
     def let_go(self) -> None:
         """Hand the turn over as soon as that loses nothing, if another process goes on with it."""
         if self.hands_over:
@@ -110,7 +164,7 @@ class LiveTurn:
         """Stop listening. A turn that is not detached ends with its last listener."""
         subscription.close()
         if not self.detached and self.stream.subscriber_count == 0:
-            self.engine.stop(Input.CANCEL_REQUESTED)
+            self.engine.stop_unheard()
 
 
 def abandon(starting: asyncio.Task[Any]) -> None:

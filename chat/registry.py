@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from chat.approvals.store import ConfirmationStore
-from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
+from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
 from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
@@ -16,13 +17,15 @@ from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.resumer import TurnResumer
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.engines import TurnEngines
+from chat.start.inbox_drain import InboxDrain
 from chat.start.preparation import ChatPreparation, TurnPreparer
+from chat.start.queued_messages import QueuedPreparation
 from chat.start.resuming import TurnTakeover
 from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
-from chat.storage.signals import Signals
+from chat.storage.signals import SignalKind, Signals
 from chat.stream.numbered_event import Listener
 from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
@@ -32,7 +35,6 @@ from chat.turn.turn_ids import started_at
 from chat.work_threads import InThread
 from sessions_app.deadline import END_SECONDS, NEVER, Deadline
 from sessions_app.errors import MochiError
-from sessions_app.messages import unmark_cancelled
 from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
@@ -101,12 +103,12 @@ class TurnRegistry:
             repository, journal, recovery, preparer, signals, on_answer is not None, in_thread
         )
         self._resumer = TurnResumer(takeover, self._places, self._run, in_thread)
+        self._drain = InboxDrain(self._start_next, repository, in_thread)
         self._live = dict[str, LiveTurn]()
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lost_owners: set[str] = set()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._lost_owners, self._settling = set[str](), set[asyncio.Task[None]]()
         repository.owners.when_condemned(self._lose)
 
     @property
@@ -154,12 +156,34 @@ class TurnRegistry:
             ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
             MochiError: By the request (``ChatPreparation``), and by its decisions.
         """
+        preparation = ChatPreparation(self._preparer, request, model)
+        start = partial(self._start, session_id, preparation, announce, new, keep)
+        return await self._place(start, client)
+
+    async def _start_next(self, session_id: str) -> None:
+        """Start a turn for the next message of a session's inbox.
+
+        Raises:
+            NothingQueued: None waits, or none may be taken.
+            MochiError: As ``start``.
+        """
+        preparation = QueuedPreparation(self._preparer)
+        turn = await self._place(partial(self._start, session_id, preparation), None)
+        turn.first_subscription.close()
+
+    def answer_waiting(self, session_id: str) -> None:
+        """Start a turn for a message in the session's inbox soon, if it is idle; in any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._drain.begin, session_id)
+
+    async def _place(
+        self, start: Callable[[], Coroutine[Any, Any, LiveTurn]], client: str | None
+    ) -> LiveTurn:
+        """Start a turn in one of the places of this process."""
         if self._closing:
             raise ShuttingDown
         leave = self._places.take(client)
-        preparation = ChatPreparation(self._preparer, request, model)
-        loop = asyncio.get_running_loop()
-        starting = loop.create_task(self._start(session_id, preparation, announce, new, keep))
+        starting = asyncio.create_task(start())
         starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
@@ -168,6 +192,14 @@ class TurnRegistry:
         except asyncio.CancelledError:
             starting.add_done_callback(abandon)
             raise
+
+    async def tell(self, session_id: str, turn_id: str, kind: SignalKind) -> None:
+        """Signal something to a turn, in whichever process it runs, and do not wait for it."""
+        turn = self.get(session_id)
+        if turn is not None and turn.turn_id == turn_id:
+            self._obey(turn_id, kind)
+        else:
+            await self._remote.tell(turn_id, kind)
 
     async def cancel(self, session_id: str, turn_id: str | None = None) -> CancelReport:
         """Stop the session's turn, in whichever process it runs, and wait until it has ended.
@@ -185,15 +217,7 @@ class TurnRegistry:
             return await self._remote.cancel(session_id, turn_id)
         if turn_id not in (None, turn.turn_id):
             raise NoActiveTurn(session_id)
-        turn.engine.stop(Input.CANCEL_REQUESTED)
-        outcome = await turn.finished()
-        if outcome.state is not State.CANCELLED or outcome.message is None:
-            raise NoActiveTurn(session_id)
-        return CancelReport(
-            turn_id=turn.turn_id,
-            partial_content=unmark_cancelled(outcome.message.content),
-            stopped=outcome.stopped,
-        )
+        return await turn.cancel()
 
     async def attach(self, session_id: str, position: tuple[str, int] | None) -> Listener | None:
         """Listen to the session's running or last turn from an event on; None: nothing is left.
@@ -216,12 +240,7 @@ class TurnRegistry:
             await turn.committed()
         except MochiError:  # its starter gets it; the turn before is the last one again
             return await self._remote.follow(session_id, position)
-        after = position[1] if position is not None and position[0] == turn.turn_id else 0
-        if turn.stream.ended and after >= turn.stream.last_number:
-            return None
-        if after > turn.stream.last_number:
-            raise EventNotReached(after, turn.stream.last_number)
-        return turn.stream.subscribe(after)
+        return turn.listen(position)
 
     async def listen(self, session_id: str, turn_id: str) -> Listener | None:
         """Listen to a certain turn from its first event on; None: its events are not there.
@@ -243,26 +262,17 @@ class TurnRegistry:
         """Return the turn that runs on the session, in any process, and its state."""
         turn = self.get(session_id)
         if turn is not None:
-            return ActiveTurn(
-                turn_id=turn.turn_id,
-                state=turn.state.status,
-                started_at=turn.started_at,
-                resumes=turn.engine.resumes,
-                first_message_id=turn.engine.first_message_id,
-            )
+            return turn.describe()
         claim = await self._remote.running(session_id)
         return await self._remote.describe(claim) if claim else None
 
     def notice_decision(self, turn_id: str) -> bool:
         """Let a turn of this process look for answers to what it asks; False: it is not here."""
-        for turn in self._live.values():
-            if turn.turn_id == turn_id:
-                turn.engine.notice_decision()
-                return True
-        return False
+        return self._obey(turn_id, "confirm")
 
     def go_on(self) -> None:
-        """Go on with turns of dead processes from now on, in the running event loop."""
+        """Go on with turns of dead processes, and with inboxes, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
         self._resumer.open()
 
     async def shutdown(self, grace_seconds: float) -> None:
@@ -271,6 +281,7 @@ class TurnRegistry:
         Those with which another process goes on are handed over instead (docs/decisions/0182).
         """
         self._closing = True
+        self._drain.close()
         self._claimer.close()
         self._resumer.close()
         await self._all_ended(self._deadline.within(grace_seconds), LiveTurn.let_go)
@@ -297,10 +308,10 @@ class TurnRegistry:
     async def _start(
         self,
         session_id: str,
-        preparation: ChatPreparation,
-        announce: Callable[[str], None],
-        new: Session | None,
-        keep: bool,
+        preparation: ChatPreparation | QueuedPreparation,
+        announce: Callable[[str], None] = lambda _: None,
+        new: Session | None = None,
+        keep: bool = False,
     ) -> LiveTurn:
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
         return self._run(claimed, preparation.request, keep=keep)
@@ -361,6 +372,8 @@ class TurnRegistry:
             settling = asyncio.create_task(self._remote.settle(turn.session_id))
             self._settling.add(settling)
             settling.add_done_callback(self._settling.discard)
+        if turn.engine.actions.session_writer.has_next:
+            self._drain.begin(turn.session_id)
         if self._on_answer is not None and turn.engine.outcome.has_answer:
             self._on_answer(turn.session_id)
         # What waits for an approval can be resumed, what could not be saved is sealed first.
@@ -372,20 +385,13 @@ class TurnRegistry:
         if not turn.keep or turn.was_refused:
             removal.begin(turn.session_id)
 
-    def _obey(self, turn_id: str, kind: str) -> None:
-        """Do what another process asks of a turn of this one."""
-        if kind == "confirm":
-            self.notice_decision(turn_id)
+    def _obey(self, turn_id: str, kind: str) -> bool:
+        """Do what another process asks of a turn of this one; False: it is not here."""
         for turn in self._live.values():
-            if turn.turn_id == turn_id and kind == "inbox":
-                turn.engine.notice_message()
-            if turn.turn_id != turn_id or kind not in {"cancel", "detach"}:
-                continue
-            turn.keep = True  # the other process reads how it ends
-            if kind == "cancel":
-                turn.engine.stop(Input.CANCEL_REQUESTED)
-            else:
-                turn.detach()
+            if turn.turn_id == turn_id:
+                turn.obey(kind)
+                return True
+        return False
 
 
 def _end_over_time(engine: TurnEngine, seconds: float) -> None:

@@ -17,6 +17,7 @@ from chat.conversation_storage import (
     build_storages,
 )
 from chat.creation import SessionFactory
+from chat.inbox.service import InboxService
 from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -193,7 +194,17 @@ def _space(
 def _people_space(services: Services) -> SessionSpace:
     summaries = services.get(SummaryService)
     on_answer = summaries.notice_answer if summaries.enabled else None
-    return _space(services, SessionKind.CHAT, on_answer=on_answer)
+    space = _space(services, SessionKind.CHAT, on_answer=on_answer)
+    people_storage(services).recovery.when_waiting(space.turns.answer_waiting)
+    return space
+
+
+def _inbox(services: Services) -> InboxService:
+    return InboxService(
+        services.get(ChatService),
+        services.get(SessionSpace),
+        services.get(ChatSettings).when_busy,
+    )
 
 
 def _chat(services: Services) -> ChatService:
@@ -354,6 +365,7 @@ OWNED: Mapping[type | str, Factory] = {
     ConfirmationService: lambda services: services.get(SessionSpace).confirmations,
     EphemeralSessions: build_ephemeral_sessions,
     ChatService: _chat,
+    InboxService: _inbox,
     SessionManager: _sessions,
     SessionFactory: _factory,
     ActivityFeed: _activity,

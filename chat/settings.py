@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
 from mochi_project.configuration.setting_types import List, Seconds
+from sessions_app.inbox import WhenBusy
 from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy, OnCrash
 
 
@@ -68,6 +69,11 @@ class ChatSettings(AppSettings):
     )
     max_resumes: int = Field(
         2, ge=0, le=10, description="How often a turn goes on without any output in between"
+    )
+    when_busy: WhenBusy = Field(
+        "refuse",
+        description="What becomes of a message while a turn runs, unless its request says so: "
+        "`refuse`, `queue`, `steer` or `interrupt`",
     )
     turn_retention_seconds: float = Field(
         600, ge=0, description="How long a finished turn can be re-attached to"

@@ -1,7 +1,5 @@
 """Assembles the API below ``/ollama`` (docs/decisions/0174). Imported late."""
 
-from typing import Any
-
 from dialects_app.apps import OLLAMA
 from mochi_project.app import routers_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
@@ -12,8 +10,3 @@ for _router in routers_of(OLLAMA.routers):
     ollama_api.add_router("", _router)
 
 urlpatterns = ollama_api.urls[0]
-
-
-def openapi_schema() -> dict[str, Any]:
-    """Return a schema without paths: Ollama's own documentation describes these routes."""
-    return {"paths": {}, "components": {"schemas": {}}}

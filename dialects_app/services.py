@@ -10,6 +10,7 @@ from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
+from tools_app.recall.toolset import RecallTools
 
 
 def _request_files(services: Services) -> RequestFiles:
@@ -31,10 +32,9 @@ def _transcripts(services: Services) -> Transcripts:
 
 def _mcp(services: Services) -> object:
     from dialects_app.mcp.service import McpService  # noqa: PLC0415 - off by default
-    from tools_app.recall.service import Recall  # noqa: PLC0415
 
     return McpService(
-        services.get(Recall), services.get(SessionManager), services.get(SystemPromptService)
+        services.get(RecallTools), services.get(SessionManager), services.get(SystemPromptService)
     )
 
 

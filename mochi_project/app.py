@@ -88,7 +88,8 @@ class ForeignApi(NamedTuple):
         prefix: The path above all its routes, such as ``/v1``.
         namespace: The namespace of its URL names.
         routers: Its routers, as ``module:name``.
-        module: The module with its ``urlpatterns`` and ``openapi_schema``, imported late.
+        module: The module with its ``urlpatterns``, imported late, and with ``openapi_schema`` if
+            the OpenAPI document describes it.
         errors: The function that makes its errors, as ``module:name``.
         errors_below: The functions for paths of another protocol below it.
         setting: The setting that switches it on; empty if it is always there.

@@ -34,6 +34,8 @@ class InboxMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         queued_at: When it was queued (UTC, ISO 8601 with microseconds).
         fingerprint: A hash of the request; the same message with another request is refused.
         request: What the request asks for besides the message, as JSON.
+        turn_id: The turn that took it, as long as it may be returned.
+        attempts: How many turns took it, and died before they had said anything.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -44,6 +46,8 @@ class InboxMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     queued_at: str
     fingerprint: str = ""
     request: Mapping[str, Any] = NO_EXTRA
+    turn_id: str | None = None
+    attempts: int = 0
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -55,17 +59,25 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         paused: Why no message is taken for a turn (``cancelled``, ``failed``); None if they are.
         messages: The messages.
+        taken: The message that a turn took, until the turn writes for the first time: if it dies
+            before that, and nobody has seen anything of it, the message is returned.
         extra: Unknown keys of the file, kept for the next write.
     """
 
     paused: str | None = None
     messages: tuple[InboxMessage, ...] = ()
+    taken: InboxMessage | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
     def next(self) -> InboxMessage | None:
         """The message that the next turn takes; None if there is none, or the inbox is paused."""
         return self.messages[0] if self.messages and self.paused is None else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing waits, and nothing may be returned."""
+        return not self.messages and self.taken is None
 
     @property
     def steers(self) -> Sequence[InboxMessage]:
@@ -100,9 +112,19 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
         rest = [each for each in self.messages if each.message_id not in message_ids]
         return self._with(rest, paused=self.paused if rest else None)
 
-    def put_back(self, message: InboxMessage) -> "Inbox":
-        """Add a message that was taken before the others of its kind."""
-        return self._with((message, *self.take(message.message_id).messages), paused=self.paused)
+    def begin(self, message: InboxMessage, turn_id: str) -> "Inbox":
+        """Take a message for a turn that begins with it, and remember it until the turn writes."""
+        attempts = message.attempts + 1
+        taken = msgspec.structs.replace(message, turn_id=turn_id, attempts=attempts)
+        return msgspec.structs.replace(self.take(message.message_id), taken=taken)
+
+    def settle(self, *, returned: bool) -> "Inbox":
+        """Forget the message that a turn took, or return it to the front of those of its kind."""
+        settled = msgspec.structs.replace(self, taken=None)
+        if self.taken is None or not returned:
+            return settled
+        back = msgspec.structs.replace(self.taken, turn_id=None)
+        return settled._with((back, *settled.messages), paused=self.paused)  # noqa: SLF001 - its own
 
     def edit(self, message_id: str, **changes: Any) -> "Inbox":
         """Change fields of a message.
@@ -146,7 +168,8 @@ EMPTY_INBOX = Inbox()
 def inbox_to_json(inbox: Inbox) -> dict[str, Any]:
     """Convert an inbox to its JSON value in files."""
     messages = [_to_json(each) for each in inbox.messages]
-    return {"paused": inbox.paused, "messages": messages, **inbox.extra}
+    taken = {} if inbox.taken is None else {"taken": _to_json(inbox.taken)}
+    return {"paused": inbox.paused, "messages": messages, **taken, **inbox.extra}
 
 
 def inbox_from_json(raw: Any) -> Inbox:
@@ -156,11 +179,14 @@ def inbox_from_json(raw: Any) -> Inbox:
         msgspec.ValidationError: It is none that this server knows.
     """
     document = convert_to(raw, dict[str, Any])
-    extra = {key: value for key, value in document.items() if key not in ("paused", "messages")}
+    known = ("paused", "messages", "taken")
+    extra = {key: value for key, value in document.items() if key not in known}
     messages = convert_to(document.get("messages", []), list[dict[str, Any]])
+    taken = convert_to(document.get("taken"), dict[str, Any] | None)
     return Inbox(
         paused=convert_to(document.get("paused"), str | None),
         messages=tuple(_from_json(each) for each in messages),
+        taken=None if taken is None else _from_json(taken),
         extra=extra or NO_EXTRA,
     )
 

@@ -12,7 +12,6 @@ from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
-from sessions_app.session import Session
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
@@ -25,7 +24,6 @@ from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.recall.search import ConversationSearch
-from tools_app.recall.service import Recall
 from tools_app.recall.toolset import RecallTools
 from tools_app.result_files import ResultFiles
 from tools_app.result_reader import ResultReader
@@ -100,21 +98,18 @@ def recorded(services: Services, *toolsets: Toolset) -> ToolCatalogue:
     return ToolCatalogue([services.get(ResultReader), *toolsets], executions, files)
 
 
-def _recall(services: Services) -> Recall:
-    def read(session_id: str) -> Session:
-        return services.get(SessionManager).get(session_id)
-
+def _recall(services: Services) -> RecallTools:
     try:
         search = services.get(ConversationSearch)
     except ServiceMissing:  # the app that has one can be left out
         search = None
-    return Recall(read, search)
+    return RecallTools(lambda session_id: services.get(SessionManager).get(session_id), search)
 
 
 def _catalogue(services: Services) -> ToolCatalogue:
     # People's own tools win a name, so the built-in ones come last.
-    built_in = RecallTools(services.get(Recall))
-    return recorded(services, services.get(FolderTools), services.get(McpTools), built_in)
+    kinds = (FolderTools, McpTools, RecallTools)
+    return recorded(services, *map(services.get, kinds))
 
 
 def host_limits(settings: ToolsSettings) -> HostLimits:
@@ -135,6 +130,6 @@ FACTORIES: Mapping[type | str, Factory] = {
 OWNED: Mapping[type | str, Factory] = {
     ResultFiles: _files,
     ResultReader: lambda services: ResultReader(services.get(AttachmentService)),
-    Recall: _recall,
+    RecallTools: _recall,
     ToolCatalogue: _catalogue,
 }

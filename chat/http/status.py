@@ -5,7 +5,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chat.http.status_schemas import ActiveTurnOut, SessionUsageOut, StatusOut, WindowStatusOut
+from chat.http.status_schemas import (
+    ActiveTurnOut,
+    InboxStatusOut,
+    SessionUsageOut,
+    StatusOut,
+    WindowStatusOut,
+)
 from chat.remote.remote_turns import ActiveTurn
 from chat.start.preparation import TurnPreparer
 from chat.turn.usage import SessionUsage
@@ -72,5 +78,6 @@ def status_of(
         active_turn=ActiveTurnOut.model_validate(msgspec.structs.asdict(active))
         if active
         else None,
+        inbox=InboxStatusOut(count=metadata.queued or 0, paused=metadata.queue_paused),
         usage=SessionUsageOut.model_validate(msgspec.structs.asdict(usage)),
     )

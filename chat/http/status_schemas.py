@@ -44,6 +44,13 @@ class SessionUsageOut(Schema):
     cost_known: bool = Field(description="Whether no answer's cost is unknown")
 
 
+class InboxStatusOut(Schema):
+    """The messages that wait for the next turns of a session."""
+
+    count: int
+    paused: str | None = Field(description="Why they are not answered: `cancelled`, `failed`")
+
+
 class StatusOut(Schema):
     """Everything about a session but its messages, and what happens on it now."""
 
@@ -69,6 +76,7 @@ class StatusOut(Schema):
                 "summary": None,
                 "summary_model": None,
                 "active_turn": None,
+                "inbox": {"count": 0, "paused": None},
                 "usage": {
                     "input_tokens": 4200,
                     "output_tokens": 610,
@@ -97,4 +105,5 @@ class StatusOut(Schema):
     summary: dict[str, Any] | None
     summary_model: str | None
     active_turn: ActiveTurnOut | None
+    inbox: InboxStatusOut
     usage: SessionUsageOut

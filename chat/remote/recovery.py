@@ -3,7 +3,7 @@
 import errno
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 
@@ -17,6 +17,7 @@ from chat.remote.sealing import (
     missing_entries,
     seal_session,
 )
+from chat.remote.sealing_schedule import SealingSchedule
 from chat.storage.journal import Entry, Fenced, TurnJournal, lines_of, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (
@@ -27,6 +28,7 @@ from sessions_app.errors import (
     StorageError,
 )
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.queueing import next_message, recovered
 from sessions_app.session import Session
 from sessions_app.store.atomic import raise_if_unwritable
 from sessions_app.store.repository import Claim, Hold, SessionRepository
@@ -42,9 +44,10 @@ _PASSING = frozenset(
 MOST_FENCES = 5
 """The attempts of a new turn to end the journals of earlier ones, if others do the same."""
 
+WAITING_SECONDS = 10.0
+"""The shortest pause between two searches for messages that wait in sessions without a turn."""
+
 CLOCKS_APART_SECONDS = 7200.0
-LONGEST_SECONDS = 30.0
-"""The longest pause between two attempts to seal a session."""
 
 
 class ToBeContinued(SessionBusy):
@@ -76,6 +79,19 @@ class TurnRecovery:
         self._journal = journal
         self._retries = SealingSchedule()
         self._unreleased: dict[str, Hold] = {}
+        self._answer_waiting: Callable[[str], object] | None = None
+        self._look_at = 0.0
+
+    def when_waiting(self, answer: Callable[[str], object]) -> None:
+        """Call ``answer`` with each idle session that is found with a message in its inbox."""
+        self._answer_waiting = answer
+
+    def notice_waiting(self, session: Session) -> None:
+        """Have the next message in the inbox of an idle session answered."""
+        if self._answer_waiting is None or session.inbox.is_empty:
+            return
+        if session.inbox.taken is not None or next_message(session) is not None:
+            self._answer_waiting(session.session_id)
 
     def release_later(self, session_id: str, hold: Hold) -> None:
         """Release a claim of this process with the next sealing, as that can't be done now.
@@ -112,6 +128,9 @@ class TurnRecovery:
                 is_read = True
             if not is_read:  # what the claim knows is left
                 sealed = seal_session(sealed, replay(()), now=utc_now(), begun=claim.begun)
+        if sealed.inbox.taken is not None and sealed.inbox.taken.turn_id == claim.turn_id:
+            shown = self._replay(claim.session_id, claim.turn_id)
+            sealed = recovered(sealed, has_begun=bool(shown.last_number))
         logger.warning(
             "sealed a turn whose process died",
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
@@ -257,7 +276,7 @@ class TurnRecovery:
             self._unreleased.pop(session_id, None)
         try:
             self._repository.update_idle(session_id, _unchanged, recover=self.recover)
-            self._repository.update_idle(session_id, self.end_journals)
+            self.notice_waiting(self._repository.update_idle(session_id, self.end_journals))
         except ToBeContinued:
             return True
         except SessionBusy:
@@ -318,6 +337,19 @@ class TurnRecovery:
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
         self._seal_each(dead | set(self._journal.unended_sessions()) | self._unreleased.keys())
+        self._find_waiting()
+
+    def _find_waiting(self) -> None:
+        """Find the sessions without a turn that have messages in their inboxes."""
+        now = time.monotonic()
+        if self._answer_waiting is None or now < self._look_at:
+            return
+        self._look_at = now + WAITING_SECONDS
+        listed = self._repository.list(quickly=True).sessions
+        waiting = {each.session_id for each in listed if each.queued and not each.queue_paused}
+        if waiting:
+            for session_id in waiting - {claim.session_id for claim in self._repository.claims()}:
+                self._answer_waiting(session_id)
 
     def seal_unended(self) -> None:
         """Seal the dead turns that left a journal, without checking each claim."""
@@ -342,37 +374,6 @@ class TurnRecovery:
             extra={"session_id": session_id, **facts},
             exc_info=exc_info,
         )
-
-
-class SealingSchedule:
-    """Schedules the sealing of sessions: new ones at once, failed ones with growing pauses.
-
-    Args:
-        now: A clock.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._tried: dict[str, tuple[float, float]] = {}
-        self._failures: dict[str, str] = {}
-
-    def due(self, sessions: Collection[str]) -> list[str]:
-        """Return the items to try now, sorted."""
-        now = self._now()
-        tried = {name: self._tried[name] for name in sessions if name in self._tried}
-        due = sorted(name for name in sessions if tried.get(name, (0.0, now))[1] <= now)
-        for name in due:
-            pause = tried.get(name, (0.0, now))[0]
-            tried[name] = (min(2 * pause, LONGEST_SECONDS) or 1.0, now + pause)
-        self._tried = tried
-        self._failures = {name: why for name, why in self._failures.items() if name in tried}
-        return due
-
-    def is_news(self, name: str, why: str) -> bool:
-        """Return whether an item failed for the first time, or for another reason than before."""
-        before = self._failures.get(name)
-        self._failures[name] = why
-        return why != before
 
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:

@@ -13,7 +13,7 @@ from chat.remote.outcome import outcome_of
 from chat.remote.recovery import TurnRecovery
 from chat.remote.replay import Replay, ReplayedTurn, replay
 from chat.storage.journal import TurnJournal, whole_journal
-from chat.storage.signals import Signals
+from chat.storage.signals import SignalKind, Signals
 from chat.stream.events import Cancelled
 from chat.stream.numbered_event import NumberedEvent, numbered_events
 from chat.turn.outcome import Outcome
@@ -98,6 +98,10 @@ class RemoteTurns:
             return True
         claim = self._repository.claim_of(session_id)  # it may have no journal yet
         return claim is not None and claim.alive and claim.turn_id == turn_id
+
+    async def tell(self, turn_id: str, kind: SignalKind) -> None:
+        """Send a signal to a turn of another process."""
+        await asyncio.to_thread(self._signals.send, turn_id, kind)
 
     async def settle(self, session_id: str) -> None:
         """Seal what dead turns of the session left, if that can be done now."""
@@ -317,7 +321,9 @@ class RemoteTurns:
         return self._seal(session_id)
 
     def _running(self, session_id: str) -> Claim | None:
-        _, claim = self._repository.load_claimed(session_id)
+        session, claim = self._repository.load_claimed(session_id)
+        if claim is None:
+            self._recovery.notice_waiting(session)
         if claim is None or claim.alive:
             return claim
         return self._repository.claim_of(session_id) if self._seal(session_id) else None

@@ -278,6 +278,8 @@ class ChatPreparation:
             ValidationFailed: A result has no call.
         """
         request = self.request
+        if request.message_id is not None:
+            return Continuation(keep=len(session.messages), append=True)
         if request.messages:
             return continue_with(session.messages, request.messages)
         client_tools = [tool.name for tool in request.client_tools]
@@ -291,12 +293,13 @@ class ChatPreparation:
     def _said(self, continuation: Continuation, info: ModelInfo | None) -> Sequence[Message]:
         """Return the new messages; ``ValidationFailed`` if the model can't take a file of these."""
         said: Sequence[Message] = continuation.said
-        if continuation.append and self.request.message is not None:
-            said = [user_message(self.request.message, self.request.attachments)]
-        to = self.request.rewind
+        request = self.request
+        if continuation.append and request.message is not None:
+            said = [user_message(request.message, request.attachments, request.message_id)]
+        to = request.rewind
         checked = said if to is None else [*said, user_message("", to.attachments or ())]
-        require_takes(info, checked, brought=self.request.messages)
-        require_room(info, checked, brought=self.request.messages)
+        require_takes(info, checked, brought=request.messages)
+        require_room(info, checked, brought=request.messages)
         return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:
@@ -337,12 +340,14 @@ def plan_turn(
     return plan_with(rules, history, session=session, tools=tools, now=now)
 
 
-def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> UserMessage:
+def user_message(
+    content: str, attachments: tuple[Attachment, ...] = (), message_id: str | None = None
+) -> UserMessage:
     """Return a new user message; the user of an agent is the model that calls it."""
     return UserMessage(
         content=content,
         attachments=attachments,
-        message_id=new_message_id(),
+        message_id=message_id or new_message_id(),
         timestamp=utc_now(),
     )
 

@@ -37,6 +37,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         message: The user's message; None continues from the history.
+        message_id: The id of ``message``, which is then said whatever the session ends with.
         attachments: Images and files of ``message``, which is then a text, maybe an empty one.
         think: Whether and how hard to reason; None if not requested.
         selected_tools: The server's tools of this turn; None leaves it to the session's settings.
@@ -73,6 +74,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     message: str | None = None
+    message_id: str | None = None
     attachments: tuple[Attachment, ...] = ()
     think: Think | None = None
     selected_tools: Sequence[str] | None = None

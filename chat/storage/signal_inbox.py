@@ -22,7 +22,7 @@ class SignalInbox:
     ``forget`` when it has ended. Signals that arrive before ``ready`` are buffered.
     """
 
-    def __init__(self, signals: Signals, obey: Callable[[str, str], None]) -> None:
+    def __init__(self, signals: Signals, obey: Callable[[str, str], object]) -> None:
         self._signals = signals
         self._obey = obey
         self._expected: set[str] = set()

@@ -260,6 +260,15 @@ class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str | UnsetType = UNSET
 
 
+class MessageQueued(msgspec.Struct, frozen=True, kw_only=True):
+    """A message waits for the turn to end, or to take it; told to other listeners of the turn."""
+
+    event: ClassVar[str] = "message_queued"
+    message_id: str
+    when_busy: str
+    position: int
+
+
 class MessageTaken(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a person sent while the turn ran is part of the session and of the turn.
 
@@ -337,13 +346,15 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The stream is complete; always the last event, exactly once.
 
     ``saved_at`` is the time of the turn's last answer, whole or waiting for an approval;
-    ``turn_usage`` is there if it waits: then no other event has it.
+    ``turn_usage`` is there if it waits: then no other event has it. ``queued`` is the number of
+    messages that wait for the next turn, if any do.
     """
 
     event: ClassVar[str] = "done"
     session_id: str
     saved_at: str | UnsetType = UNSET
     turn_usage: TurnUsage | UnsetType = UNSET
+    queued: int | UnsetType = UNSET
 
 
 Event = (
@@ -363,6 +374,7 @@ Event = (
     | AgentToolCall
     | AgentToolResult
     | AgentComplete
+    | MessageQueued
     | MessageTaken
     | ToolContinuationStarted
     | StatusChanged

@@ -282,7 +282,8 @@ class TurnActions:
         undoes = message is None and not self._has_saved
         if not self._job.rewinds:  # docs/decisions/0003
             undoes &= refused and self.outcome.blames_request and bool(self._job.messages)
-        await self.session_writer.finish(message, window, refused=refused, undoes=undoes)
+        how = {"refused": refused, "undoes": undoes}
+        await self.session_writer.finish(message, window, self._machine.state.pauses, **how)
         self._has_saved = self._has_saved or message is not None
 
     async def report_complete(self) -> None:
@@ -364,9 +365,8 @@ class TurnActions:
 
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
-        session_id = self._job.session.session_id
-        end = done(last, self.outcome.message, session_id=session_id, usage=self.count())
-        taken = self.session_writer.taken_steers()
+        session, taken = self.session_writer.session, self.session_writer.taken_steers()
+        end = done(last, self.outcome.message, session=session, usage=self.count())
         await self.commit_point.finish([*taken, *last, end])
 
     def _current_answer(self) -> ModelAnswer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from chat.approvals.approver import Approver
 from chat.errors import ShuttingDown, TurnCrashed, TurnLost
-from chat.stream.events import TurnStarted
+from chat.stream.events import MessageQueued, TurnStarted
 from chat.stream.turn_stream import TurnStream
 from chat.turn.actions import TurnActions
 from chat.turn.job import TurnJob
@@ -126,6 +126,11 @@ class TurnEngine:
             self._cancellation = Cancellation(self._task)
         return True
 
+    def stop_unheard(self) -> None:
+        """Cancel the turn as nobody listens any more; messages that wait are answered then."""
+        self.actions.session_writer.pauses = False
+        self.stop(Input.CANCEL_REQUESTED)
+
     def let_go(self) -> None:
         """Hand the turn over before its next round, or now if it waits for an approval."""
         self._machine.lets_go = True
@@ -148,6 +153,11 @@ class TurnEngine:
     def notice_decision(self) -> None:
         """Check for new decisions on the turn's approvals."""
         self.actions.approver.notice()
+
+    def report(self, event: MessageQueued) -> None:
+        """Send an event that is not the turn's own doing, between its first and its last one."""
+        if self.actions.commit_point.is_committed and not self.state.is_final:
+            self._stream.emit([event])
 
     def notice_message(self) -> None:
         """Look for messages to the turn before the next request to the model."""

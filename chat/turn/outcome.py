@@ -162,13 +162,14 @@ def done(
     last: Sequence[Event],
     message: AssistantMessage | None,
     *,
-    session_id: str,
+    session: Session,
     usage: TurnUsage | None,
 ) -> Done:
     """Return the event that ends a stream, with the usage unless an event before it has it."""
     tells_usage = any(isinstance(event, MessageComplete | Cancelled | Failed) for event in last)
     return Done(
-        session_id=session_id,
+        session_id=session.session_id,
         saved_at=UNSET if message is None else message.timestamp,
         turn_usage=UNSET if tells_usage else known_usage(usage),
+        queued=len(session.inbox.messages) or UNSET,
     )

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import UNSET
@@ -16,10 +17,11 @@ from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
 from chat.work_threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
-from sessions_app.errors import SessionBusy, StorageError
+from sessions_app.errors import SessionBusy, SessionError, StorageError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from sessions_app.queueing import next_message, settled
 from sessions_app.session import (
     Session,
     ToolSettings,
@@ -49,6 +51,7 @@ class SessionWriter:
 
     Attributes:
         has_news: Whether messages may have come for the turn since its last write.
+        pauses: Whether messages that wait are not answered if the turn is cancelled.
         is_undone: Whether the turn's changes were undone, because it ended without an answer.
     """
 
@@ -68,6 +71,7 @@ class SessionWriter:
         self._undo = undo
         self.is_undone = False
         self.has_news = False
+        self.pauses = True
         self._in_thread = in_thread
         self._repository = repository
         self._session = session
@@ -88,6 +92,11 @@ class SessionWriter:
     def session(self) -> Session:
         """The session as last written by this turn, without the answer that it regenerates."""
         return without_replaced(self._session, self._replaced_id)
+
+    @property
+    def has_next(self) -> bool:
+        """Return whether the session was released with a message that its next turn answers."""
+        return self._released and next_message(self._session) is not None
 
     async def keep_context(self, state: ContextState | None) -> Session:
         """Record which messages are no longer sent to the model; return the changed session."""
@@ -157,6 +166,7 @@ class SessionWriter:
         self,
         message: AssistantMessage | None,
         window: WindowChoice,
+        pause: str | None = None,
         *,
         refused: bool = False,
         undoes: bool = False,
@@ -164,12 +174,14 @@ class SessionWriter:
         """Append the last message, if there is one, and release the session.
 
         A session created for a ``refused`` turn is marked as refused. With ``undoes``, what was
-        changed at the start of the turn is undone instead.
+        changed at the start of the turn is undone instead. ``pause`` says why messages in the inbox
+        are not answered now; None if the next turn answers them.
 
         A message that can't be saved leaves the session claimed, so that a partial answer can be
         saved.
         """
         now = utc_now()
+        settle = partial(settled, pause=pause if pause != "cancelled" or self.pauses else None)
 
         def close_turn(session: Session) -> Session:
             closed = session if message is None else self._extended(session, message)
@@ -178,16 +190,18 @@ class SessionWriter:
                 closed = with_summary_due(closed, now=now)
             elif is_over and closed is not session:
                 closed = titled_by_message(closed)
-            return _with_window(prefer_whole(closed, now=now), window, now)
+            return settle(_with_window(prefer_whole(closed, now=now), window, now))
 
         def write_and_release() -> None:
             if message is not None:
                 self._update(close_turn, release=True)
                 self._released = True
             elif undoes:
-                self.is_undone = self._closed_with(self._undo)
+                self.is_undone = self._closed_with(lambda session: settle(self._undo(session)))
             elif refused and self._is_new:
                 self._closed_with(with_refusal)
+            else:
+                self._closed_with(settle)
             self._release()
 
         await run_to_end(write_and_release, self._in_thread)
@@ -255,6 +269,8 @@ class SessionWriter:
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> None:
+        if self._session.inbox.taken is not None:  # from the turn's first write on it is said
+            change = partial(_settled_after, change)
         try:
             with self._lock:  # an agent's approver writes while results are appended
                 self._session = self._repository.update(
@@ -275,7 +291,7 @@ class SessionWriter:
         """Change the session of a turn without an answer, if that can be done, and release it."""
         try:
             self._update(change, release=True)
-        except (StorageError, TurnLost) as error:  # it is kept as it is
+        except (SessionError, StorageError, TurnLost) as error:  # it is kept as it is
             logger.info("a session is kept as its turn left it", extra={"code": error.code})
             return False
         self._released = True
@@ -296,6 +312,10 @@ def _answered_calls(session: Session) -> set[str | None]:
         if isinstance(message, ToolMessage):
             known.add(message.tool_call_id)
     return known - {None}
+
+
+def _settled_after(change: Change, session: Session) -> Session:
+    return settled(change(session))
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:

@@ -41,6 +41,11 @@ class State(StrEnum):
         return self in {State.PLANNING, State.ANNOUNCING, State.GENERATING}
 
     @property
+    def pauses(self) -> str | None:
+        """Why messages that wait are not answered after this end; None if they are."""
+        return {State.CANCELLED: "cancelled", State.FAILED: "failed"}.get(self)
+
+    @property
     def status(self) -> str:
         """The state as ``/status`` shows it."""
         return State.GENERATING.value if self.asks_model else self.value

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from ninja import Path
 
 from chat.creation import SessionFactory
-from chat.http.schemas import IdempotencyKey
+from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn

@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from msgspec.structs import replace
 from ninja import Header
 
-from chat.http.schemas import IdempotencyKey
+from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete

@@ -1,7 +1,5 @@
 """Serves MCP's one path: parses, calls, encodes. The OpenAPI document has none of it."""
 
-from typing import Any
-
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
@@ -30,8 +28,3 @@ async def answer(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [path("", answer)]
-
-
-def openapi_schema() -> dict[str, Any]:
-    """Return the OpenAPI schema: none, as MCP describes itself."""
-    return {"paths": {}, "components": {"schemas": {}}}

@@ -24,12 +24,13 @@ from sessions_app.errors import MochiError, SessionNotFound, ValidationFailed
 from sessions_app.export import to_markdown
 from sessions_app.messages import AssistantMessage, Message, ToolSpec
 from sessions_app.service import SessionManager
-from tools_app.errors import ArgumentsInvalid, ToolNotFound
+from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.limits import MEBIBYTE
 from tools_app.output_limit import cut
 from tools_app.recall.arguments import SEARCH
 from tools_app.recall.record import HEADING, harmless, is_readable, one_line
-from tools_app.recall.service import Recall
+from tools_app.recall.toolset import RecallTools
+from tools_app.toolset import ToolInvocation
 
 SESSIONS = "mochi://sessions/"
 PAGE = 50
@@ -55,7 +56,7 @@ class McpService:
     """
 
     def __init__(
-        self, recall: Recall, sessions: SessionManager, prompts: SystemPromptService
+        self, recall: RecallTools, sessions: SessionManager, prompts: SystemPromptService
     ) -> None:
         self._recall = recall
         self._sessions = sessions
@@ -64,7 +65,6 @@ class McpService:
             "ping": lambda _: {},
             "initialize": _handshake,
             "server/discover": lambda _: {**_ABOUT, "supportedVersions": VERSIONS},
-            "tools/list": lambda _: {"tools": list(map(_described, recall.specs))},
             "resources/list": self._list_resources,
             "resources/read": self._read_resource,
             "prompts/list": self._list_prompts,
@@ -78,25 +78,27 @@ class McpService:
             RpcError: There is no such method, tool, resource or prompt, or it can't be read.
         """
         try:
+            if message.method == "tools/list":
+                tools = (await self._recall.listing()).tools.values()
+                return {"tools": [_described(tool.spec) for tool in tools]}
             if message.method == "tools/call":
                 return await self._call_tool(message)
             if message.method not in self._methods:
                 raise RpcError(METHOD_NOT_FOUND, f"There is no method {message.method[:100]!r}.")
             return await asyncio.to_thread(self._methods[message.method], message)
-        except (ArgumentsInvalid, ToolNotFound, ValidationFailed, SessionNotFound) as error:
+        except (ToolNotFound, ValidationFailed, SessionNotFound) as error:
             raise RpcError(INVALID_PARAMS, error.message) from error
         except MochiError as error:
             raise RpcError(INTERNAL_ERROR, error.message, mochi_code=error.code) from error
 
     async def _call_tool(self, message: McpMessage) -> dict[str, Any]:
         arguments = message.params.get("arguments") or {}
-        try:
-            text, is_error = await self._recall.call(message.text("name"), arguments), False
-        except (ArgumentsInvalid, ToolNotFound):
-            raise
-        except MochiError as error:  # which a model can read, and do better
-            text, is_error = error.message, True
-        return {"content": [{"type": "text", "text": text}], "isError": is_error}
+        call = ToolInvocation(name=message.text("name"), arguments=arguments)
+        result = await self._recall.call_tool(call)
+        if result.error_code == INVALID_ARGUMENTS:
+            raise RpcError(INVALID_PARAMS, result.error_message or "")
+        text = result.result if result.success else result.error_message
+        return {"content": [{"type": "text", "text": text}], "isError": not result.success}
 
     def _list_resources(self, message: McpMessage) -> dict[str, Any]:
         cursor = message.text("cursor") if "cursor" in message.params else None

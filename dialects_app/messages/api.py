@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Header
 
-from chat.http.schemas import IdempotencyKey
+from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService
 from chat.start.preparation import TurnPreparer
 from dialects_app.messages.body import CountTokensIn, MessagesIn

@@ -9,7 +9,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.http.schemas import IdempotencyKey
+from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService, OpenTurn
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.request import ParsedCompletion

@@ -11,7 +11,7 @@ from ninja import Query
 
 from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
-from chat.http.schemas import IdempotencyKey
+from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest

@@ -21,10 +21,6 @@ class Spoken:
         self.is_there = False
         self.needs_care = True
 
-    def begin_round(self) -> None:
-        """Separate the next text from the previous one."""
-        self.needs_care = True
-
     def take(self, literal: str) -> str:
         """Return the next piece, preceded by a break if it is the first of another round."""
         broken = f'"{ROUND_BREAK}{literal[1:]}' if self.is_there else literal
@@ -60,5 +56,4 @@ class SpokenFold(TurnFold):
             self._begin_round()
 
     def _begin_round(self) -> None:
-        self.text.begin_round()
-        self.thoughts.begin_round()
+        self.text.needs_care = self.thoughts.needs_care = True

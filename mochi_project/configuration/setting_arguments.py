@@ -9,6 +9,7 @@ from typing import Literal, TypedDict
 
 from pydantic import SecretStr
 
+from sessions_app.inbox import WhenBusy
 from sessions_app.session import ContextStrategy, OnCrash
 
 
@@ -57,6 +58,7 @@ class SettingArguments(TypedDict, total=False):
     max_tool_rounds: int
     max_resumes: int
     on_crash: OnCrash
+    when_busy: WhenBusy
     tool_loop_limit: int
     tool_tokens: int
     max_agent_iterations: int

@@ -53,7 +53,7 @@ def ids_in(messages: Sequence[Message]) -> Iterator[str]:
 
 def ids_in_inbox(inbox: Inbox) -> Sequence[str]:
     """Return all ids that waiting messages and their requests may refer to."""
-    if not inbox.messages:
+    if inbox.is_empty:
         return ()
     return _ID.findall(msgspec.json.encode(inbox_to_json(inbox), enc_hook=dict).decode())
 

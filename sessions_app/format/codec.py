@@ -232,7 +232,7 @@ def document_of(session: Session, messages: Sequence[Any]) -> Raw:
         "metadata": metadata_to_json(session.metadata),
         "messages": messages,
         **session.extra,
-        **({"inbox": inbox_to_json(session.inbox)} if session.inbox.messages else {}),
+        **({} if session.inbox.is_empty else {"inbox": inbox_to_json(session.inbox)}),
     }
 
 

@@ -69,3 +69,18 @@ def wait_for_answer(scripted: MochiServer, session_id: str) -> Any:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return last
+
+
+def listed_at_ollama(server: Any, *names: str) -> dict[str, Any]:
+    """Return the models in Ollama's list by name, once it has all of these.
+
+    What does not answer within two seconds is left out of a list.
+    """
+    url, deadline = f"{server.url}/ollama/api/tags", time.monotonic() + 60
+    while True:
+        answer = httpx.get(url, trust_env=False, verify=NO_TLS, timeout=60).json()
+        models = {each["model"]: each for each in answer.get("models", ())}
+        if models.keys() >= set(names):
+            return models
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.05)

@@ -12,7 +12,13 @@ import pytest
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from scripted_app.model_cards import CARDS
 from tests.functional.conftest import NO_TLS
-from tests.functional.dialects.completions import TOOLS, messages, saved, wait_for_answer
+from tests.functional.dialects.completions import (
+    TOOLS,
+    listed_at_ollama,
+    messages,
+    saved,
+    wait_for_answer,
+)
 from tests.unit.sessions_app.attachments.images import png
 
 HELLO = {"role": "user", "content": "Hello!"}
@@ -97,22 +103,23 @@ def test_the_version_has_digits_and_dots(scripted: MochiServer) -> None:
     assert all(part.isdigit() for part in version.split("."))
 
 
-def test_models_profiles_agents_and_aliases_are_listed(face: ollama.Client) -> None:
-    listed = {model.model: model for model in face.list().models}
-    assert {MODEL, PLAIN, "profile:work", "agent:scribe", "big"} <= set(listed)
-    assert any((name or "").startswith("openai:") for name in listed)
+def test_models_profiles_agents_and_aliases_are_listed(
+    scripted: MochiServer, face: ollama.Client
+) -> None:
+    names = (MODEL, PLAIN, "profile:work", "agent:scribe", "big", "anthropic:claude-haiku-4-5")
+    listed = listed_at_ollama(scripted, *names)
     card = next(card for card in CARDS if card.name == MODEL)
-    assert listed[MODEL].digest == card.digest
-    assert listed["big"].details.family == "qwen3"
+    assert listed[MODEL]["digest"] == card.digest
+    assert listed["big"]["details"]["family"] == "qwen3"
+    assert face.list().models[0].model
 
 
 def test_what_a_model_can_do_is_in_the_list_and_in_its_facts(scripted: MochiServer) -> None:
-    listed = ask(scripted, "GET", "/api/tags").json()["models"]
-    abilities = {model["name"]: model["capabilities"] for model in listed}
-    assert abilities[MODEL] == ["completion", "tools", "thinking"]
+    abilities = listed_at_ollama(scripted, MODEL)[MODEL]["capabilities"]
+    assert abilities == ["completion", "tools", "thinking"]
     for key in ("model", "name"):
         facts = ask(scripted, "POST", "/api/show", {key: MODEL}).json()
-        assert facts["capabilities"] == abilities[MODEL]
+        assert facts["capabilities"] == abilities
         assert facts["model_info"]["qwen3.context_length"] == 40960
     assert ask(scripted, "POST", "/api/show", {"name": "profile:work"}).status_code == 200
 
@@ -342,6 +349,20 @@ def test_a_session_goes_on_with_what_follows_its_last_answer(scripted: MochiServ
         assert face.chat(MODEL, history).message.content == "Two."
     kept = [each["content"] for each in messages(scripted, session_id)]
     assert kept == ["Hello!", "One.", "Go.", "Two."]
+
+
+def test_a_key_starts_one_turn_for_equal_requests_and_refuses_others(
+    scripted: MochiServer,
+) -> None:
+    scripted.script("One.", "Two.")
+    with package(scripted, **{"Idempotency-Key": "turn-1"}) as face:
+        options = {"temperature": 0.5, "top_k": 3, "min_p": 0.1}
+        answers = [face.chat(MODEL, [HELLO], options=options).message.content for _ in range(2)]
+        with pytest.raises(ollama.ResponseError) as refused:
+            face.chat(MODEL, [HELLO], options={"temperature": 1.0})
+    assert answers == ["One.", "One."]
+    assert refused.value.status_code == 400
+    assert len(scripted.model_requests) == 1
 
 
 def test_openai_s_protocols_are_there_too(scripted: MochiServer) -> None:

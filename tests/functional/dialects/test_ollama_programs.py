@@ -13,6 +13,7 @@ import pytest
 
 from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 from tests.functional.conftest import NO_TLS, Server, StartServer
+from tests.functional.dialects.completions import listed_at_ollama, messages
 
 TOKEN = "a-token-for-every-client"
 LOADED = {"models": [{"name": "tiny:latest", "model": "tiny:latest", "size_vram": 7}]}
@@ -147,7 +148,7 @@ def test_home_assistant_lists_controls_and_answers(scripted: MochiServer) -> Non
     scripted.script(ToolCall("HassTurnOn", {"name": "light"}), "It is on.", "ignored")
     with http(scripted) as client:
         assert isinstance(client.get("api/ps").json()["models"], list)
-        assert MODEL in {each["model"] for each in client.get("api/tags").json()["models"]}
+        assert listed_at_ollama(scripted, MODEL)
         first = client.post("api/chat", json={**request, "messages": history})
         *_, called, _ = map(json.loads, first.text.splitlines())
         history.append({"role": "assistant", "content": "", "tool_calls": [
@@ -174,8 +175,7 @@ def test_open_webui_verifies_lists_chats_and_unloads(scripted: MochiServer) -> N
     with http(scripted, **{"User-Agent": "Open WebUI", "Authorization": "Bearer none"}) as client:
         version = client.get("api/version").json()["version"]
         assert tuple(map(int, version.split("."))) > (0, 1)
-        names = {each["model"] for each in client.get("api/tags").json()["models"]}
-        assert {MODEL, "scripted-plain:latest"} <= names
+        assert listed_at_ollama(scripted, MODEL, "scripted-plain:latest")
         assert isinstance(client.get("api/ps").json()["models"], list)
         body = {
             "model": "scripted-plain:latest",
@@ -197,6 +197,24 @@ def test_open_webui_verifies_lists_chats_and_unloads(scripted: MochiServer) -> N
         })  # fmt: skip
         assert through.json()["choices"][0]["message"]["content"] == "Hello!"
     assert len(scripted.model_requests) == 3
+
+
+def test_chats_of_open_webui_are_saved_where_the_server_is_told_to(serve_once: Any) -> None:
+    server: MochiServer = serve_once(MOCHI_CLIENT_SESSIONS="openwebui")
+    server.script("One.", "Two.")
+    history = [{"role": "user", "content": "First."}]
+    with http(server, **{"X-OpenWebUI-Chat-Id": "chat-1"}) as client:
+        for words in ("One.", "Two."):
+            answer = client.post("api/chat", json={"model": MODEL, "messages": history})
+            assert words in answer.text
+            session_id = answer.headers["x-mochi-session-id"]
+            history += [{"role": "assistant", "content": words}, {"role": "user", "content": "On."}]
+    assert [each["content"] for each in messages(server, session_id)] == [
+        "First.",
+        "One.",
+        "On.",
+        "Two.",
+    ]
 
 
 def test_litellm_gets_what_it_reads(scripted: MochiServer) -> None:

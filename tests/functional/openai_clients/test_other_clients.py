@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.functional.conftest import MODEL
+from tests.functional.dialects.completions import listed_at_ollama
 
 pytestmark = pytest.mark.interop
 
@@ -33,6 +34,7 @@ def server(start_once: Any) -> Any:
     (agent / "SKILL.md").write_text(SKILL)
     (agent / "scribe.py").write_text(NOTE)
     (agent / "__init__.py").write_text('from .scribe import note\n\n__all__ = ["note"]\n')
+    listed_at_ollama(server, MODEL, "agent:scribe")
     return server
 
 

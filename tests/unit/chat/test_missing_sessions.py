@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.recovery import SealingSchedule
+from chat.remote.sealing_schedule import SealingSchedule
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager

@@ -63,10 +63,12 @@ def test_interrupts_come_first_then_steers_then_the_queue_each_in_its_order() ->
 def test_what_is_taken_is_gone_and_what_is_put_back_is_first_of_its_kind() -> None:
     inbox = inbox_of(waiting("q1"), waiting("q2"), waiting("s1", "steer"))
 
-    taken = inbox.take("q1", "unknown")
-    assert order_of(taken) == "s1 q2"
-    assert order_of(taken.put_back(waiting("q1"))) == "s1 q1 q2"
-    assert order_of(inbox.put_back(waiting("q1"))) == "s1 q1 q2"
+    assert order_of(inbox.take("q1", "unknown")) == "s1 q2"
+    begun = inbox.begin(waiting("q1"), "t1")
+    assert (order_of(begun), begun.taken.turn_id, begun.taken.attempts) == ("s1 q2", "t1", 1)
+    back = begun.settle(returned=True)
+    assert (order_of(back), back.taken, back.messages[1].attempts) == ("s1 q1 q2", None, 1)
+    assert begun.settle(returned=False) == inbox.take("q1")
 
 
 def test_a_message_moves_as_far_as_its_kind_goes() -> None:
@@ -121,6 +123,7 @@ def test_it_is_a_key_of_the_document_and_what_newer_servers_write_in_it_stays() 
         "messages": [
             {"message_id": "1", "content": "a", "when_busy": "later", "queued_at": NOW, "x": [1]}
         ],
+        "taken": {"message_id": "2", "content": "b", "queued_at": NOW, "turn_id": "t1"},
         "y": 2,
     }
     inbox = inbox_from_json(raw)

@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.recovery import LONGEST_SECONDS, SealingSchedule, TurnRecovery
+from chat.remote.recovery import TurnRecovery
+from chat.remote.sealing_schedule import LONGEST_SECONDS, SealingSchedule
 from chat.start.turn_request import TurnRequest
 from chat.turn.actions import PERFORMED, TurnActions
 from chat.turn.state_machine import Action, State

@@ -48,6 +48,7 @@ def test_requests_that_an_earlier_server_took_keep_its_fingerprint():
 
 OTHER_VALUES = {
     "message": "Bye!",
+    "message_id": "b",
     "attachments": (Attachment(id="sha256:1", name="a.png", media_type="image/png", size=1),),
     "think": True,
     "selected_tools": ["add"],

@@ -12,7 +12,7 @@ from sessions_app.session import with_messages
 from sessions_app.session_settings import change_settings
 from tests.unit.conftest import NOW, SESSION_ID
 from tools_app.recall.record import HEADING
-from tools_app.recall.service import Recall
+from tools_app.recall.toolset import RecallTools
 
 # The sessions of a test are written in its own loop.
 pytestmark = pytest.mark.allow_blocking
@@ -26,7 +26,7 @@ def prompts(tmp_path):
 @pytest.fixture
 def ask(manager, prompts):
     """Return how a request of the earlier era is answered."""
-    service = McpService(Recall(manager.get, None), manager, prompts)
+    service = McpService(RecallTools(manager.get, None), manager, prompts)
 
     async def answer(method, **params):
         return await service.answer(McpMessage(method=method, params=params, id=1, is_modern=False))

@@ -172,6 +172,7 @@ inboxes = st.just(EMPTY_INBOX) | st.builds(
     Inbox,
     paused=optional(text),
     messages=st.lists(waiting, min_size=1, max_size=2).map(tuple),
+    taken=optional(waiting),
     extra=extras,
 )
 sessions = st.builds(

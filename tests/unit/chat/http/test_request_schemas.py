@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from chat.http.schemas import ChatIn
+from chat.http.request_schemas import ChatIn
 from sessions_app.errors import ValidationFailed
 
 

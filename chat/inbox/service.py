@@ -1,0 +1,327 @@
+"""Queues messages for sessions whose turn runs; the one entry for messages of all protocols.
+
+A message is acknowledged once it is in the session's document, and waits there until a turn takes
+it (docs/decisions/0176).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from chat.errors import KeyReused
+from chat.inbox.queued_stream import QueuedStream
+from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
+from chat.start.fingerprint import fingerprint_of_request
+from chat.start.queued_messages import queued_message
+from chat.storage.idempotency_keys import fingerprint_of
+from chat.stream.events import MessageQueued
+from sessions_app.errors import (
+    QueuedMessageNotFound,
+    QueuedMessageTaken,
+    SessionBusy,
+    ValidationFailed,
+)
+from sessions_app.format.fields import stable_id
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.inbox import EMPTY_INBOX, Inbox, InboxMessage, WhenBusy
+from sessions_app.messages import Message, UserMessage
+from sessions_app.queueing import is_said, next_message
+from sessions_app.session import Session, with_inbox, with_metadata
+from sessions_app.store.repository import Change, Claim
+
+Result = TypeVar("Result")
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a message that was queued.
+
+    Attributes:
+        session_id: The session.
+        message_id: The message, which keeps this id in the session.
+        state: ``queued``, or ``taken`` once a turn has it.
+        when_busy: How it waits; None once it is taken.
+        position: Its place among those that wait, from 1; None once it is taken.
+        turn_id: The turn that took it.
+    """
+
+    session_id: str
+    message_id: str
+    state: Literal["queued", "taken"]
+    when_busy: str | None = None
+    position: int | None = None
+    turn_id: str | None = None
+
+
+class InboxService:
+    """Queues messages, shows and changes what waits, and streams what answers it.
+
+    Args:
+        chat: Starts turns of sessions that are idle.
+        space: The sessions with an inbox.
+        when_busy: What to do with a message of a busy session if its request does not say.
+    """
+
+    def __init__(
+        self, chat: ChatService, space: SessionSpace, when_busy: WhenBusy = "refuse"
+    ) -> None:
+        self._chat = chat
+        self._space = space
+        self._when_busy = when_busy
+
+    async def open(
+        self,
+        request: ChatRequest,
+        key: str | None = None,
+        *,
+        when_busy: WhenBusy | None = None,
+        identity: object = None,
+        **more: Any,
+    ) -> OpenTurn | QueuedMessage:
+        """Start a turn, or queue its message if the session is busy.
+
+        Args:
+            request: What is asked for.
+            key: The ``Idempotency-Key``. The id of a queued message is derived from it.
+            when_busy: What to do with a message if a turn runs; None leaves it to the setting. What
+                else a request asks for, such as an edit, can't wait, and is refused.
+            identity: What the client sent, as ``ChatService.open`` takes it.
+            **more: The other arguments of ``ChatService.open``.
+
+        Raises:
+            InboxFull: Too much waits already.
+            ValidationFailed: The session is not saved.
+            MochiError: What ``ChatService.open`` raises.
+        """
+        open_turn = partial(self._chat.open, request, key, identity=identity, **more)
+        how = when_busy or self._when_busy
+        if how == "refuse" or request.session_id is None or request.new is not None:
+            return await open_turn()
+        if request.ephemeral:
+            if when_busy is not None:
+                raise ValidationFailed(
+                    "A session that is not saved has no inbox: leave when_busy out.",
+                    field="when_busy",
+                )
+            return await open_turn()
+        message = self._message(request, key, how, identity)
+        if message is None:
+            return await open_turn()
+        session_id = request.session_id
+        session, claim = await asyncio.to_thread(self._space.repository.load_claimed, session_id)
+        if known := _find(session, message.message_id):
+            return self._same(session, known, message)
+        if session.inbox.is_empty and (claim is None or not claim.alive):
+            try:
+                return await open_turn()
+            except SessionBusy:
+                pass  # another request was faster
+        return await self._append(session_id, message)
+
+    def _message(
+        self, request: ChatRequest, key: str | None, how: WhenBusy, identity: object
+    ) -> InboxMessage | None:
+        """Return the message of a request; None if it has none that can wait."""
+        if identity is None:
+            named = {"session_id": request.session_id, "model": request.model}
+            fingerprint = fingerprint_of_request(request.turn, **named)
+        else:
+            fingerprint = fingerprint_of(identity)
+        keyed = None if key is None else stable_id("queued", request.session_id, key)
+        return queued_message(
+            request.turn,
+            message_id=keyed or new_message_id(),
+            when_busy=how,
+            queued_at=utc_now(),
+            fingerprint=fingerprint,
+        )
+
+    def _same(
+        self, session: Session, known: InboxMessage | Message, message: InboxMessage
+    ) -> QueuedMessage:
+        """Return what became of a message that is sent again.
+
+        Raises:
+            KeyReused: The key stands for another message.
+        """
+        if isinstance(known, InboxMessage):
+            is_same = known.fingerprint == message.fingerprint
+        else:
+            is_same = known.content == message.content
+        if not is_same:
+            raise KeyReused
+        return _state_of(session, message.message_id)
+
+    async def _append(self, session_id: str, message: InboxMessage) -> QueuedMessage:
+        def append(session: Session) -> Session:
+            if _find(session, message.message_id) is not None:
+                return session
+            return _with(session, session.inbox.append(message))
+
+        session, claim = await self._change(session_id, append)
+        if known := session.inbox.find(message.message_id):
+            await self._wake(session, known, claim)
+        return self._same(session, known or _find(session, message.message_id) or message, message)
+
+    async def listing(self, session_id: str) -> Inbox:
+        """Return what waits in a session.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        return (await asyncio.to_thread(self._space.repository.load, session_id)).inbox
+
+    async def state_of(self, session_id: str, message_id: str) -> QueuedMessage:
+        """Return what became of a message.
+
+        Raises:
+            QueuedMessageNotFound: It was deleted, or never queued.
+        """
+        load = partial(self._space.repository.load_claimed, session_id)
+        session, claim = await asyncio.to_thread(load)
+        if claim is None and next_message(session) is not None:
+            self._space.turns.answer_waiting(session_id)
+        return _state_of(session, message_id)
+
+    async def edit(
+        self, session_id: str, message_id: str, *, position: int | None = None, **changes: Any
+    ) -> QueuedMessage:
+        """Change a message that waits: fields of ``InboxMessage``, and its place.
+
+        Raises:
+            QueuedMessageTaken: A turn has it.
+            QueuedMessageNotFound: It does not wait here.
+            InboxFull: The messages are too long together.
+        """
+
+        def edit(inbox: Inbox) -> Inbox:
+            edited = inbox.edit(message_id, **changes)
+            return edited if position is None else edited.move(message_id, position)
+
+        session, claim = await self._change(session_id, _of_waiting(edit, message_id))
+        if "when_busy" in changes and (message := session.inbox.find(message_id)):
+            await self._wake(session, message, claim)
+        return _state_of(session, message_id)
+
+    async def delete(self, session_id: str, message_id: str | None = None) -> Inbox:
+        """Remove a message that waits, or all of them; return what still waits.
+
+        Raises:
+            QueuedMessageTaken: A turn has it.
+            QueuedMessageNotFound: It does not wait here.
+        """
+        change: Change = _emptied
+        if message_id is not None:
+            change = _of_waiting(lambda inbox: inbox.take(message_id), message_id)
+        session, _ = await self._change(session_id, change)
+        return session.inbox
+
+    async def resume(self, session_id: str) -> Inbox:
+        """Let a paused inbox be answered again, and return it."""
+        session, claim = await self._change(
+            session_id, lambda session: _with(session, session.inbox.resume())
+        )
+        if claim is None or not claim.alive:
+            self._space.turns.answer_waiting(session_id)
+        return session.inbox
+
+    async def listen(self, session_id: str, message_id: str) -> QueuedStream:
+        """Listen to the turn that answers a message; wait for it if need be.
+
+        Raises:
+            QueuedMessageNotFound: It was deleted, or never queued.
+        """
+        await self.state_of(session_id, message_id)
+        return QueuedStream(
+            session_id,
+            message_id,
+            turn_of=partial(self._turn_of, session_id, message_id),
+            listen=partial(self._space.turns.listen, session_id),
+        )
+
+    async def listen_to_next(self, session_id: str) -> QueuedStream | None:
+        """Listen to the next turn, which answers a message that waits; None if none does."""
+        session = await asyncio.to_thread(self._space.repository.load, session_id)
+        message = next_message(session)
+        return None if message is None else await self.listen(session_id, message.message_id)
+
+    async def _turn_of(self, session_id: str, message_id: str) -> str | None:
+        return (await self.state_of(session_id, message_id)).turn_id
+
+    async def _change(self, session_id: str, change: Change) -> tuple[Session, Claim | None]:
+        """Change the session, and return it with the claim that it has afterwards."""
+
+        def write() -> tuple[Session, Claim | None]:
+            session = self._space.repository.update(session_id, change)
+            return session, self._space.repository.claim_of(session_id)
+
+        return await asyncio.shield(asyncio.to_thread(write))
+
+    async def _wake(self, session: Session, message: InboxMessage, claim: Claim | None) -> None:
+        """Have a message answered: by the running turn, or by a new one if none runs."""
+        session_id, turns = session.session_id, self._space.turns
+        if claim is None or not claim.alive:
+            turns.answer_waiting(session_id)
+            return
+        kind: Literal["cancel", "inbox"] = "inbox"
+        if message.when_busy == "interrupt":
+            kind = "cancel"
+        elif (turn := turns.get(session_id)) is not None:
+            position = session.inbox.position_of(message.message_id)
+            queued = MessageQueued(
+                message_id=message.message_id, when_busy=message.when_busy, position=position
+            )
+            turn.engine.report(queued)
+        if claim.turn_id:
+            await turns.tell(session_id, claim.turn_id, kind)
+
+
+def _find(session: Session, message_id: str) -> InboxMessage | Message | None:
+    """Return the message where it waits, or where it is said."""
+    if (waiting := session.inbox.find(message_id)) is not None:
+        return waiting
+    said: Sequence[Message] = session.messages
+    return next((each for each in reversed(said) if each.message_id == message_id), None)
+
+
+def _state_of(session: Session, message_id: str) -> QueuedMessage:
+    """Return what became of a message; raises as ``InboxService.state_of``."""
+    known, taken = _find(session, message_id), session.inbox.taken
+    if isinstance(known, InboxMessage):
+        return QueuedMessage(
+            session_id=session.session_id,
+            message_id=message_id,
+            state="queued",
+            when_busy=known.when_busy,
+            position=session.inbox.position_of(message_id),
+        )
+    if not isinstance(known, UserMessage):
+        raise QueuedMessageNotFound(message_id)
+    turn_id = taken.turn_id if taken and taken.message_id == message_id else known.turn_id
+    return QueuedMessage(
+        session_id=session.session_id, message_id=message_id, state="taken", turn_id=turn_id
+    )
+
+
+def _of_waiting(change: Callable[[Inbox], Inbox], message_id: str) -> Change:
+    """Return a change of a session's inbox that needs the message in it."""
+
+    def change_session(session: Session) -> Session:
+        if session.inbox.find(message_id) is None and is_said(session, message_id):
+            raise QueuedMessageTaken(message_id, _state_of(session, message_id).turn_id)
+        session.inbox.position_of(message_id)
+        return _with(session, change(session.inbox))
+
+    return change_session
+
+
+def _with(session: Session, inbox: Inbox) -> Session:
+    """Return the session with this inbox, as one that was just changed."""
+    return with_metadata(with_inbox(session, inbox), now=utc_now())
+
+
+def _emptied(session: Session) -> Session:
+    """Return the session without the messages that wait."""
+    return _with(session, msgspec.structs.replace(EMPTY_INBOX, taken=session.inbox.taken))

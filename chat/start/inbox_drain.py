@@ -1,0 +1,104 @@
+"""Starts turns for the messages that wait in inboxes, one after the other."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from chat.errors import ShuttingDown, TooManyTurns
+from chat.start.queued_messages import NothingQueued
+from chat.work_threads import InThread
+from sessions_app.errors import (
+    MochiError,
+    SessionBusy,
+    SessionCorrupt,
+    SessionNotFound,
+    SessionReadOnly,
+    StorageError,
+)
+from sessions_app.queueing import settled
+from sessions_app.store.repository import SessionRepository
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+"""The pause before a message that finds no place, or no store, is tried again."""
+
+
+class InboxDrain:
+    """Starts a turn for the next message of each inbox that is named, if its session is idle.
+
+    Several processes may try: one claims the session.
+
+    Args:
+        start_next: Starts the turn.
+        repository: The sessions.
+        in_thread: Runs their changes in a thread.
+    """
+
+    def __init__(
+        self,
+        start_next: Callable[[str], Awaitable[object]],
+        repository: SessionRepository,
+        in_thread: InThread,
+    ) -> None:
+        self._start_next = start_next
+        self._repository = repository
+        self._in_thread = in_thread
+        self._wanted: dict[str, bool] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def begin(self, session_id: str) -> None:
+        """Start a turn for a session soon; again, if one is being tried already."""
+        if self._closed:
+            return
+        is_tried, self._wanted[session_id] = session_id in self._wanted, True
+        if not is_tried:
+            task = asyncio.create_task(self._run(session_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Start no more turns; what waits is found by the next process."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, session_id: str) -> None:
+        try:
+            while self._wanted[session_id]:
+                self._wanted[session_id] = False
+                await self._try(session_id)
+        finally:
+            del self._wanted[session_id]
+
+    async def _try(self, session_id: str) -> None:
+        while True:
+            try:
+                await self._start_next(session_id)
+            except (TooManyTurns, StorageError):
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            except (NothingQueued, SessionBusy, SessionNotFound, ShuttingDown):
+                pass
+            except (SessionCorrupt, SessionReadOnly):
+                pass  # who opens the session is told
+            except MochiError as error:
+                await self._pause(session_id, error)
+            except Exception:
+                logger.exception("a queued message can't be answered", extra=_of(session_id))
+            return
+
+    async def _pause(self, session_id: str, error: MochiError) -> None:
+        """Let what waits wait for a person, as the next message can't be answered as it is."""
+        logger.warning("a queued message can't be answered: %s", error, extra=_of(session_id))
+        change = partial(settled, pause="failed")
+        try:
+            await self._in_thread(partial(self._repository.update, session_id, change))
+        except MochiError:
+            logger.warning("an inbox could not be paused", extra=_of(session_id))
+
+
+def _of(session_id: str) -> dict[str, str]:
+    return {"session_id": session_id}

@@ -1,0 +1,112 @@
+"""Prepares turns for queued messages, which are taken out of the inbox in the write that claims."""
+
+from functools import partial
+
+import msgspec
+
+from chat.start.preparation import ChatPreparation, Prepare, SettingsChanged, TurnPreparer
+from chat.start.turn_request import TurnRequest, request_of
+from chat.turn.job import TurnJob
+from sessions_app.errors import ValidationFailed
+from sessions_app.inbox import InboxMessage
+from sessions_app.queueing import begun, next_message, recovered
+from sessions_app.session import Session
+
+
+class NothingQueued(Exception):
+    """Raised if no message waits, or none may be taken now."""
+
+
+def queued_message(
+    request: TurnRequest,
+    *,
+    message_id: str,
+    when_busy: str,
+    queued_at: str,
+    fingerprint: str = "",
+) -> InboxMessage | None:
+    """Return a request as a message of an inbox; None if it is none that can wait.
+
+    Only a message of the user can: what else a request does refers to the history as it is now.
+    """
+    if request.message is None or request.messages or request.rewind or request.decisions:
+        return None
+    asked = {**request.noted(), **({"settings": request.settings} if request.settings else {})}
+    return InboxMessage(
+        message_id=message_id,
+        content=request.message,
+        attachments=request.attachments,
+        when_busy=when_busy,
+        queued_at=queued_at,
+        fingerprint=fingerprint,
+        request=msgspec.to_builtins(asked, enc_hook=dict),
+    )
+
+
+class QueuedPreparation:
+    """Prepares a turn for the next message of a session's inbox (a ``Preparation``).
+
+    Args:
+        preparer: Prepares all turns.
+
+    Attributes:
+        request: The request of the message that was prepared last.
+    """
+
+    def __init__(self, preparer: TurnPreparer) -> None:
+        self._preparer = preparer
+        self.request = TurnRequest()
+
+    def must_ask(self, session: Session) -> bool:  # noqa: ARG002 - of any
+        """Return that the session must be read: what waits in it may be new."""
+        return True
+
+    async def look_up(self, session: Session) -> Prepare:
+        """Look up what the next message needs.
+
+        Raises:
+            NothingQueued: There is none.
+            ValidationFailed: A newer server queued it.
+        """
+        message, session = _next_in(session)
+        try:
+            request = request_of(message.request)
+        except msgspec.ValidationError as error:
+            raise ValidationFailed(
+                f"The request of queued message {message.message_id} can't be read: {error}.",
+                field="request",
+            ) from error
+        self.request = msgspec.structs.replace(
+            request,
+            message=message.content,
+            message_id=message.message_id,
+            attachments=message.attachments,
+            settings=message.request.get("settings", {}),
+            detached=True,
+        )
+        prepare = await ChatPreparation(self._preparer, self.request).look_up(session)
+        return partial(self._prepare, message, prepare)
+
+    def _prepare(
+        self, message: InboxMessage, prepare: Prepare, turn_id: str, session: Session
+    ) -> TurnJob:
+        """Make the job of the turn, whose session has the message no longer in its inbox.
+
+        Raises:
+            SettingsChanged: Another message is the next one by now.
+            NothingQueued: None is.
+        """
+        current, recent = _next_in(session)
+        if current != message:
+            raise SettingsChanged(session)
+        job = prepare(turn_id, recent)
+        return msgspec.structs.replace(job, session=begun(job.session, message, turn_id))
+
+
+def _next_in(session: Session) -> tuple[InboxMessage, Session]:
+    """Return the next message; one that a turn without a claim has taken is returned first."""
+    session = recovered(session, has_begun=False)
+    message = next_message(session)
+    if message is None:
+        raise NothingQueued
+    return message, session
