@@ -49,6 +49,7 @@ class QueuedStream:
         self._listen = listen
         self._listener: Listener | None = None
         self._shows = False
+        self._over = False
         self._ended = False
         self._closed = False
 
@@ -62,7 +63,7 @@ class QueuedStream:
             except MochiError as error:
                 return self._last_words(error)
             if self._listener is None:
-                return ()
+                return self._last_words() if self._over else ()
         while (events := await self._listener.next(sink if self._shows else None)) is not None:
             shown = self._from_message(events)
             if shown or not events:
@@ -79,7 +80,7 @@ class QueuedStream:
                 self.turn_id = turn_id
                 return listener
             if turn_id is not None and turn_id == await self._turn_of():
-                self._ended = True  # nothing is left of its stream
+                self._over = True  # nothing is left of its stream
                 return None
             if loop.time() >= end:
                 return None
@@ -97,10 +98,11 @@ class QueuedStream:
                         return events[index:]
         return events if self._shows else ()
 
-    def _last_words(self, error: MochiError) -> Sequence[NumberedEvent]:
-        """Return the events of a stream whose message was deleted, or refused."""
+    def _last_words(self, error: MochiError | None = None) -> Sequence[NumberedEvent]:
+        """Return the events of a stream whose message was deleted or refused, or is long over."""
         self._ended, self.turn_id = True, self.turn_id or new_turn_id()
-        last: tuple[Event, ...] = (failed(error, None), Done(session_id=self._session_id))
+        last: list[Event] = [] if error is None else [failed(error, None)]
+        last.append(Done(session_id=self._session_id))
         return [
             NumberedEvent(number, event.event, encode_event(event))
             for number, event in enumerate(last, 1)

@@ -118,7 +118,8 @@ class InboxService:
                 return await open_turn()
             except SessionBusy:
                 pass  # another request was faster
-        return await self._append(session_id, message)
+        # Its client may leave: a message that is in the inbox is made known, too.
+        return await asyncio.shield(self._append(session_id, message))
 
     def _message(
         self, request: ChatRequest, key: str | None, how: WhenBusy, identity: object
@@ -200,10 +201,13 @@ class InboxService:
             edited = inbox.edit(message_id, **changes)
             return edited if position is None else edited.move(message_id, position)
 
-        session, claim = await self._change(session_id, _of_waiting(edit, message_id))
-        if "when_busy" in changes and (message := session.inbox.find(message_id)):
-            await self._wake(session, message, claim)
-        return _state_of(session, message_id)
+        async def change() -> QueuedMessage:
+            session, claim = await self._change(session_id, _of_waiting(edit, message_id))
+            if "when_busy" in changes and (message := session.inbox.find(message_id)):
+                await self._wake(session, message, claim)
+            return _state_of(session, message_id)
+
+        return await asyncio.shield(change())
 
     async def delete(self, session_id: str, message_id: str | None = None) -> Inbox:
         """Remove a message that waits, or all of them; return what still waits.
@@ -257,7 +261,7 @@ class InboxService:
             session = self._space.repository.update(session_id, change)
             return session, self._space.repository.claim_of(session_id)
 
-        return await asyncio.shield(asyncio.to_thread(write))
+        return await asyncio.to_thread(write)
 
     async def _wake(self, session: Session, message: InboxMessage, claim: Claim | None) -> None:
         """Have a message answered: by the running turn, or by a new one if none runs."""

@@ -218,7 +218,7 @@ def test_whenever_a_process_dies_each_message_is_said_and_answered_once(start, s
     chance = random.Random(SEED)
     server = start("--workers", "2")
     for number in range(int(os.environ.get("MOCHI_E2E_QUEUE_ROUNDS", "12"))):
-        keep_sending(server, start, script, eventually, chance, whole=number % 3 == 2)
+        server = keep_sending(server, start, script, eventually, chance, whole=number % 3 == 2)
 
 
 def test_a_process_that_dies_while_messages_come_loses_and_repeats_none(start, script, eventually):
@@ -228,7 +228,10 @@ def test_a_process_that_dies_while_messages_come_loses_and_repeats_none(start, s
 
 
 def keep_sending(server, start, script, eventually, chance, *, whole):
-    """Send messages with keys until each is acknowledged, and kill processes meanwhile."""
+    """Send messages with keys until each is acknowledged, and kill processes meanwhile.
+
+    Returns the server, which is another one if it was killed as a whole.
+    """
     session_id = server.chat().new_session()
     begin(server.chat(), session_id, script(["One ", "two"], stall_after=1, stall_seconds=0.3))
 
@@ -276,6 +279,7 @@ def keep_sending(server, start, script, eventually, chance, *, whole):
         after = messages[messages.index(asked[0]) + 1 :]
         if not told and after and after[0]["role"] == "assistant":  # it had begun to speak
             assert after[0]["interrupted"] is True
+    return server
 
 
 def resume(chat, session_id):

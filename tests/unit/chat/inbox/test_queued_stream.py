@@ -79,7 +79,9 @@ async def test_a_message_whose_turn_is_refused_ends_it_with_the_error(desk, hous
     house.model.go_on.set()
     events = await listening
 
-    assert names(events)[-1:] in ([], ["done"])
+    assert names(events)[-1] == "done"
+    again = await read_all(await desk.inbox.listen(session_id, queued.message_id))
+    assert names(again) == ["done"]
 
 
 async def test_while_the_message_waits_there_is_a_heartbeat(desk, house, monkeypatch):

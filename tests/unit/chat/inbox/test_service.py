@@ -145,6 +145,52 @@ async def test_an_interruption_keeps_the_partial_answer_and_is_answered_next(des
     assert contents[2:] == ["Stop!", "Stopped.", "Later?", "Later."]
 
 
+async def test_an_interruption_ends_a_tool_and_its_call_has_a_result(make_house):
+    calculator = Calculator()
+    house = make_house(calculator)
+    desk = Desk(house)
+    session_id = await house.new_session(tools=["add"])
+    house.model.say([call("c1", a=1, b=2, wait=True)], [Finished()])
+    await desk.send(session_id, "Add!", detached=True)
+    await calculator.waiting.wait()
+    house.model.say_text("Stopped.")
+
+    await desk.queue(session_id, "Stop!", "interrupt")
+
+    await desk.idle(session_id, messages=6)
+    kinds = [each.role for each in await house.messages(session_id)]
+    assert kinds == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    await house.turns.shutdown(0)
+
+
+async def test_an_interruption_withdraws_what_a_person_is_asked(make_house):
+    house = make_house(Calculator())
+    desk = Desk(house)
+    session_id = await house.new_session(tools=["add"], policy="always_confirm")
+    house.model.say([call("c1", a=1, b=2)], [Finished()])
+    opened = await desk.send(session_id, "Add!", detached=True)
+    while not await house.confirmations.pending(session_id):
+        assert await opened.listener.next() is not None
+    house.model.say_text("Stopped.")
+
+    await desk.queue(session_id, "Stop!", "interrupt")
+
+    contents = await desk.idle(session_id, messages=6)
+    assert contents[-2:] == ["Stop!", "Stopped."]
+    assert await house.confirmations.pending(session_id) == []
+    await house.turns.shutdown(0)
+
+
+async def test_a_deleted_session_takes_its_inbox_with_it(desk, house):
+    session_id = await desk.busy()
+    await desk.queue(session_id, "Later?")
+    await house.turns.cancel(session_id)
+    await asyncio.to_thread(house.sessions.delete, session_id)
+
+    with pytest.raises(SessionNotFound):
+        await desk.inbox.listing(session_id)
+
+
 async def test_after_a_stop_nothing_is_answered_until_somebody_resumes(desk, house):
     session_id = await desk.busy()
     await desk.queue(session_id, "Later?")

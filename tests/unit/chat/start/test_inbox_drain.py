@@ -137,3 +137,13 @@ async def test_what_a_stopped_server_leaves_is_answered_by_the_next(house, after
 
     assert (await after.idle(session_id, messages=4))[2:] == ["Later?", "Later."]
     await started.turns.shutdown(0)
+
+
+async def test_a_backup_has_what_waits(house):
+    desk = Desk(house)
+    session_id = await desk.busy()
+    await desk.queue(session_id, "Later?")
+
+    copy = await asyncio.to_thread(house.recovery.copy_of, session_id)
+
+    assert [each.content for each in copy.inbox.messages] == ["Later?"]
