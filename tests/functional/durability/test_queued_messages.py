@@ -268,7 +268,12 @@ def keep_sending(server, start, script, eventually, chance, *, whole):
         server = start("--workers", "2")
     chat = server.chat()
     eventually(lambda: is_quiet(chat, session_id) or resume(chat, session_id))
-    messages = chat.messages(session_id)
+    check_said_once(chat.messages(session_id), script)
+    return server
+
+
+def check_said_once(messages, script):
+    """Check that each message was said once, and not answered twice."""
     for number in range(6):
         asked = [m for m in messages if m["content"] == script(f"Answer {number}.")]
         assert len(asked) == 1, f"message {number} was said {len(asked)} times"
@@ -279,7 +284,6 @@ def keep_sending(server, start, script, eventually, chance, *, whole):
         after = messages[messages.index(asked[0]) + 1 :]
         if not told and after and after[0]["role"] == "assistant":  # it had begun to speak
             assert after[0]["interrupted"] is True
-    return server
 
 
 def resume(chat, session_id):
