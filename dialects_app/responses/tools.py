@@ -38,7 +38,6 @@ _TEXT_ALONE: Mapping[str, Any] = {
     "properties": {TEXT_PARAMETER: {"type": "string"}},
     "required": [TEXT_PARAMETER],
 }
-_LONGEST_REASON = 500
 _CLIENT_TYPES = ("function", "custom")
 _POLICY = {"always": "always_confirm", "never": "never_confirm"}
 

@@ -104,8 +104,9 @@ class Transcripts:
         """Append messages to the session of a conversation, which may have to be made. Blocks."""
 
         def extended(session: Session) -> Session:
+            unsaved = _unsaved(session, messages)
             return with_metadata(
-                append_messages(session, *messages, now=utc_now()), now=utc_now(), model=model
+                append_messages(session, *unsaved, now=utc_now()), now=utc_now(), model=model
             )
 
         place = session_named(self._sessions, conversation, field="session")
@@ -134,6 +135,18 @@ def _new_of(history: Sequence[Message]) -> Iterator[Message]:
             if words or message.attachments:
                 yield msgspec.structs.replace(message, content=words)
         elif not isinstance(message, SystemMessage):
+            yield message
+
+
+def _unsaved(session: Session, messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield messages without those of a person that a client sends again.
+
+    Codex keeps them when it compacts, and drops the answers between them.
+    """
+    known = {each.content for each in session.messages if isinstance(each, UserMessage)}
+    last = max((at for at, each in enumerate(messages) if isinstance(each, UserMessage)), default=0)
+    for at, message in enumerate(messages):
+        if at >= last or not (isinstance(message, UserMessage) and message.content in known):
             yield message
 
 

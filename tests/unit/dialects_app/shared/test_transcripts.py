@@ -170,3 +170,17 @@ def test_the_former_switch_of_open_webui_is_a_name_for_its_entry():
     }
     with pytest.raises(ValueError, match="must list clients of claude-code, codex, openwebui"):
         DialectsSettings(client_sessions="chatgpt")
+
+
+async def test_what_a_person_said_is_saved_once_though_the_client_compacts(sessions, transcripts):
+    hello, again = said(UserMessage, "Hello!"), said(UserMessage, "Go on.")
+    begun = await save(transcripts, [hello], said(AssistantMessage, "Hi!"))
+    await save(transcripts, [*begun, again], said(AssistantMessage, "I do."))
+
+    compacted = [said(UserMessage, each) for each in ("Hello!", "Go on.", "A summary.", "Go on.")]
+    await save(transcripts, compacted, said(AssistantMessage, "Done."))
+
+    assert await texts_of(sessions) == [
+        *("Hello!", "Hi!", "Go on.", "I do."),
+        *("A summary.", "Go on.", "Done."),
+    ]
