@@ -15,8 +15,7 @@ from dialects_app.messages.errors import error_answer
 from dialects_app.messages.models import (
     MOST_OF_A_PAGE,
     VERSION_HEADER,
-    ModelFacts,
-    PageQuery,
+    ClaudeModelOut,
     claude_model,
     page_of_models,
 )
@@ -54,8 +53,8 @@ async def list_models(
     try:
         listed = await models_list.list_models(service(ModelCatalogue), kind)
         if with_version:
-            query = PageQuery(limit=limit, after_id=after_id, before_id=before_id)
-            page = page_of_models([*map(_facts, listed.models)], query)
+            models = [*map(_claude_model, listed.models)]
+            page = page_of_models(models, limit, after_id=after_id, before_id=before_id)
             return _json(page, warning_headers(listed.left_out))
     except MochiError as error:
         if with_version:
@@ -79,7 +78,7 @@ async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
         if with_version:
             return _refusal(error)
         raise
-    return _json(claude_model(_facts(model)) if with_version else model)
+    return _json(_claude_model(model) if with_version else model)
 
 
 def _refusal(error: MochiError) -> HttpResponse:
@@ -92,8 +91,8 @@ def _refusal(error: MochiError) -> HttpResponse:
     )
 
 
-def _facts(model: ModelOut) -> ModelFacts:
-    return ModelFacts(name=model.id, created=model.created, context_length=model.context_length)
+def _claude_model(model: ModelOut) -> ClaudeModelOut:
+    return claude_model(model.id, model.created, model.context_length)
 
 
 def _json(value: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:

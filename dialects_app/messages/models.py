@@ -12,20 +12,6 @@ VERSION_HEADER = "anthropic-version"
 MOST_OF_A_PAGE = 1000
 
 
-class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that are shown of a model.
-
-    Attributes:
-        name: Its name for requests.
-        created: When it was last changed, in seconds since 1970.
-        context_length: The longest context in tokens; None if unknown.
-    """
-
-    name: str
-    created: int
-    context_length: int | None
-
-
 class ClaudeModelOut(msgspec.Struct, frozen=True, kw_only=True):
     """A model in Anthropic's format; what is not known is null."""
 
@@ -48,52 +34,35 @@ class ClaudeModelsOut(msgspec.Struct, frozen=True, kw_only=True):
     last_id: str | None
 
 
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The page that a client asks for: by default the first 1,000 models."""
-
-    limit: int = MOST_OF_A_PAGE
-    after_id: str | None = None
-    before_id: str | None = None
-
-
-def claude_model(facts: ModelFacts) -> ClaudeModelOut:
-    """Return a model's entry."""
+def claude_model(name: str, created: int, context_length: int | None) -> ClaudeModelOut:
+    """Return a model's entry; it was last changed at ``created``, in seconds since 1970."""
     return ClaudeModelOut(
-        id=facts.name,
-        display_name=facts.name,
-        created_at=f"{datetime.fromtimestamp(facts.created, UTC):%Y-%m-%dT%H:%M:%SZ}",
-        max_input_tokens=facts.context_length,
+        id=name,
+        display_name=name,
+        created_at=f"{datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        max_input_tokens=context_length,
     )
 
 
-def page_of_models(models: Sequence[ModelFacts], query: PageQuery) -> ClaudeModelsOut:
-    """Return a page of the models.
+def page_of_models(
+    models: Sequence[ClaudeModelOut], limit: int, *, after_id: str | None, before_id: str | None
+) -> ClaudeModelsOut:
+    """Return the first models after or before one, or the last before one.
 
     Raises:
         ValidationFailed: ``after_id`` or ``before_id`` is not among them.
     """
-    names = [model.name for model in models]
-    first, end = 0, len(models)
-    for field in ("after_id", "before_id"):
-        name = getattr(query, field)
-        if name is None:
-            continue
-        if name not in names:
+    names = [model.id for model in models]
+    for field, name in {"after_id": after_id, "before_id": before_id}.items():
+        if name is not None and name not in names:
             raise ValidationFailed(f"There is no model {name[:100]!r}.", field=field)
-        if field == "after_id":
-            first = names.index(name) + 1
-        else:
-            end = names.index(name)
-    if query.before_id is not None and query.after_id is None:
-        page = models[max(first, end - query.limit) : end]
-        has_more = end - query.limit > first
-    else:
-        page = models[first : min(end, first + query.limit)]
-        has_more = first + query.limit < end
-    data = [claude_model(model) for model in page]
+    first = 0 if after_id is None else names.index(after_id) + 1
+    end = len(names) if before_id is None else names.index(before_id)
+    left = models[first:end]
+    data = left[-limit:] if before_id is not None and after_id is None else left[:limit]
     return ClaudeModelsOut(
         data=data,
-        has_more=has_more,
+        has_more=len(left) > limit,
         first_id=data[0].id if data else None,
         last_id=data[-1].id if data else None,
     )

@@ -2,19 +2,19 @@
 
 import pytest
 
-from dialects_app.messages.models import ModelFacts, PageQuery, claude_model, page_of_models
+from dialects_app.messages.models import claude_model, page_of_models
 from sessions_app.errors import ValidationFailed
 
-MODELS = [ModelFacts(name=name, created=1_767_225_600, context_length=None) for name in "abcde"]
+MODELS = [claude_model(name, 1_767_225_600, None) for name in "abcde"]
 
 
-def page(**query):
-    found = page_of_models(MODELS, PageQuery(**query))
+def page(limit=1000, after_id=None, before_id=None):
+    found = page_of_models(MODELS, limit, after_id=after_id, before_id=before_id)
     return "".join(model.id for model in found.data), found.has_more
 
 
 def test_a_model_has_the_window_and_the_time_that_are_known():
-    shown = claude_model(ModelFacts(name="qwen3:14b", created=1_767_225_600, context_length=40960))
+    shown = claude_model("qwen3:14b", 1_767_225_600, 40960)
     assert (shown.created_at, shown.max_input_tokens) == ("2026-01-01T00:00:00Z", 40960)
 
 
