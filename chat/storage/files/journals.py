@@ -150,7 +150,12 @@ class FileTurnJournal:
         """
         if turn_id in self._written:
             return False
-        return is_held(self._path(session_id, turn_id)) is False
+        path = self._path(session_id, turn_id)
+        try:  # one that is just made is empty until its writer holds it
+            is_begun = os.stat(path).st_size > 0  # noqa: PTH116 - the path is text
+        except FileNotFoundError:
+            return False
+        return is_begun and is_held(path) is False
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""

@@ -162,6 +162,15 @@ def test_one_journal_that_can_not_be_looked_at_does_not_end_the_sweep(
         assert journal.sweep(-1) == 1
 
 
+def test_a_journal_that_another_process_is_making_was_not_closed(
+    journal: FileTurnJournal, tmp_path: Path
+) -> None:
+    """Between the file and its lock, the claim would look like that of a turn which is over."""
+    (tmp_path / SESSION / f"{FOREIGN_TURN}.jsonl").touch()
+    assert not journal.was_closed(SESSION, FOREIGN_TURN)
+    assert not journal.was_closed("0123456789", FOREIGN_TURN)
+
+
 def test_of_a_turn_of_this_process_no_file_says_whether_it_was_closed(
     journal: FileTurnJournal, tmp_path: Path
 ) -> None:
