@@ -31,6 +31,7 @@ class QueuedStream:
         listen: Listens to a turn; returns None if nothing of it is left.
 
     Attributes:
+        session_id: As above.
         turn_id: The turn that answers; empty while the message waits.
     """
 
@@ -43,7 +44,7 @@ class QueuedStream:
         listen: Callable[[str], Awaitable[Listener | None]],
     ) -> None:
         self.turn_id = ""
-        self._session_id = session_id
+        self.session_id = session_id
         self._message_id = message_id
         self._turn_of = turn_of
         self._listen = listen
@@ -102,7 +103,7 @@ class QueuedStream:
         """Return the events of a stream whose message was deleted or refused, or is long over."""
         self._ended, self.turn_id = True, self.turn_id or new_turn_id()
         last: list[Event] = [] if error is None else [failed(error, None)]
-        last.append(Done(session_id=self._session_id))
+        last.append(Done(session_id=self.session_id))
         return [
             NumberedEvent(number, event.event, encode_event(event))
             for number, event in enumerate(last, 1)

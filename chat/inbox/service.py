@@ -25,7 +25,7 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.format.fields import stable_id
-from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.inbox import EMPTY_INBOX, Inbox, InboxMessage, WhenBusy
 from sessions_app.messages import Message, UserMessage
 from sessions_app.queueing import is_said, next_message
@@ -69,7 +69,7 @@ class InboxService:
     ) -> None:
         self._chat = chat
         self._space = space
-        self._when_busy = when_busy
+        self.when_busy = when_busy
 
     async def open(
         self,
@@ -96,7 +96,7 @@ class InboxService:
             MochiError: What ``ChatService.open`` raises.
         """
         open_turn = partial(self._chat.open, request, key, identity=identity, **more)
-        how = when_busy or self._when_busy
+        how = when_busy or self.when_busy
         if how == "refuse" or request.session_id is None or request.new is not None:
             return await open_turn()
         if request.ephemeral:
@@ -133,7 +133,7 @@ class InboxService:
         keyed = None if key is None else stable_id("queued", request.session_id, key)
         return queued_message(
             request.turn,
-            message_id=keyed or new_message_id(),
+            message_id=keyed,
             when_busy=how,
             queued_at=utc_now(),
             fingerprint=fingerprint,

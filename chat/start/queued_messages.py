@@ -4,11 +4,18 @@ from functools import partial
 
 import msgspec
 
-from chat.start.preparation import ChatPreparation, Prepare, SettingsChanged, TurnPreparer
+from chat.start.preparation import (
+    ChatPreparation,
+    Prepare,
+    SettingsChanged,
+    TurnPreparer,
+    user_message,
+)
 from chat.start.turn_request import TurnRequest, request_of
 from chat.turn.job import TurnJob
 from sessions_app.errors import ValidationFailed
 from sessions_app.inbox import InboxMessage
+from sessions_app.messages import UserMessage
 from sessions_app.queueing import begun, next_message, recovered
 from sessions_app.session import Session
 
@@ -20,7 +27,7 @@ class NothingQueued(Exception):
 def queued_message(
     request: TurnRequest,
     *,
-    message_id: str,
+    message_id: str | None,
     when_busy: str,
     queued_at: str,
     fingerprint: str = "",
@@ -28,19 +35,32 @@ def queued_message(
     """Return a request as a message of an inbox; None if it is none that can wait.
 
     Only a message of the user can: what else a request does refers to the history as it is now.
+    Without ``message_id`` it has the id that the request gives it, or else a new one.
     """
-    if request.message is None or request.messages or request.rewind or request.decisions:
+    said = _said(request)
+    if said is None:
         return None
-    asked = {**request.noted(), **({"settings": request.settings} if request.settings else {})}
+    more = {"settings": request.settings, "extra": said.extra}
+    asked = {**request.noted(), **{name: value for name, value in more.items() if value}}
     return InboxMessage(
-        message_id=message_id,
-        content=request.message,
-        attachments=request.attachments,
+        message_id=message_id or said.message_id,
+        content=said.content,
+        attachments=said.attachments,
         when_busy=when_busy,
         queued_at=queued_at,
         fingerprint=fingerprint,
         request=msgspec.to_builtins(asked, enc_hook=dict),
     )
+
+
+def _said(request: TurnRequest) -> UserMessage | None:
+    """Return the one message of the user that a request consists of; None for another request."""
+    if request.rewind or request.decisions:
+        return None
+    if request.message is not None and not request.messages:
+        return user_message(request.message, request.attachments)
+    only = request.messages[0] if len(request.messages) == 1 else None
+    return only if request.message is None and isinstance(only, UserMessage) else None
 
 
 class QueuedPreparation:
@@ -100,6 +120,9 @@ class QueuedPreparation:
         if current != message:
             raise SettingsChanged(session)
         job = prepare(turn_id, recent)
+        if extra := message.request.get("extra"):
+            said = [msgspec.structs.replace(each, extra=extra) for each in job.messages[-1:]]
+            job = msgspec.structs.replace(job, messages=[*job.messages[:-1], *said])
         return msgspec.structs.replace(job, session=begun(job.session, message, turn_id))
 
 

@@ -9,6 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict
 
 from chat.http.event_stream import HEADERS
+from chat.inbox.service import InboxService
 from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
 from dialects_app.shared.attaching import RequestFiles
@@ -64,11 +65,12 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     """
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.shared.body import read_body  # noqa: PLC0415
+    from dialects_app.shared.waiting import WaitingTurn  # noqa: PLC0415
 
     with renamed_fields(_rename):
         body = await read_body(request, RunIn)
         started = await _runs().start(body, client=client_of(request))
-        return await started.stream()
+        return started.stream() if isinstance(started, WaitingTurn) else await started.stream()
 
 
 @router.get(
@@ -113,6 +115,7 @@ def _runs() -> "Runs":
 
     return Runs(
         chat=service(ChatService),
+        inbox=service(InboxService),
         sessions=service(SessionManager),
         files=service(RequestFiles),
         default_model=service(DefaultModel),

@@ -10,6 +10,7 @@ from chat.approvals.confirmation import Decision
 from dialects_app.shared.fields import refuse
 from models_app.language_model import Think
 from sessions_app.bounds import FEW
+from sessions_app.inbox import WhenBusy
 
 _RunId = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -82,12 +83,14 @@ class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         think: Whether and how hard to reason, as in ``POST /chat``.
         selected_tools: The server's tools for this run, as in ``POST /chat``.
         detached: Whether the run goes on when its client leaves; it does unless this is ``false``.
+        when_busy: What to do if a run of the thread runs: ``refuse``, ``queue`` or ``interrupt``.
     """
 
     model: str | None = None
     think: Think | None = None
     selected_tools: Annotated[Sequence[str], FEW] | None = None
     detached: bool | None = None
+    when_busy: WhenBusy | None = None
 
 
 class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

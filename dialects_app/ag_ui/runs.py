@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation, Decision
 from chat.errors import HistoryChanged, NoActiveTurn
+from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
@@ -35,6 +36,7 @@ from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
 from dialects_app.shared.turn_output import without_output
+from dialects_app.shared.waiting import WaitingTurn, open_or_queue
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
@@ -60,6 +62,7 @@ class Runs:
 
     Args:
         chat: Runs the turns.
+        inbox: Starts them, or queues messages.
         sessions: The sessions.
         files: Stores images and files.
         default_model: Chooses the model of threads that name none.
@@ -69,17 +72,19 @@ class Runs:
         self,
         *,
         chat: ChatService,
+        inbox: InboxService,
         sessions: SessionManager,
         files: RequestFiles,
         default_model: DefaultModel,
     ) -> None:
         self._chat = chat
+        self._inbox = inbox
         self._sessions = sessions
         self._files = files
         self._default_model = default_model
 
-    async def start(self, body: RunIn, *, client: str | None = None) -> StartedRun:
-        """Start a run. Nothing is saved if it is refused.
+    async def start(self, body: RunIn, *, client: str | None = None) -> StartedRun | WaitingTurn:
+        """Start a run, or queue its message. Nothing is saved if it is refused.
 
         Args:
             body: The request.
@@ -163,10 +168,11 @@ class Runs:
         before = before_turn(messages, turn_id)
         return resumed_by(messages, turn_id), before, shown_messages(before)
 
-    async def _start(self, body: RunIn, client: str | None) -> StartedRun:
+    async def _start(self, body: RunIn, client: str | None) -> StartedRun | WaitingTurn:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
         greeting = () if place.session is not None else greeting_in(body.messages)
         history = place.session.messages if place.session is not None else greeting
+        seen = history[-1].message_id if history else ""
         props = read_props(body)
         parts = len(body.messages) + len(body.tools or ()) + len(body.context or ())
         try:
@@ -179,6 +185,7 @@ class Runs:
                 raise
             # The client has another part of the answer that is being given than the session.
             before = without_output(history, active.turn_id)
+            seen = before[-1].message_id if before else ""
             new_input, turn, resumed = await beside(
                 parts + _parts_of(history), lambda: _read(body, props, before, runs=True)
             )
@@ -191,13 +198,22 @@ class Runs:
             request = ChatRequest(turn=turn, session_id=place.session_id, new=new)
         else:
             changes = _changes(place.session, props)
-            turn = replace(turn, settings=changes, expects=place.session.last_message_id)
+            turn = replace(turn, settings=changes, expects=seen)
             request = ChatRequest(turn=turn, session_id=place.session_id)
         with renamed_fields(lambda field: place_of_message(field, turn.messages, new_input)):
-            opened = await self._chat.open(request, client=client)
-        projector = RunProjector(
-            body.thread_id, body.run_id, resumed=None if new_input.has_user_message else resumed
-        )
+            opened = await open_or_queue(
+                self._inbox,
+                request,
+                when_busy=props.when_busy,
+                supported=("queue", "interrupt"),
+                field="forwardedProps.whenBusy",
+                client=client,
+            )
+        resumes = None if new_input.has_user_message else resumed
+        projector = RunProjector(body.thread_id, body.run_id, resumed=resumes)
+        if isinstance(opened, QueuedMessage):
+            queued = await self._inbox.listen(opened.session_id, opened.message_id)
+            return WaitingTurn(queued, lambda _: projector)
         return StartedRun(opened, projector)
 
     async def _turn(

@@ -9,7 +9,9 @@ from django.http.response import HttpResponseBase
 from ninja import Path
 
 from chat.creation import SessionFactory
+from chat.http.event_stream import HEADERS
 from chat.http.request_schemas import IdempotencyKey
+from chat.inbox.service import InboxService
 from chat.service import ChatService
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
@@ -101,10 +103,13 @@ async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpRespons
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
     from dialects_app.shared.streams import FollowedTurn  # noqa: PLC0415 - not for the start
+    from dialects_app.shared.waiting import WaitingTurn  # noqa: PLC0415
 
     body = await read_body(request, UIChatIn)
     answer = await _chats().answer(body, key=key, client=client_of(request))
-    if isinstance(answer, FollowedTurn):
+    if isinstance(answer, bytes):
+        return HttpResponse(answer, headers={**HEADERS, **STREAM_VERSION})
+    if isinstance(answer, FollowedTurn | WaitingTurn):
         return answer.stream(STREAM_VERSION)
     return await answer.stream(STREAM_VERSION)
 
@@ -133,6 +138,7 @@ def _chats() -> "UIChats":
 
     return UIChats(
         chat=service(ChatService),
+        inbox=service(InboxService),
         sessions=service(SessionManager),
         attachments=service(AttachmentService),
         max_attachments=service(SessionsSettings).max_attachments,

@@ -14,6 +14,7 @@ from models_app.language_model import Think
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.request_schemas import SessionCreateIn
 from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.inbox import WhenBusy
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import MODEL_NAME_LENGTH
 
@@ -37,7 +38,8 @@ class UIMessageIn(msgspec.Struct, kw_only=True):
 class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A request of ``useChat``: the whole conversation, or its last message alone.
 
-    ``session`` describes the session of a new chat, as the body of ``POST /sessions`` does.
+    ``session`` describes the session of a new chat, as the body of ``POST /sessions`` does, and
+    ``when_busy`` says what to do with the message if the chat's turn runs.
     """
 
     id: ChatId
@@ -48,13 +50,15 @@ class UIChatIn(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fiel
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=MODEL_NAME_LENGTH)] | None = None
     think: Think | None = None
     session: Annotated[dict[str, Any], _SESSION] | None = None
+    when_busy: WhenBusy | None = msgspec.field(default=None, name="when_busy")
 
     def identity(self) -> Mapping[str, Any]:
         """Return what identifies the request under its key, as the last release did it."""
         sent: dict[str, Any] = msgspec.to_builtins(self)
-        if self.session is None:
-            del sent["session"]
-        return sent
+        later = ("session", "when_busy")
+        return {
+            name: value for name, value in sent.items() if value is not None or name not in later
+        }
 
     def new_session(self) -> SessionCreateIn:
         """Return the description of a new chat's session; raise ``ValidationFailed`` for others."""

@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Literal
+from functools import partial
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from chat.approvals.confirmation import Decision
 from chat.creation import SessionFactory
 from chat.errors import HistoryChanged, NoActiveTurn
+from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
@@ -27,14 +29,17 @@ from dialects_app.ai_sdk.body import (
     greeting_in,
     said_in,
 )
+from dialects_app.ai_sdk.chunks import DONE, chunk
+from dialects_app.ai_sdk.places import place_of
 from dialects_app.ai_sdk.projector import UIMessageProjector
-from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
+from dialects_app.ai_sdk.ui_messages import UIMessagesOut, ui_messages
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
 from dialects_app.shared.turn_output import without_output
+from dialects_app.shared.waiting import WaitingTurn, open_or_queue
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -60,6 +65,7 @@ class UIChats:
 
     Args:
         chat: Runs turns.
+        inbox: Starts turns, or queues messages.
         sessions: The sessions.
         attachments: Stores images and files.
         max_attachments: The maximum per message.
@@ -70,12 +76,14 @@ class UIChats:
         self,
         *,
         chat: ChatService,
+        inbox: InboxService,
         sessions: SessionManager,
         attachments: AttachmentService,
         max_attachments: int,
         factory: SessionFactory,
     ) -> None:
         self._chat = chat
+        self._inbox = inbox
         self._sessions = sessions
         self._attachments = attachments
         self._max_attachments = max_attachments
@@ -83,8 +91,10 @@ class UIChats:
 
     async def answer(
         self, body: UIChatIn, *, key: str | None = None, client: str | None = None
-    ) -> Starting | Following:
+    ) -> Starting | Following | WaitingTurn | bytes:
         """Handle a request: send, edit, regenerate, or decide approvals.
+
+        Returns bytes for a message that the running turn takes: its own stream shows it.
 
         Args:
             body: The request.
@@ -114,10 +124,32 @@ class UIChats:
                     raise
                 request = await self._request(body, new_input, attachments, before)
             try:
-                turn = await self._chat.open(request, key, client=client, identity=identity)
+                turn = await open_or_queue(
+                    self._inbox,
+                    request,
+                    key,
+                    when_busy=body.when_busy,
+                    supported=("queue", "steer", "interrupt"),
+                    field="when_busy",
+                    client=client,
+                    identity=identity,
+                )
             except (SessionExists, HistoryChanged):  # by another request, meanwhile
                 continue
-            return _starting(turn)
+            return await self._waiting(turn) if isinstance(turn, QueuedMessage) else _starting(turn)
+
+    async def _waiting(self, queued: QueuedMessage) -> WaitingTurn | bytes:
+        """Return the stream of the turn that takes a message; one that steers has no own."""
+        told = msgspec.to_builtins(queued)
+        if queued.when_busy == "steer":
+            said = chunk("data-steered", data=told, transient=True)
+            return f"{said}{chunk('finish')}{DONE}".encode()
+        session_id = queued.session_id
+        return WaitingTurn(
+            await self._inbox.listen(session_id, queued.message_id),
+            partial(UIMessageProjector, session_id),
+            chunk("data-queued", data=told, transient=True).encode(),
+        )
 
     async def stream(self, chat_id: str) -> Following | None:
         """Listen to the running turn of a chat from its first event; None if none is running."""
@@ -216,7 +248,7 @@ class UIChats:
             return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
         if body.model is not None and body.model != session.metadata.model:
             turn = replace(turn, settings={"model": body.model})
-        found = await _place_of(body, new_input, attachments, session)
+        found = await place_of(body, new_input, attachments, session)
         if isinstance(found, Rewind):
             turn = replace(turn, rewind=found)
         elif found == "new":
@@ -314,65 +346,6 @@ async def _asking(
     ):
         return None
     return await space.turns.listen(session_id, active.turn_id)
-
-
-async def _place_of(
-    body: UIChatIn, new_input: UserInput, attachments: tuple[Attachment, ...], session: Session
-) -> Literal["new", "last"] | Rewind:
-    """Return where the message is in the session; how to go back to it if more was said since.
-
-    Raises:
-        ChatDiffers: The client's messages differ from the session.
-    """
-    messages = [each for each in session.messages if isinstance(each, UserMessage)]
-    ids = [client_id_of(each) for each in messages]
-    name = body.message_id if body.trigger != "regenerate-message" else new_input.client_id
-    name = name or new_input.client_id
-    client_ids = body.known_ids()
-    if name is None or name not in ids:
-        if body.message_id is not None and body.trigger == "submit-message":
-            raise ChatDiffers("The message that was edited is not in this chat any more.")
-        await _compare(session, client_ids)
-        return "new"
-    place = ids.index(name)
-    message = messages[place]
-    is_same = (message.content, message.attachments) == (new_input.text, attachments)
-    if is_same and place == len(ids) - 1:
-        if body.trigger != "regenerate-message" and body.message_id is None:
-            await _compare(session, client_ids, without=message)
-        return "last"
-    if body.message_id is None and body.trigger != "regenerate-message":
-        raise ChatDiffers("This message was answered before, and the chat has newer messages.")
-    if is_same:
-        return Rewind(message_id=message.message_id)
-    return Rewind(message_id=message.message_id, content=new_input.text, attachments=attachments)
-
-
-async def _compare(
-    session: Session, client_ids: Sequence[str] | None, *, without: UserMessage | None = None
-) -> None:
-    """Refuse a client that lacks messages of the session.
-
-    It may have more: an interrupted answer of which nothing was saved.
-
-    Raises:
-        ChatDiffers: The client lacks a message, or has them in another order.
-    """
-    if client_ids is None:
-        return
-    left_out = None if without is None else client_id_of(without)
-    count = len(session.messages) + len(client_ids)
-    if not await beside(count, lambda: _is_known(session, client_ids, left_out)):
-        raise ChatDiffers("The chat has messages that the client has not seen.")
-
-
-def _is_known(session: Session, client_ids: Sequence[str], left_out: str | None) -> bool:
-    """Return whether a client has all messages but one, in order."""
-    shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
-    if left_out is not None:
-        shown.remove(left_out)
-    rest = iter(client_ids)
-    return all(each in rest for each in shown)
 
 
 def _saying(turn: TurnRequest, message: UserMessage) -> TurnRequest:

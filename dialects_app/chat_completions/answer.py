@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.errors import TurnCrashed, TurnFailed
+from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
 from chat.stream.events import (
     ClientToolCall,
@@ -156,6 +157,21 @@ class AnswerReader(TurnFold):
         """Return the text of all rounds, as in the session's messages."""
         texts = ["".join(pieces) for pieces in rounds]
         return "\n\n".join(text for text in texts if text)
+
+
+async def answer_of(queued: QueuedStream, model: str) -> CompletionOut:
+    """Wait for the turn that takes a message, and for its end, and return its answer.
+
+    Raises:
+        MochiError: The error that ended the turn, or the message was deleted.
+    """
+    reader = AnswerReader()
+    while (events := await queued.next()) is not None:
+        reader.feed(events)
+    completion = reader.completion(queued.turn_id, model)
+    if completion is None:
+        raise TurnCrashed
+    return completion
 
 
 async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 from ninja import Header
 
 from chat.http.request_schemas import IdempotencyKey
-from chat.service import ChatService
+from chat.inbox.service import InboxService
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.view import RequestContext, complete
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
+from dialects_app.shared.waiting import WhenBusyHeader
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
@@ -22,6 +23,13 @@ from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.service import SessionManager
 
+SessionHeader = Annotated[
+    str | None,
+    Header(
+        alias="X-Mochi-Session-Id",
+        description="A session to continue: it gets what follows the last assistant message.",
+    ),
+]
 router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 
@@ -33,13 +41,8 @@ router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
 )
 async def chat_completion(
     request: HttpRequest,
-    session_id: Annotated[
-        str | None,
-        Header(
-            alias="X-Mochi-Session-Id",
-            description="A session to continue: it gets what follows the last assistant message.",
-        ),
-    ] = None,
+    *,
+    session_id: SessionHeader = None,
     own_tools: Annotated[
         str | None,
         Header(
@@ -55,6 +58,7 @@ async def chat_completion(
             "`MOCHI_CLIENT_SESSIONS` has `openwebui`.",
         ),
     ] = None,
+    when_busy: WhenBusyHeader = None,
     idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
     """Answer a conversation, as one object or as a stream of chunks that ends with `[DONE]`.
@@ -69,11 +73,12 @@ async def chat_completion(
         session_id=session_id or None,
         own_tools=own_tools,
         chat_id=chat_id if OPEN_WEBUI in service(DialectsSettings).saved_clients else None,
+        when_busy=when_busy,
         key=idempotency_key,
         client=client_of(request),
     )
     return await complete(
-        service(ChatService),
+        service(InboxService),
         service(SessionManager),
         service(ModelCatalogue),
         body,

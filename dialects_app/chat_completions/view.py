@@ -9,9 +9,11 @@ import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from chat.service import ChatService, OpenTurn
+from chat.inbox.queued_stream import QueuedStream
+from chat.inbox.service import InboxService, QueuedMessage
+from chat.service import OpenTurn
 from chat.start.turn_request import TurnRequest
-from dialects_app.chat_completions.answer import whole_answer
+from dialects_app.chat_completions.answer import answer_of, whole_answer
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.branches import Branch, branch_from, branch_of_chat
 from dialects_app.chat_completions.projector import ChunkProjector
@@ -26,9 +28,11 @@ from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.streams import StartedTurn
+from dialects_app.shared.waiting import WHEN_BUSY_HEADER, WaitingTurn, open_or_queue
 from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
+from sessions_app.inbox import WhenBusy
 from sessions_app.service import SessionManager
 
 
@@ -39,6 +43,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
         session_id: The session that it continues (``X-Mochi-Session-Id``).
         own_tools: Tools of this server (``X-Mochi-Tools``).
         chat_id: The chat of another program, if such chats have sessions here.
+        when_busy: What to do while a turn of the session runs (``X-Mochi-When-Busy``).
         key: Its ``Idempotency-Key``.
         client: The client, if turns are limited per client.
         turn: What requests in its protocol say of the turn beside those for completions.
@@ -47,6 +52,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     own_tools: str | None = None
     chat_id: str | None = None
+    when_busy: WhenBusy | None = None
     key: str | None = None
     client: str | None = None
     turn: TurnRequest = COMPLETION
@@ -58,7 +64,7 @@ async def answer_completion(parsed: ParsedCompletion, turn: OpenTurn) -> HttpRes
 
 
 async def complete(
-    chat: ChatService,
+    inbox: InboxService,
     sessions: SessionManager,
     models: ModelCatalogue,
     body: CompletionIn,
@@ -74,9 +80,12 @@ async def complete(
     Raises:
         MochiError: The turn could not start or, without streaming, an error ended it.
     """
-    parsed, turn = await _open(chat, sessions, files, body, context)
+    parsed, turn = await _open(inbox, sessions, files, body, context)
     with renamed_fields(partial(name_of_field, paths=parsed.paths)):
-        answer = await answer_with(parsed, turn)
+        if isinstance(turn, QueuedStream):
+            answer = await _answer_later(parsed, turn)
+        else:
+            answer = await answer_with(parsed, turn)
     if not parsed.chat.ephemeral:
         answer[SESSION_HEADER] = turn.session_id
     notes = [*parsed.warnings, *notes_on_choice(parsed.chat.turn.tool_choice, parsed.model, models)]
@@ -86,12 +95,12 @@ async def complete(
 
 
 async def _open(
-    chat: ChatService,
+    inbox: InboxService,
     sessions: SessionManager,
     files: RequestFiles,
     body: CompletionIn,
     context: RequestContext,
-) -> tuple[ParsedCompletion, OpenTurn]:
+) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
     """Open the turn on the session that holds the history, which is made if there is none.
 
     Of another program's chat only streaming requests belong to a session: titles and tags are
@@ -99,8 +108,8 @@ async def _open(
     """
     while (branch := await asyncio.to_thread(_branch, sessions, body, context)) is not None:
         with suppress(SessionExists):  # another request of the same chat has made it meanwhile
-            return await _open_as(chat, files, body, context, branch)
-    return await _open_as(chat, files, body, context)
+            return await _open_as(inbox, files, body, context, branch)
+    return await _open_as(inbox, files, body, context)
 
 
 def _branch(sessions: SessionManager, body: CompletionIn, context: RequestContext) -> Branch | None:
@@ -118,12 +127,12 @@ def _branch(sessions: SessionManager, body: CompletionIn, context: RequestContex
 
 
 async def _open_as(
-    chat: ChatService,
+    inbox: InboxService,
     files: RequestFiles,
     body: CompletionIn,
     context: RequestContext,
     branch: Branch | None = None,
-) -> tuple[ParsedCompletion, OpenTurn]:
+) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
     parsed = read_request(
         body,
         session_id=context.session_id,
@@ -136,12 +145,18 @@ async def _open_as(
     # Whether it is asked for as a stream makes no other turn of it.
     sent = msgspec.structs.replace(body, stream=None, stream_options=None)
     with renamed_fields(partial(name_of_field, paths=parsed.paths)):
-        turn = await chat.open(
+        turn = await open_or_queue(
+            inbox,
             parsed.chat,
             context.key,
+            when_busy=context.when_busy,
+            supported=("queue", "interrupt"),
+            field=WHEN_BUSY_HEADER,
             client=context.client,
             identity=[sent, context.session_id, context.own_tools, *context.turn.options.items()],
         )
+    if isinstance(turn, QueuedMessage):
+        return parsed, await inbox.listen(turn.session_id, turn.message_id)
     return parsed, turn
 
 
@@ -155,4 +170,15 @@ async def _whole(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
         completion = await whole_answer(turn, parsed.model)
     finally:
         turn.leave()
+    return HttpResponse(msgspec.json.encode(completion), content_type="application/json")
+
+
+async def _answer_later(parsed: ParsedCompletion, queued: QueuedStream) -> HttpResponseBase:
+    if parsed.streams:
+        make = partial(ChunkProjector, model=parsed.model, includes_usage=parsed.includes_usage)
+        return WaitingTurn(queued, make).stream()
+    try:
+        completion = await answer_of(queued, parsed.model)
+    finally:
+        queued.close()
     return HttpResponse(msgspec.json.encode(completion), content_type="application/json")

@@ -10,7 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.request_schemas import IdempotencyKey
-from chat.service import ChatService, OpenTurn
+from chat.inbox.service import InboxService
+from chat.service import OpenTurn
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.request import ParsedCompletion
 from dialects_app.chat_completions.view import RequestContext, complete
@@ -111,7 +112,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
             turn.leave()
 
     return await complete(
-        service(ChatService),
+        service(InboxService),
         service(SessionManager),
         models,
         completion,
@@ -119,6 +120,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
             session_id=request.headers.get("X-Mochi-Session-Id") or None,
             own_tools=request.headers.get("X-Mochi-Tools"),
             chat_id=request.headers.get("X-OpenWebUI-Chat-Id") if keeps_chats else None,
+            when_busy="refuse",
             key=idempotency_key,
             client=client_of(request),
             turn=TurnRequest(dialect="ollama", approvals="deny", options=options_of(body)),

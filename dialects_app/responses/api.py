@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -35,8 +36,10 @@ from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.responses.view import failed_stream, respond, respond_with_record
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
+from dialects_app.shared.fields import refuse
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.transcripts import Transcripts
+from dialects_app.shared.waiting import WHEN_BUSY_HEADER, WhenBusyHeader, interrupting
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
 from mochi_project.http.clients import client_of
@@ -163,7 +166,9 @@ async def list_input_items(
     operation_id="openai_create_response",
 )
 async def create_response(
-    request: HttpRequest, idempotency_key: IdempotencyKey = None
+    request: HttpRequest,
+    when_busy: WhenBusyHeader = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
     """Create a response, as one object, as a stream of events, or in the background.
 
@@ -178,13 +183,17 @@ async def create_response(
     items = input_to_record(body)
     if items is not None:
         return await respond_with_record(_maker(), body, items)
+    if when_busy not in {None, "refuse", "interrupt"}:  # its id is its turn's, which is not known
+        refuse(WHEN_BUSY_HEADER, "Here it is one of refuse, interrupt.")
+    start = partial(
+        _maker().start,
+        body,
+        key=idempotency_key,
+        client=client_of(request),
+        conversation=service(Transcripts).conversation_of(request.headers),
+    )
     try:
-        started = await _maker().start(
-            body,
-            key=idempotency_key,
-            client=client_of(request),
-            conversation=service(Transcripts).conversation_of(request.headers),
-        )
+        started = await (interrupting(start) if when_busy == "interrupt" else start())
         return await respond(started, body)
     except MochiError as error:
         is_codex = request.headers.get("originator", "").startswith("codex")

@@ -5,10 +5,13 @@ import asyncio
 import pytest
 
 from chat.errors import TooManyTurns
+from chat.service import ChatRequest
 from chat.start.turn_limits import TurnPlaces
+from chat.start.turn_request import TurnRequest
 from models_app.errors import OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
-from sessions_app.messages import Attachment
+from sessions_app.errors import SessionBusy
+from sessions_app.messages import AssistantMessage, Attachment, UserMessage
 from tests.unit.chat.inbox.conftest import Desk
 
 
@@ -138,3 +141,27 @@ async def test_an_ordinary_turn_reads_and_writes_as_much_as_ever(desk, house, mo
     counts = writes.counts
     assert (counts["update"], counts["claim"], counts["release"], counts["load"]) == (1, 1, 0, 0)
     assert counts["load_claimed"] == 1  # the model is not known yet
+
+
+async def test_a_message_with_an_id_and_keys_of_its_client_keeps_them(desk, house):
+    session_id = await desk.busy()
+    house.model.say_text("Two.")
+    said = UserMessage(content="And?", message_id="m2", timestamp="", extra={"client_id": "page-2"})
+    request = ChatRequest(turn=TurnRequest(messages=(said,)), session_id=session_id)
+    queued = await desk.inbox.open(request, when_busy="queue")
+    assert queued.message_id == "m2"
+
+    house.model.go_on.set()
+    await desk.idle(session_id, messages=4)
+
+    [*_, kept, _] = await house.messages(session_id)
+    assert (kept.message_id, kept.content, kept.extra) == ("m2", "And?", {"client_id": "page-2"})
+
+
+async def test_only_one_message_of_the_user_can_wait(desk):
+    session_id = await desk.busy()
+    said = UserMessage(content="And?", message_id="m2", timestamp="")
+    for messages in ((said, said), (AssistantMessage(content="x", message_id="a", timestamp=""),)):
+        request = ChatRequest(turn=TurnRequest(messages=messages), session_id=session_id)
+        with pytest.raises(SessionBusy):
+            await desk.inbox.open(request, when_busy="queue")

@@ -30,6 +30,8 @@ HELLO = {"id": "u1", "role": "user", "content": "Hello"}
 class Turns:
     """Keeps the requests for turns, and starts none."""
 
+    when_busy = "refuse"
+
     def __init__(self, sessions, confirmations):
         self.asked = []
         self.taken = 0
@@ -45,7 +47,7 @@ class Turns:
             await asyncio.to_thread(self.ends)
         return self.running.pop() if self.running else None
 
-    async def open(self, request, *, client):
+    async def open(self, request, key, *, when_busy, client):
         if self.taken:
             self.taken -= 1
             raise SessionExists(request.session_id)
@@ -94,7 +96,11 @@ def turns(sessions, store):
 @pytest.fixture
 def runs(turns, sessions):
     return Runs(
-        chat=turns, sessions=sessions, files=NoFiles(), default_model=DefaultModel(None, "small:1b")
+        chat=turns,
+        inbox=turns,
+        sessions=sessions,
+        files=NoFiles(),
+        default_model=DefaultModel(None, "small:1b"),
     )
 
 

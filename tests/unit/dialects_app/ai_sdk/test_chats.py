@@ -36,6 +36,7 @@ def chats(folder: Path, error: MochiError) -> UIChats:
     files: Any = None
     return UIChats(
         chat=chat,
+        inbox=files,
         sessions=SessionManager(folder),
         attachments=files,
         max_attachments=1,

@@ -39,7 +39,7 @@ class Heard:
 
 
 class Chat:
-    """Opens turns as ``ChatService`` does, and remembers how it was asked.
+    """Opens turns as ``InboxService`` does, and remembers how it was asked.
 
     Attributes:
         sessions: The sessions that are there.
@@ -48,6 +48,8 @@ class Chat:
         ends: Set when the turn ends.
         made_meanwhile: Whether somebody makes a session as soon as it was not found.
     """
+
+    when_busy = "refuse"
 
     def __init__(self, events: Sequence[Event] = ANSWER, error: Exception | None = None) -> None:
         self.sessions: set[str] = set()
@@ -59,7 +61,7 @@ class Chat:
         self._events = events
         self._error = error
 
-    async def open(self, request: ChatRequest, key: Any, *, client: Any, identity: Any) -> OpenTurn:
+    async def open(self, request: ChatRequest, key: Any, *, identity: Any, **_: Any) -> OpenTurn:
         self.asked.append((request, identity))
         if request.session_id is not None and request.new is None:
             self.get(request.session_id)
