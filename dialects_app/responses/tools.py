@@ -163,9 +163,13 @@ class _Reader:
         self._paths: dict[str, str] = {}
         self._server: ServerTools | None = None
         self._left_out: list[str] = []
+        self._count = 0
 
     def read(self, tool: ToolIn, path: str, namespace: str | None = None) -> None:
         """Add a tool, or those of a namespace, or a warning in place of what is not offered."""
+        self._count += 1
+        if self._count > MOST_ITEMS:
+            refuse(path, f"A request has no more than {MOST_ITEMS:,} tools.")
         if tool.type in _CLIENT_TYPES:
             self._add_client_tool(tool, path, namespace)
         elif tool.type == "namespace" and namespace is None:
@@ -196,8 +200,6 @@ class _Reader:
         name = offered_name(own_name, namespace)
         if name in self._client and not self.replaces:
             refuse(f"{path}.name", f"Two tools have the name {shown(name)}.")
-        if len(self._client) >= MOST_ITEMS:
-            refuse(path, f"A request has no more than {MOST_ITEMS:,} tools.")
         self._forms.pop(name, None)
         form = form_of(own_name, namespace, is_custom=is_custom)
         if form is not None:

@@ -129,7 +129,7 @@ def test_additional_tools_are_a_list(tools):
     assert refused.value.details["field"] == "input[0].tools"
 
 
-def test_a_request_has_a_thousand_tools_at_most():
-    spread = [{**FILES, "name": f"n{n}", "tools": [function(f"f{m}") for m in range(501)]}
-              for n in range(2)]  # fmt: skip
-    assert refused_field(*spread) == "tools[1].tools[499]"
+@pytest.mark.parametrize("kind", ["function", "web_search"])
+def test_a_request_has_a_thousand_tools_at_most_wherever_they_are(kind):
+    more = [(f"input[0].tools[{n}]", {**function(f"f{n}"), "type": kind}) for n in range(1000)]
+    assert refused_field(FILES, more=more) == "input[0].tools[997]"
