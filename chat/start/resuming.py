@@ -169,6 +169,7 @@ class TurnTakeover:
             session = await self.in_thread(partial(self._save_rest, taken))
             if taken.turn.last_number:
                 taken.writer.append(closing_lines(session, taken.turn, turn_id, error))
+                await stream.flushed()
             stream.close()
             await self.in_thread(partial(self.recovery.seal, session_id))
             return None

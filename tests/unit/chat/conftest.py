@@ -15,6 +15,7 @@ import structlog.contextvars  # noqa: F401 - a turn imports it, which would bloc
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.registry import TurnRegistry
+from chat.remote.continuing import ContinuingRules
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
@@ -152,6 +153,7 @@ class House:
     """Everything a test of turns needs."""
 
     repository_type = FileSessionRepository
+    rules = ContinuingRules()
 
     def __init__(
         self,
@@ -212,7 +214,9 @@ class House:
         )
         kept = self.data_dir / ".mochi"
         self.keys = keys_in(kept / "keys")
-        recovery = self.recovery = TurnRecovery(repository=repository, journal=self.journal)
+        recovery = self.recovery = TurnRecovery(
+            repository=repository, journal=self.journal, rules=self.rules
+        )
         self.records = MemoryRecords()
         self.sessions = SessionManager(
             self.sessions_dir,
