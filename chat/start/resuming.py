@@ -159,9 +159,7 @@ class TurnTakeover:
             last_number=taken.turn.last_number,
         )
         try:
-            noted = taken.turn.job
-            request = request_of(noted.request if noted is not None else {})
-            job = await self._job(taken, request, stream)
+            job, request = await self._job(taken, stream)
         except MochiError as error:
             logger.warning(
                 "a turn can't go on", extra={"session_id": session_id, "code": error.code}
@@ -187,11 +185,12 @@ class TurnTakeover:
         claimed = ClaimedTurn(
             owner=taken.hold.owner, job=job, stream=stream, session_writer=session_writer
         )
-        is_keyed = noted is not None and noted.keyed
-        return claimed, msgspec.structs.replace(request, detached=True, keyed=is_keyed)
+        return claimed, request
 
-    async def _job(self, taken: TakenTurn, request: TurnRequest, stream: TurnStream) -> TurnJob:
+    async def _job(self, taken: TakenTurn, stream: TurnStream) -> tuple[TurnJob, TurnRequest]:
         """Note that this process goes on, then look up what the turn needs.
+
+        After the note, since the note counts what fails here, too.
 
         Raises:
             MochiError: The turn can't go on.
@@ -201,6 +200,10 @@ class TurnTakeover:
         stream.note(Resumed(attempt=turn.resumes + 1, owner=taken.hold.owner, reason=reason))
         if not await stream.flushed():
             stream.require_room()
+        noted = turn.job
+        request = request_of(noted.request if noted is not None else {})
+        is_keyed = noted is not None and noted.keyed
+        request = msgspec.structs.replace(request, detached=True, keyed=is_keyed)
         prepare = await ResumedPreparation(self.preparer, request).look_up(session)
         job = prepare(turn_id, session)
         resumed = plan(
@@ -213,13 +216,14 @@ class TurnTakeover:
         )
         if resumed.discarded_id and request.dialect in _UNRETRACTABLE:
             raise TurnInterrupted(resumes=turn.resumes)  # its clients can't drop what they got
-        return msgspec.structs.replace(
+        job = msgspec.structs.replace(
             job,
             session=session,
             resumed=resumed,
             first_call="optional" if resumed.rounds or resumed.begun else job.first_call,
             call_ids=frozenset(call_ids(session.messages)) if job.available_tools.specs else (),
         )
+        return job, request
 
     def _save_rest(self, taken: TakenTurn) -> Session:
         def change(session: Session) -> Session:

@@ -293,3 +293,23 @@ def test_a_session_is_read_with_its_claim(repository: SessionRepository) -> None
     for session_id in (SECOND, "../x"):
         with pytest.raises(SessionNotFound):
             repository.load_claimed(session_id)
+
+
+def test_a_claim_is_given_to_another_process_and_kept_from_its_first(
+    repository: SessionRepository,
+) -> None:
+    repository.create(new_session())
+    claim_session(repository, FIRST, "t1")
+    first, before = hold_of(repository, "t1"), repository.claim_of(FIRST)
+    repository.update(FIRST, lambda found: found, hold=first, owner="another")
+    after = repository.claim_of(FIRST)
+    assert before
+    assert after
+    assert (after.turn_id, after.owner, after.started_at) == ("t1", "another", before.started_at)
+    for write in (say("too late"), lambda found: found):
+        with pytest.raises(SessionBusy):
+            repository.update(FIRST, write, hold=first)
+    with pytest.raises(SessionBusy):  # somebody else was faster
+        repository.update(FIRST, lambda found: found, hold=first, owner="a third")
+    repository.update(FIRST, say("goes on"), hold=after.hold, release=True)
+    assert repository.claim_of(FIRST) is None

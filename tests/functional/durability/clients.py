@@ -64,14 +64,22 @@ class FaultyServerClient:
         witness: Where to note down what was told.
         chance: Where its choices come from.
         tolerated: Codes beyond retryable errors that the present fault explains.
+        detached: Whether its turns go on without it.
 
     Attributes:
         last_seen: The last request and what came of it, for a client that hangs.
     """
 
     def __init__(
-        self, url: str, witness: Witness, chance: random.Random, tolerated: frozenset[str]
+        self,
+        url: str,
+        witness: Witness,
+        chance: random.Random,
+        tolerated: frozenset[str],
+        *,
+        detached: bool = False,
     ) -> None:
+        self._detached = detached
         self.witness = witness
         self.chance = chance
         self.last_seen = "nothing"
@@ -97,7 +105,8 @@ class FaultyServerClient:
         told = Told(self.witness, body.get("message"), self._tolerated)
         self.last_seen = f"POST {path}: no answer yet"
         try:
-            with self._http.stream("POST", path, json=body, headers=headers) as answer:
+            asked = {**body, "detached": True} if self._detached else body
+            with self._http.stream("POST", path, json=asked, headers=headers) as answer:
                 if answer.status_code != 200:
                     self._judge(path, answer.status_code, answer.read().decode())
                 received = b""

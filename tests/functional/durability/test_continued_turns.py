@@ -278,13 +278,24 @@ def test_a_turn_that_is_cancelled_meanwhile_is_cancelled(begin, model, tools):
 
 
 @pytest.mark.parametrize(
-    ("at_the_start", "after"), [("continue", "seal"), ("seal", "continue")], ids=["off", "not on"]
+    ("at_the_start", "after", "session"),
+    [
+        ("continue", "seal", {}),
+        ("seal", "continue", {}),
+        ("continue", "continue", {"on_crash": "seal"}),
+    ],
+    ids=["off since", "not on then", "not this session"],
 )
-def test_a_turn_is_sealed_where_it_may_not_go_on(launch, model, eventually, at_the_start, after):
+def test_a_turn_is_sealed_where_it_may_not_go_on(
+    launch, model, eventually, at_the_start, after, session
+):
     model(says("Half", ends=False))
     server = launch(MOCHI_ON_CRASH=at_the_start)
     chat = server.chat()
     session_id = chat.new_session()
+    if session:
+        saved = chat.http.patch(f"/sessions/{session_id}", json=session).json()
+        assert saved["on_crash"] == session["on_crash"]
     with chat.stream(session_id, message="Hello!", detached=True) as events:
         while next(events).name != "content_delta":
             pass

@@ -52,13 +52,18 @@ def note(text: str) -> str:
     return f"noted {{text}}"
 '''
 SKILL = "---\ndescription: Takes notes.\n---\nYou take notes.\n"
+DETACHED = 0.7
+"""How many of the clients' turns go on without them, where turns go on after a death."""
 GONE = frozenset({"SESSION_NOT_FOUND", "SUMMARY_NOT_FOUND", "CONFIRMATION_NOT_FOUND"})
 
 
 class World:
     """A server, and what can happen to it."""
 
-    def __init__(self, start, directory: Path, chance: random.Random) -> None:
+    def __init__(
+        self, start, directory: Path, chance: random.Random, *, continues: bool = False
+    ) -> None:
+        self.continues = continues
         self._start = start
         self._chance = chance
         self.faults = directory / "faults"
@@ -94,6 +99,8 @@ class World:
             MOCHI_SUMMARIZATION_INTERVAL_SECONDS="1",
             MOCHI_SHUTDOWN_GRACE_SECONDS="0.2",
             MOCHI_TEST_WORDS_PER_SECOND="200",
+            MOCHI_ON_CRASH="continue" if self.continues else "seal",
+            MOCHI_TOOL_CONFIRMATION_TIMEOUT_SECONDS="5" if self.continues else "300",
         )
 
     def a_moment(self) -> None:
@@ -187,10 +194,13 @@ FAULTS = [
 
 @pytest.mark.soak
 @pytest.mark.timeout(120 + 240 * ROUNDS)  # longer than a round's own limits, which say what hangs
+@pytest.mark.parametrize("continues", [False, True], ids=["seal", "continue"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_at_any_moment_loses_nothing_and_runs_no_tool_twice(start, tmp_path, fault):
+def test_a_fault_at_any_moment_loses_nothing_and_runs_no_tool_twice(
+    start, tmp_path, fault, continues
+):
     chance = random.Random(f"{SEED} {fault.__name__}")
-    world = World(start, tmp_path, chance)
+    world = World(start, tmp_path, chance, continues=continues)
     for number in range(ROUNDS):
         what = f"{fault.__name__} {number}, MOCHI_E2E_FAULT_SEED={SEED}"
         print(what, time.strftime("%X"), flush=True)
@@ -216,7 +226,13 @@ def one_round(world: World, fault, chance: random.Random) -> list[Witness]:
     health.start()
     with ThreadPoolExecutor(len(SCENARIOS)) as pool:
         clients = [
-            FaultyServerClient(url, witness, random.Random(chance.random()), tolerated)
+            FaultyServerClient(
+                url,
+                witness,
+                random.Random(chance.random()),
+                tolerated,
+                detached=world.continues and chance.random() < DETACHED,
+            )
             for witness in witnesses
         ]
         running = [
