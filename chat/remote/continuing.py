@@ -155,7 +155,8 @@ def _judged(
 ) -> tuple[list[str], list[str]]:
     """Return the calls that may have run: those a person decides on, and those that are lost.
 
-    Calls of tools that only read run again, once. Agents find their own begun session.
+    Calls of tools that only read run again, once. An agent that waits for an approval goes on in
+    its session; any other one would do its work again.
     """
     answers = (each for each in reversed(session.messages) if isinstance(each, AssistantMessage))
     asking_id = next((answer.message_id for answer in answers), "")
@@ -163,7 +164,8 @@ def _judged(
     lost: list[str] = []
     for call in (item.call for item in calls):
         starts = turn.starts.get(call.id, 0) or named_call(asking_id, call.id) in begun
-        if not starts or call.client_side or tools.delegates(call.name):
+        waits = tools.delegates(call.name) and call.id in turn.resumable_calls
+        if not starts or call.client_side or waits:
             continue
         if not _only_reads(call, tools):
             unclear.append(call.id)
@@ -177,5 +179,5 @@ def _only_reads(call: ToolCall, tools: AvailableTools) -> bool:
     if tools.finds_tools(call.name) or tools.reads_results(call.name):
         return True
     tool = tools.find(call.name)
-    reads = tool is not None and (tool.read_only or not tool.destructive)
+    reads = tool is not None and not tool.delegated and (tool.read_only or not tool.destructive)
     return reads and not tools.must_ask(call)

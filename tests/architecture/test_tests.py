@@ -18,6 +18,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "begun_calls",
         "brought_messages",
         "changed_tools",
+        "continued_turns",
         "client_tools",
         "half_characters",
         "handed_over_turns",

@@ -266,13 +266,20 @@ def test_calls_that_did_not_begin_are_decided_as_ever() -> None:
         ("read", 2, False, True),
         ("look", 1, False, False),
         ("gone", 1, True, False),
-        ("agent", 3, False, False),
+        ("agent", 1, True, False),
     ],
 )
 def test_begun_calls_by_what_they_do(name: str, starts: int, unclear: bool, lost: bool) -> None:
     begun = [began(2 + number, name, "c0") for number in range(starts)]
     found = resumption(session(asks(name)), job(), STARTED, ROUND, *begun)
     assert ("c0" in found.unclear, "c0" in found.lost) == (unclear, lost)
+
+
+def test_an_agent_that_waits_for_an_approval_goes_on_in_its_session() -> None:
+    asked = {**began(3, "write", "c0")[2], "confirmation_id": "conf_a", "agent_name": "a"}
+    lines = job(), STARTED, ROUND, began(2, "agent", "c0")
+    question: Line = (3, "tool_call_confirmation_required", asked)
+    assert resumption(session(asks("agent")), *lines, question).unclear == set()
 
 
 def test_what_reads_is_asked_about_where_a_person_decides_on_it() -> None:
