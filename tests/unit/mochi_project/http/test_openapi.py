@@ -81,6 +81,8 @@ def test_every_operation_declares_its_errors_as_the_envelope(
         for status, answer in errors.items():
             content = resolve(schema, answer)["content"]["application/json"]
             shape = "OpenAIError" if " /v1/" in route else "ErrorResponse"
+            if " /v1/messages" in route:
+                shape = "OpenAIAnthropicError"
             assert content["schema"]["$ref"].endswith(f"/{shape}"), f"{route} {status}"
             assert has_example(schema, content), f"{route} {status}"
 
@@ -269,7 +271,9 @@ def unbounded(schema: dict[str, Any], body: dict[str, Any]) -> Iterator[str]:
 
 CONVERSATIONS = {
     *("AgUiRunIn.messages", "AgUiMessageIn.toolCalls", "UIChatIn.messages", "UIMessageIn.parts"),
-    *("OpenAICompletionIn.messages", "OpenAIMessageIn.content", "OpenAIMessageIn.tool_calls"),
+    *("OpenAICompletionIn.messages", "OpenAIMessagesIn.messages", "OpenAICountTokensIn.messages"),
+    *("OpenAIChatCompletionsMessageIn.content", "OpenAIChatCompletionsMessageIn.tool_calls"),
+    "OpenAIMessagesMessageIn.content",
     *("OpenAIResponseIn.input", "OpenAIItemsIn.items", "OpenAIConversationIn.items"),
 }
 
