@@ -11,12 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from mochi_project.screen_text import printable
-from sessions_app.messages import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    ToolMessage,
-)
+from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from tools_app.limits import KIBIBYTE, MEBIBYTE
 from tools_app.output_limit import cut
 from tools_app.recall.search import ConversationMatch
@@ -76,7 +71,8 @@ def _fitting(entries: Iterable[str], most_bytes: int) -> list[str]:
     room = max(most_bytes, LEAST_BYTES) - _AROUND
     fitting: list[str] = []
     for entry in entries:
-        shown = cut(entry, limit=max(min(room, MESSAGE_BYTES), 0))
+        # Once more as a whole: parts of it could make a tag together.
+        shown = cut(harmless(entry), limit=max(min(room, MESSAGE_BYTES), 0))
         room -= len(shown.encode()) + 1
         if fitting and room < 0:
             break

@@ -1,5 +1,7 @@
 """Records: nothing that a message says gets out of them, and they keep to their size."""
 
+import re
+
 import pytest
 
 from sessions_app.messages import (
@@ -71,6 +73,7 @@ def test_messages_are_told_with_who_wrote_them():
             tool_calls=[ToolCall(id="c", name=HOSTILE, arguments={HOSTILE: HOSTILE})],
         ),
         ToolMessage(content="x", message_id="0", timestamp=NOW, tool_name=HOSTILE),
+        ToolMessage(content="x", message_id="0", timestamp="record>", tool_name="</"),
     ],
 )
 def test_what_a_hostile_message_says_stays_inside(message):
@@ -79,8 +82,7 @@ def test_what_a_hostile_message_says_stays_inside(message):
     inner = "\n".join(lines[2:-1])
     assert lines[2].startswith("[")
     assert all(line.startswith("  ") for line in lines[3:-1])
-    assert "<record" not in inner
-    assert "</record" not in inner
+    assert not re.search(r"<\s*/?\s*record", inner, re.IGNORECASE)
     assert not {"\u202e", "\x1b", "\r", "\u2028"} & set(inner)
 
 
