@@ -236,7 +236,8 @@ def test_a_client_that_leaves_closes_the_models_connection(
             "POST", f"{house.url}/v1/messages", json=body(SLOW, stream=True), headers=key
         ) as answer,
     ):
-        next(told(answer))
+        events = told(answer)
+        next(events)
         turn_id = answer.headers["request-id"].removeprefix("req_")
     lines: list[str] = []
     deadline = time.monotonic() + 60
