@@ -99,61 +99,26 @@ class InboxService:
         how = when_busy or self.when_busy
         if how == "refuse" or request.session_id is None or request.new is not None:
             return await open_turn()
-        if request.ephemeral:
-            if when_busy is not None:
-                raise ValidationFailed(
-                    "A session that is not saved has no inbox: leave when_busy out.",
-                    field="when_busy",
-                )
-            return await open_turn()
-        message = self._message(request, key, how, identity)
+        if request.ephemeral and when_busy is not None:
+            raise ValidationFailed(
+                "A session that is not saved has no inbox: leave when_busy out.", field="when_busy"
+            )
+        message = None if request.ephemeral else _message_of(request, key, how, identity)
         if message is None:
             return await open_turn()
         session_id = request.session_id
         session, claim = await asyncio.to_thread(self._space.repository.load_claimed, session_id)
         if known := _find(session, message.message_id):
-            return self._same(session, known, message)
-        if session.inbox.is_empty and (claim is None or not claim.alive):
+            return _same(session, known, message)
+        is_idle = session.inbox.is_empty and (claim is None or not claim.alive)
+        # A key is recorded before its turn claims the session: who sees the claim finds the key.
+        if is_idle or (key is not None and await self._chat.knows(key)):
             try:
                 return await open_turn()
             except SessionBusy:
                 pass  # another request was faster
         # Its client may leave: a message that is in the inbox is made known, too.
         return await asyncio.shield(self._append(session_id, message))
-
-    def _message(
-        self, request: ChatRequest, key: str | None, how: WhenBusy, identity: object
-    ) -> InboxMessage | None:
-        """Return the message of a request; None if it has none that can wait."""
-        if identity is None:
-            named = {"session_id": request.session_id, "model": request.model}
-            fingerprint = fingerprint_of_request(request.turn, **named)
-        else:
-            fingerprint = fingerprint_of(identity)
-        keyed = None if key is None else stable_id("queued", request.session_id, key)
-        return queued_message(
-            request.turn,
-            message_id=keyed,
-            when_busy=how,
-            queued_at=utc_now(),
-            fingerprint=fingerprint,
-        )
-
-    def _same(
-        self, session: Session, known: InboxMessage | Message, message: InboxMessage
-    ) -> QueuedMessage:
-        """Return what became of a message that is sent again.
-
-        Raises:
-            KeyReused: The key stands for another message.
-        """
-        if isinstance(known, InboxMessage):
-            is_same = known.fingerprint == message.fingerprint
-        else:
-            is_same = known.content == message.content
-        if not is_same:
-            raise KeyReused
-        return _state_of(session, message.message_id)
 
     async def _append(self, session_id: str, message: InboxMessage) -> QueuedMessage:
         def append(session: Session) -> Session:
@@ -164,7 +129,7 @@ class InboxService:
         session, claim = await self._change(session_id, append)
         if known := session.inbox.find(message.message_id):
             await self._wake(session, known, claim)
-        return self._same(session, known or _find(session, message.message_id) or message, message)
+        return _same(session, known or _find(session, message.message_id) or message, message)
 
     async def listing(self, session_id: str) -> Inbox:
         """Return what waits in a session.
@@ -280,6 +245,34 @@ class InboxService:
             turn.engine.report(queued)
         if claim.turn_id:
             await turns.tell(session_id, claim.turn_id, kind)
+
+
+def _message_of(
+    request: ChatRequest, key: str | None, how: WhenBusy, identity: object
+) -> InboxMessage | None:
+    """Return the message of a request; None if it has none that can wait."""
+    named = {"session_id": request.session_id, "model": request.model}
+    return queued_message(
+        request.turn,
+        message_id=None if key is None else stable_id("queued", request.session_id, key),
+        when_busy=how,
+        queued_at=utc_now(),
+        fingerprint=fingerprint_of_request(request.turn, **named)
+        if identity is None
+        else fingerprint_of(identity),
+    )
+
+
+def _same(session: Session, known: InboxMessage | Message, message: InboxMessage) -> QueuedMessage:
+    """Return the state of a message that is sent again.
+
+    Raises:
+        KeyReused: The key stands for another message.
+    """
+    field = "fingerprint" if isinstance(known, InboxMessage) else "content"
+    if getattr(known, field) != getattr(message, field):
+        raise KeyReused
+    return _state_of(session, message.message_id)
 
 
 def _find(session: Session, message_id: str) -> InboxMessage | Message | None:

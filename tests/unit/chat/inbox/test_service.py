@@ -113,6 +113,21 @@ async def test_the_same_key_is_the_same_message_while_it_waits_and_after(desk, h
     assert len(await house.messages(session_id)) == 4
 
 
+async def test_a_request_that_started_a_turn_is_not_queued_when_it_is_sent_again(desk, house):
+    session_id = await house.new_session()
+    house.model.say([TextDelta("One ")], ..., [Finished()])
+    first = await desk.send(session_id, "Count!", key="k", detached=True)
+    await first.committed()
+    await desk.queue(session_id, "Later?")
+
+    again = await desk.send(session_id, "Count!", key="k", detached=True)
+
+    assert (isinstance(again, OpenTurn), again.turn_id) == (True, first.turn_id)
+    with pytest.raises(KeyReused):
+        await desk.send(session_id, "Other!", key="k")
+    assert await desk.waiting(session_id) == (None, ["Later?"])
+
+
 async def test_posts_at_once_get_one_order_and_a_full_inbox_takes_no_more(desk, house):
     session_id = await desk.busy()
     sent = [desk.send(session_id, f"{n}") for n in range(MOST_MESSAGES + 1)]
