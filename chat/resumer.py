@@ -111,7 +111,12 @@ class TurnResumer:
         resumed = None if taken is None else await self.takeover.resume(taken)
         if taken is None or resumed is None:
             return None
-        live = self._run(*resumed)
+        claimed, _ = resumed
+        try:
+            live = self._run(*resumed)
+        except BaseException:
+            claimed.stream.close()
+            raise
         if taken.is_cancelled:
             live.engine.stop(Input.CANCEL_REQUESTED)
         return live

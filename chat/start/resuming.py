@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from chat.context.history import Continuation, go_on
-from chat.errors import TurnInterrupted
+from chat.errors import TurnInterrupted, TurnLost
 from chat.remote.continuing import plan
 from chat.remote.recovery import TurnRecovery
 from chat.remote.replay import ReplayedTurn, is_sound, replay
@@ -127,11 +127,11 @@ class TurnTakeover:
 
     def _taken(self, claim: Claim, owner: str, writer: JournalWriter) -> TakenTurn | None:
         session_id, turn_id = claim.session_id, claim.turn_id
-        is_damaged = self.journal.set_aside(session_id, turn_id, is_sound)
+        self.journal.set_aside(session_id, turn_id, is_sound)
         turn = replay(whole_journal(self.journal, session_id, turn_id))
         try:
             session = self.repository.load(session_id)
-            if is_damaged or not self.recovery.may_continue(session, turn, turn_id):
+            if not self.recovery.may_continue(session, turn, turn_id):
                 return None
             session = self.repository.update(
                 session_id, lambda found: found, hold=claim.hold, owner=owner
@@ -160,20 +160,16 @@ class TurnTakeover:
         )
         try:
             job, request = await self._job(taken, stream)
-        except MochiError as error:
-            logger.warning(
-                "a turn can't go on", extra={"session_id": session_id, "code": error.code}
-            )
-            session = await self.in_thread(partial(self._save_rest, taken))
-            if taken.turn.last_number:
-                taken.writer.append(closing_lines(session, taken.turn, turn_id, error))
-                await stream.flushed()
-            stream.close()
+        except BaseException as error:  # whatever it is, the journal must not stay open
+            try:
+                if isinstance(error, MochiError) and not isinstance(error, TurnLost):
+                    await self._end(taken, stream, error)
+            finally:
+                stream.close()
+            if not isinstance(error, MochiError):
+                raise
             await self.in_thread(partial(self.recovery.seal, session_id))
             return None
-        except BaseException:
-            stream.close()
-            raise
         session_writer = SessionWriter(
             self.repository,
             session=job.session,
@@ -224,6 +220,15 @@ class TurnTakeover:
             call_ids=frozenset(call_ids(session.messages)) if job.available_tools.specs else (),
         )
         return job, request
+
+    async def _end(self, taken: TakenTurn, stream: TurnStream, error: MochiError) -> None:
+        """End a turn that can't go on with the error."""
+        session_id, turn_id = taken.claim.session_id, taken.hold.turn_id
+        logger.warning("a turn can't go on", extra={"session_id": session_id, "code": error.code})
+        session = await self.in_thread(partial(self._save_rest, taken))
+        if taken.turn.last_number:
+            taken.writer.append(closing_lines(session, taken.turn, turn_id, error))
+            await stream.flushed()
 
     def _save_rest(self, taken: TakenTurn) -> Session:
         def change(session: Session) -> Session:
