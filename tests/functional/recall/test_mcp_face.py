@@ -163,6 +163,7 @@ def test_there_is_no_stream_and_no_session(http: httpx.Client) -> None:
     for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/openid-configuration"):
         assert http.get(path).status_code == 404
     assert http.post("/register", json={}).status_code == 404
+    assert "/mcp" not in http.get("/api/v1/openapi.json").json()["paths"]
 
 
 def test_conversations_are_found_read_and_listed(http: httpx.Client, earlier: str) -> None:
