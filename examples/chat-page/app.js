@@ -6,6 +6,7 @@ import { Conversation } from "./conversation.js";
 import { ask, importPanel, keysPanel } from "./dialogs.js";
 import { button, element, focusMessage } from "./elements.js";
 import { Following } from "./following.js";
+import { Inbox } from "./inbox.js";
 import { openMenu } from "./menu.js";
 import { DEFAULTS, editSettings, saveSettings, settingsOf } from "./settings.js";
 import { Sidebar, nameOf } from "./sidebar.js";
@@ -24,9 +25,15 @@ let settings = DEFAULTS; // of the session that is made next
 
 const composer = new Composer({
   send,
+  steer: () => inbox.steer(),
   stop: () => conversation.stop(),
   alert: (line) => showAlert(line),
   model: (model) => conversation.id && conversation.update({ model }),
+});
+
+const inbox = new Inbox($("inbox"), {
+  doing: (action) => conversation.doing(action),
+  restore: (text, id) => composer.restore(text, [], id),
 });
 
 const conversation = new Conversation($("thread"), new Following($("messages"), $("thread"), $("jump")), {
@@ -34,6 +41,7 @@ const conversation = new Conversation($("thread"), new Following($("messages"), 
   status: (line) => ($("status").textContent = line),
   alert: showAlert,
   options: () => composer.options,
+  inbox,
   changed(session) {
     const isLoading = Boolean(conversation.id) && !session;
     composer.loading(isLoading);

@@ -13,6 +13,8 @@ const unlessHeld = (event) => event.repeat && event.key === "Enter" && event.pre
  */
 export function questionOf(confirmation, decide) {
   const { tool_name: tool, arguments: given, agent_name: agent, reason, expires_at: expires } = confirmation;
+  const isAgain = reason === "may_have_run";
+  const isOnce = isAgain || reason === "tool_changed"; // what is approved can't be remembered
   const failed = element("p", { class: "failed", role: "alert" });
   const remember = element("input", { type: "checkbox" });
   const written = JSON.stringify(given, null, 2);
@@ -37,17 +39,21 @@ export function questionOf(confirmation, decide) {
       for (const each of buttons) each.disabled = false;
     }
   };
-  const buttons = [button("Approve", answer(true), { class: "main", onkeydown: unlessHeld }), button("Deny", answer(false), { onkeydown: unlessHeld })];
+  const buttons = [
+    button(isAgain ? "Run again" : "Approve", answer(true), { class: "main", onkeydown: unlessHeld }),
+    button(isAgain ? "Don't run again" : "Deny", answer(false), { onkeydown: unlessHeld }),
+  ];
   const question = element(
     "div",
-    { class: "question", role: "group", tabindex: "-1", "aria-label": `Approval of ${visible(tool)}`, "data-call": confirmation.inner_tool_call_id ?? "" },
+    { class: "question", role: "group", tabindex: "-1", "aria-label": `Approval of ${visible(tool)}`, "data-id": confirmation.confirmation_id, "data-call": confirmation.inner_tool_call_id ?? "" },
     agent
-      ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), ":")
-      : element("p", {}, "May ", isolated(tool), " run?"),
+      ? element("p", {}, "The agent ", isolated(agent), " wants to run ", isolated(tool), isAgain ? " again:" : ":")
+      : element("p", {}, "May ", isolated(tool), isAgain ? " run again?" : " run?"),
     agent ? element("pre", { tabindex: "0", dir: "ltr" }, argumentsText(given)) : null,
     reason === "tool_changed" ? element("p", { class: "failed" }, "This tool has changed since it was enabled.") : null,
+    isAgain ? element("p", { class: "failed" }, "It was running when the server stopped, and may have done its work: then it does it twice.") : null,
     element("details", {}, element("summary", {}, "Change the arguments"), changed),
-    reason === "tool_changed" ? null : element("label", { class: "check" }, remember, " Don't ask again in this conversation"),
+    isOnce ? null : element("label", { class: "check" }, remember, " Don't ask again in this conversation"),
     element("div", { class: "answer" }, buttons, expires ? element("small", {}, `until ${new Date(expires).toLocaleTimeString([], { timeStyle: "short" })}`) : null),
     failed,
   );

@@ -39,25 +39,31 @@ export class CallCard {
 
   /** Ask a person whether it may run. */
   ask(confirmation, onDecision) {
+    const { confirmation_id: id } = confirmation;
+    if (this.questions.some((each) => each.dataset.id === id)) return; // as after a restart
     this.show("waiting", "waits for approval");
     this.details.open = true;
     const decide = async (approved, more) => {
-      await onDecision(confirmation.confirmation_id, approved, more);
+      await onDecision(id, approved, more);
       this.show(approved ? "running" : "failed", approved ? "approved" : "denied");
     };
     this.element.append(questionOf(confirmation, decide));
   }
 
+  get questions() {
+    return [...this.element.querySelectorAll(".question")];
+  }
+
   /** Take back what was asked about a call that has run since. */
   answered(callId) {
-    for (const each of this.element.querySelectorAll(".question")) if (each.dataset.call === callId) each.remove();
+    for (const each of this.questions) if (each.dataset.call === callId) each.remove();
   }
 
   /** Show how the call ended; what is shown already stays as it is. */
   end({ result, failed, code, attachments, milliseconds }) {
     if (this.hasResult) return;
     this.hasResult = result != null;
-    for (const each of this.element.querySelectorAll(".question")) each.remove();
+    for (const each of this.questions) each.remove();
     const time = milliseconds > 100 ? ` in ${(milliseconds / 1000).toFixed(1)} s` : "";
     this.show(failed ? "failed" : "done", failed ? (code === DENIED ? "denied" : "failed") : `done${time}`);
     if (result != null) this.details.append(element("p", { class: "note" }, failed ? "Error" : "Result"), element("pre", { tabindex: "0", class: "result" }, result));

@@ -107,8 +107,9 @@ export function forgetPictures() {
 }
 
 /**
- * Start a turn and yield its events, each once and in order, whatever the network does.
- * The turn is detached: it goes on without this page, until it is done or stopped.
+ * Start a turn and yield its events, each once and in order, whatever the network does; of a message
+ * that has to wait, `message_queued` alone. The turn is detached: it goes on without this page, until
+ * it is done or stopped.
  */
 export function chat(sessionId, body, signal) {
   const key = crypto.randomUUID();
@@ -134,6 +135,7 @@ async function* eventsOfTurn(path, start, signal, last) {
         ? await request(`${path}?after=${encodeURIComponent(last)}`, { signal })
         : await start();
       if (response.status === 204) return;
+      if (response.status === 202) return yield { event: "message_queued", data: (await response.json()).queued };
       for await (const event of parsed(response)) {
         last = event.id;
         attempt = 1;

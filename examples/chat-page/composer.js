@@ -1,13 +1,13 @@
 // The form that messages are written in: drafts that survive a reload, files, the model, reasoning.
 
 import { attachmentUrl, call, upload } from "./client.js";
-import { button, element } from "./elements.js";
+import { button, element, focusMessage } from "./elements.js";
 
 const $ = (id) => document.getElementById(id);
 const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
 
 export class Composer {
-  /** @param hooks `send(message, files)`, `stop()`, `alert(line)` and `model(name)`, which was chosen. */
+  /** @param hooks `send(message, files)`, `steer()`, `stop()`, `alert(line)` and `model(name)`, which was chosen. */
   constructor(hooks) {
     this.hooks = hooks;
     this.id = null;
@@ -48,7 +48,6 @@ export class Composer {
     this.id = id;
     const { message, files } = draft(id);
     this.show(message, files);
-    this.showWhetherToSend();
   }
 
   /** Have what is in the form be for another session. */
@@ -79,11 +78,13 @@ export class Composer {
     this.fit();
     const waiting = [...this.uploads].filter((each) => each.id === this.id).map((each) => each.element);
     $("attached").replaceChildren(...files.map((file) => this.preview(file)), ...waiting);
+    this.showWhetherToSend();
   }
 
   written() {
     this.fit();
     this.save();
+    this.showWhetherToSend();
   }
 
   save() {
@@ -107,14 +108,15 @@ export class Composer {
 
   pressed(event) {
     const sends = event.shiftKey === matchMedia("(pointer: coarse)").matches; // phones have no Shift+Enter
-    if (event.key === "Enter" && sends && !event.isComposing && event.keyCode !== 229) this.submit(event);
+    if (event.key === "Enter" && sends && !event.isComposing && event.keyCode !== 229) event.repeat ? event.preventDefault() : this.submit(event);
   }
 
   submit(event) {
     event.preventDefault();
     const message = $("message").value;
     const { files } = this;
-    if ($("send").disabled || (!message.trim() && !files.length)) return;
+    if (!this.isWritten) return this.running && this.hooks.steer(); // Enter twice
+    if ($("send").disabled) return;
     this.replace("", []);
     this.hooks.send(message, files);
   }
@@ -198,7 +200,6 @@ export class Composer {
   busy(running) {
     this.running = running;
     $("stop").hidden = !running;
-    $("send").hidden = running;
     this.showWhetherToSend();
   }
 
@@ -210,7 +211,15 @@ export class Composer {
 
   showWhetherToSend() {
     const isUploading = [...this.uploads].some((each) => each.id === this.id);
-    $("send").disabled = this.running || this.isLoading || isUploading || !$("no-model").hidden;
+    $("send").disabled = this.isLoading || isUploading || !$("no-model").hidden;
+    $("send").ariaLabel = this.running ? "Send after this answer" : "Send";
+    const isLeft = this.running && !this.isWritten && document.activeElement === $("send");
+    $("send").hidden = this.running && !this.isWritten;
+    if (isLeft) focusMessage();
+  }
+
+  get isWritten() {
+    return Boolean($("message").value.trim() || this.files.length);
   }
 
   /** The model that was chosen last, if it is still there. */

@@ -8,13 +8,14 @@ import { LiveTurn, drawMessages } from "./message_view.js";
 import { usageOfTurns } from "./usage.js";
 
 const ASKS = "tool_call_confirmation_required";
+const INBOX = new Set(["message_queued", "message_taken"]);
 
 export class Conversation {
   /**
    * @param log The element with the messages.
    * @param following What keeps the end of the log in sight.
-   * @param hooks `busy(running)`, `status(line)`, `alert(line, retry)`, `changed(session)`, and
-   *   `options()` of a chat request.
+   * @param hooks `busy(running)`, `status(line)`, `alert(line, retry)`, `changed(session)`,
+   *   `options()` of a chat request, and `inbox`, what waits for the end of an answer.
    */
   constructor(log, following, hooks) {
     this.log = log;
@@ -38,9 +39,11 @@ export class Conversation {
     this.edits = new Map(); // texts by message id that were refused
     this.questions = null;
     this.running = false;
+    this.beginning = null;
     this.showBusy(false);
     this.hooks.status("");
     this.hooks.alert("");
+    this.hooks.inbox.open(id);
     this.log.replaceChildren();
     this.following.toEnd();
     this.hooks.changed(null);
@@ -51,8 +54,9 @@ export class Conversation {
     }
   }
 
-  /** Show the session as it is now, unless a turn is being shown. */
+  /** Show the session as it is now: of one whose turn is being shown, what waits. */
   async refresh() {
+    this.hooks.inbox.refresh().catch(() => {}); // the next change asks again
     if (this.running || !this.id) return;
     const { id, leaving } = this;
     const { signal } = leaving;
@@ -145,9 +149,20 @@ export class Conversation {
     if (question) this.following.show(question);
   }
 
-  /** Say something. Return the error if it was refused, and is not in the conversation. */
+  /**
+   * Say something, which waits while an answer is written. Return the error if it was refused, and is
+   * not in the conversation.
+   */
   async send(message, attachments) {
     const { signal } = this.leaving;
+    const files = attachments.map(({ id, name }) => ({ id, name }));
+    const body = { message, attachments: files, when_busy: "queue", ...this.hooks.options() };
+    if (this.running) await this.beginning; // of what was sent before
+    if (signal.aborted) return new Error("This was not sent: you left.");
+    if (this.running) {
+      await this.hooks.inbox.add(body, attachments);
+      return void (await this.refresh());
+    }
     const shown = { role: "user", content: message, attachments };
     const [article] = drawMessages([shown], () => []);
     article.classList.add("pending");
@@ -155,8 +170,7 @@ export class Conversation {
     this.following.toEnd();
     if (!this.session.preview) this.hooks.changed({ ...this.session, preview: message });
     const old = new Set(this.session.messages.map((each) => each.message_id));
-    const files = attachments.map(({ id, name }) => ({ id, name }));
-    const refusal = await this.run(chat(this.id, { message, attachments: files, ...this.hooks.options() }, signal));
+    const refusal = await this.run(chat(this.id, body, signal));
     if (!refusal || signal.aborted) return refusal;
     if (this.session.messages.some((each) => each.role === "user" && each.content === message && !old.has(each.message_id))) return null;
     article.remove();
@@ -218,6 +232,8 @@ export class Conversation {
     this.running = true;
     this.newest = ++this.asked; // pages that were asked for before are old
     this.isStopping = false;
+    const { promise, resolve: begin } = Promise.withResolvers();
+    this.beginning = promise;
     this.showBusy(true);
     this.hooks.alert("");
     if (document.activeElement.matches("body, .edits")) focusMessage();
@@ -231,6 +247,8 @@ export class Conversation {
         if (leaving.signal.aborted || isOther) break;
         if (!begun && this.isStopping) this.stop();
         begun = true;
+        begin();
+        if (INBOX.has(event.event)) this.hooks.inbox.refresh().catch(() => {});
         if (event.event === ASKS && turnId && !(await this.isOpen(event.data, leaving.signal))) continue;
         handle(live, event);
         if (event.event === ASKS) this.showQuestion();
@@ -240,6 +258,7 @@ export class Conversation {
       failure = failureOf(error);
       isLost = begun || failure !== error; // the turn may run
     }
+    begin();
     const refusal = begun ? null : failure;
     if (leaving.signal.aborted) return null;
     this.running = false;

@@ -74,6 +74,7 @@ export function variantsPanel(variants, draw, choose) {
 
 const KEYS = [
   ["Enter", "send (Shift+Enter: a new line; on phones the other way round)"],
+  ["Enter, during an answer", "wait for its end; Enter again: be read before the model's next step"],
   ["Escape", "stop the answer"],
   ["Shift+Escape", "to the message field"],
   ["Ctrl+Shift+O", "new conversation"],

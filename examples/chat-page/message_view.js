@@ -126,8 +126,28 @@ export class LiveTurn {
 
   on_tool_continuation_start(data) {
     this.settle();
+    if (!this.content && !this.view.reasoning && !this.view.cards.size) this.view.element.remove(); // nothing came of it
     this.view.element.classList.add("step");
     this.begin(this.model, data.message_id);
+  }
+
+  /** Show a message that waited, and that the model reads before its next step. */
+  on_message_taken(data) {
+    this.settle();
+    const view = new MessageView("user");
+    live.set(data.message_id, view);
+    view.complete({ role: "user", ...data }, new Map(), []);
+    this.log.append(view.element);
+  }
+
+  /** Go on with a turn whose server stopped: what it does not keep comes anew. */
+  on_turn_resumed({ message_id: id, discarded = [] }) {
+    for (const each of discarded) {
+      live.get(each)?.element.remove();
+      live.delete(each);
+    }
+    if (!live.has(id)) this.on_tool_continuation_start({ message_id: id }); // else it goes on
+    this.onStatus("The server was started again; the answer goes on.");
   }
 
   on_content_delta({ content }) {

@@ -11,12 +11,14 @@ const OPTIONS = [
 ];
 const POLICIES = { always_confirm: "Ask before every call", confirm_destructive: "Ask before destructive calls", never_confirm: "Never ask" };
 
+const CRASHES = { "": "As the server is set", seal: "Keep what there is of it", continue: "Go on with it" };
+
 /** What a new conversation has unless it is given something else. */
 export const DEFAULTS = { tool_settings: { tools: [], execution_policy: "always_confirm" }, agent_settings: { enabled_agents: [] } };
 
 /** Return the settings of a session, in the fields of `POST /sessions`. */
-export function settingsOf({ tool_settings, agent_settings, options, messages }) {
-  return { tool_settings, agent_settings, options, system_prompt: messages.find((each) => each.role === "system")?.content };
+export function settingsOf({ tool_settings, agent_settings, options, on_crash, messages }) {
+  return { tool_settings, agent_settings, options, on_crash, system_prompt: messages.find((each) => each.role === "system")?.content };
 }
 
 /** Show the settings in a dialog; `save` is given the changed ones, and what it throws is shown. */
@@ -27,16 +29,14 @@ export async function editSettings(settings, save) {
   const chosen = settings.tool_settings ?? DEFAULTS.tool_settings;
   const toolBoxes = boxes("Tools", Object.values(tools), chosen.tools);
   const agentBoxes = boxes("Agents", Object.values(agents).filter((each) => each.valid), settings.agent_settings?.enabled_agents);
-  const policy = element(
-    "select",
-    { id: "policy" },
-    Object.entries(POLICIES).map(([value, text]) => element("option", { value, selected: value === chosen.execution_policy }, text)),
-  );
+  const policy = choice("policy", POLICIES, chosen.execution_policy);
+  const crash = choice("on-crash", CRASHES, settings.on_crash ?? "");
   const failed = element("p", { class: "failed", role: "alert" });
 
   const collected = () => ({
     system_prompt: prompt.value(),
     options: options.value(),
+    on_crash: crash.value || null,
     tool_settings: { ...chosen, tools: checked(toolBoxes), execution_policy: policy.value },
     agent_settings: { ...settings.agent_settings, enabled_agents: checked(agentBoxes) },
   });
@@ -58,7 +58,7 @@ export async function editSettings(settings, save) {
       "form",
       { onsubmit: submit },
       element("h2", { id: "settings-title" }, "Settings of this conversation"),
-      element("div", { class: "scrolled" }, prompt.element, options.element, toolBoxes, row("Approval of tools", policy), agentBoxes),
+      element("div", { class: "scrolled" }, prompt.element, options.element, toolBoxes, row("Approval of tools", policy), agentBoxes, row("An answer that a stop of the server breaks off", crash)),
       failed,
       element("div", { class: "row" }, element("button", { class: "main" }, "Save"), button("Cancel", () => dialog.close())),
     ),
@@ -122,6 +122,10 @@ function boxes(legend, entries, chosen = []) {
 
 function checked(fieldset) {
   return [...fieldset.querySelectorAll(":checked")].map((each) => each.value);
+}
+
+function choice(id, texts, chosen) {
+  return element("select", { id }, Object.entries(texts).map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
 }
 
 function row(label, field) {

@@ -146,7 +146,8 @@ function itemOf(session) {
   const at = new Date(time);
   const when = dayOf(at) === "Today" ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleDateString([], { dateStyle: "medium" });
   const id = session.session_id;
-  return { key: id, id, address: `#/${id}`, title: nameOf(session), note: STATES[session.state] ?? `${when} · ${session.model}`, time, session };
+  const waiting = session.queued ? `${session.queued} waiting · ` : "";
+  return { key: id, id, address: `#/${id}`, title: nameOf(session), note: waiting + (STATES[session.state] ?? `${when} · ${session.model}`), time, session };
 }
 
 function dayOf(date) {

@@ -178,6 +178,21 @@ def answered(scripted: MochiServer) -> str:
 
 
 @pytest.fixture(scope="module")
+def waiting(scripted: MochiServer, cleaning: str) -> str:
+    """Return the address of a conversation whose answer was stopped while messages waited."""
+    settings = {"tools": ["delete_folder"], "execution_policy": "always_confirm"}
+    session = made(scripted, "Cleaning up", tool_settings=settings)
+    scripted.script(Reply("First:", tool_calls=[ToolCall("delete_folder", {"path": "~/tmp"})]))
+    say(scripted, session, "Delete what can go.")
+    chat = f"{scripted.api_url}/chat/{session}"
+    for message in ("Leave my pictures where they are, please.", "And the downloads"):
+        body = {"message": message, "when_busy": "queue"}
+        httpx.post(f"{chat}/stream", json=body).raise_for_status()
+    httpx.post(f"{chat}/cancel").raise_for_status()
+    return f"/#/{session}"
+
+
+@pytest.fixture(scope="module")
 def without_models(start_once: StartServer) -> Server:
     """Return a server whose Ollama is not there."""
     return start_once(MOCHI_OLLAMA_HOST="http://127.0.0.1:9")
@@ -205,6 +220,22 @@ async def test_a_conversation_that_waits_for_an_approval(
     page = await opened(scripted.url, cleaning, screen, scheme)
     await page.do("await until(() => all('.question').length === 1)")
     await shoot(page, name)
+
+
+@pytest.mark.parametrize(
+    ("screen", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["light", "phone-dark"]
+)
+async def test_messages_that_wait(
+    scripted: MochiServer,
+    waiting: str,
+    opened: Open,
+    shoot: Shoot,
+    screen: Mapping[str, Any],
+    scheme: str,
+) -> None:
+    page = await opened(scripted.url, waiting, screen, scheme)
+    await page.do("await until(() => all('#inbox li').length === 2)")
+    await shoot(page, f"waiting-{scheme}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -29,7 +29,7 @@ USE = """
     for (const each of all('dialog [type=checkbox]')) each.checked = true;
     $('policy').value = policy;
     press('Save');
-    await until(() => $('settings').textContent.includes('(2)'));
+    await until(() => $('settings').textContent.includes('('));
 """
 MADE = """
     await until(() => answers().length);
