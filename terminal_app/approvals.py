@@ -49,8 +49,13 @@ class Approvals:
         if self._answer is not None:
             self._console.info(f"[{call}: {'approved' if self._answer else 'denied'}]")
             return "once" if self._answer else None
-        if question.reason != "tool_changed":
+        if question.reason is UNSET:
             return await self._ask(f"Run {call}? [y/N/a] ", _ANSWERS, CHOICES + ALWAYS)
+        if question.reason == "may_have_run":
+            self._console.info(
+                "[it was running when the server stopped, and may have done its work]"
+            )
+            return await self._ask(f"Run {call} again? [y/N] ", _ONCE, CHOICES)
         self._console.info(f"[{shown_text(question.tool_name)} has changed since it was enabled]")
         # Only its present form is approved, which can't be remembered.
         return await self._ask(f"Run {call}? [y/N] ", _ONCE, CHOICES)
@@ -127,7 +132,7 @@ class Questions:
 
     async def _ask(self, question: ToolConfirmationRequired) -> None:
         tool = _tool_of(question)
-        is_decided = tool in self._always and question.reason != "tool_changed"
+        is_decided = tool in self._always and question.reason is UNSET
         remember = "once" if is_decided else await self._approvals.decide(question)
         if remember == "session":
             self._always.add(tool)

@@ -3,12 +3,15 @@
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from chat.inbox.service import InboxService
 from chat.stream.events import Event
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import Think, ThinkLevel
+from sessions_app.inbox import EMPTY_INBOX
 from sessions_app.suggestions import suggestion
+from terminal_app.calls import shown_text
 from terminal_app.console import Console
 from terminal_app.conversation import Conversation
 
@@ -18,14 +21,23 @@ HELP = """\
 /think [HOW]      let the model reason: on, off, or minimal to max
 /edit             change your last message, and have it answered
 /retry            answer the last message again, or go on where approval is due
+/queue            list the messages that wait, also while an answer comes
+/queue up 2       do something with one of them: up, drop, steer, now (stops the
+                  answer), edit 2 TEXT; /queue resume after a stop or a failure
 /follow           show the answer that another program gets in this session
 /new              begin a new conversation
 /help             show this
 /quit             end (or CTRL-D)
-Enter sends. Alt-Enter or CTRL-J begins a new line, as Enter does between
-\"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
+Enter sends; while an answer comes it queues, and twice has the model read it
+before its next step. Alt-Enter or CTRL-J begins a new line, as Enter does
+between \"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
 Up and down find what you typed before. Tab completes commands, models and files."""
-NAMES = ("/attach", "/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
+QUEUE = "/queue"
+LISTED_CHARACTERS = 70
+NAMES = (
+    *("/attach", "/edit", "/follow", "/help", "/model", "/new"),
+    *("/queue", "/quit", "/retry", "/think"),
+)
 _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
 _THINK: Mapping[str, Think] = {
     "on": True,
@@ -45,6 +57,7 @@ class ChatCommands:
         conversation: The conversation.
         models: The models that may answer.
         console: Where answers to commands go.
+        inbox: What waits for the end of an answer.
         read: Lets the person edit a text, and returns it as it is then.
     """
 
@@ -53,11 +66,13 @@ class ChatCommands:
         conversation: Conversation,
         models: ModelCatalogue,
         console: Console,
+        inbox: InboxService,
         read: Callable[[str], Awaitable[str]],
     ) -> None:
         self._conversation = conversation
         self._models = models
         self._console = console
+        self._inbox = inbox
         self._read = read
         self._run: Mapping[str, Callable[[str], Awaitable[Event | None]]] = {
             "/attach": self._attach,
@@ -66,6 +81,7 @@ class ChatCommands:
             "/help": self._help,
             "/model": self._model,
             "/new": self._new,
+            QUEUE: self._queue,
             "/quit": self._quit,
             "/retry": self._retry,
             "/think": self._think,
@@ -132,6 +148,46 @@ class ChatCommands:
         waiting = self._conversation.attachments
         names = ", ".join(attachment.name for attachment in waiting)
         self._console.info(f"With your next message: {names or 'nothing'}.")
+
+    async def _queue(self, typed: str) -> None:
+        """List what waits, after a change such as ``up 2``, ``edit 1 TEXT`` or ``resume``."""
+        if (session_id := self._conversation.session_id) is None:
+            self._console.info("There are no messages yet.")
+            return
+        action, number, text = [*typed.split(maxsplit=2), "", "", ""][:3]
+        index = int(number) - 1 if number.isdecimal() else -1
+        changes: Mapping[str, Mapping[str, Any]] = {
+            "edit": {"content": text},
+            "now": {"when_busy": "interrupt"},
+            "steer": {"when_busy": "steer"},
+            "up": {"position": index},
+        }
+        waiting = (await self._inbox.listing(session_id)).messages
+        self._conversation.goes_on |= action in ("now", "resume")
+        if action == "resume":
+            await self._inbox.resume(session_id)
+        elif action in (*changes, "drop") and 0 <= index < len(waiting):
+            message_id = waiting[index].message_id
+            if action == "drop":
+                await self._inbox.delete(session_id, message_id)
+            else:
+                await self._inbox.edit(session_id, message_id, **changes[action])
+        elif action:
+            self._console.error(f"/queue {typed}: /help says how to change what waits.")
+        if not await self.list_waiting():
+            self._console.info("No message waits.")
+
+    async def list_waiting(self) -> bool:
+        """List the messages that wait; return whether any do."""
+        session_id = self._conversation.session_id
+        inbox = EMPTY_INBOX if session_id is None else await self._inbox.listing(session_id)
+        for number, message in enumerate(inbox.messages, 1):
+            names = "".join(f" [{each.name}]" for each in message.attachments)
+            text = shown_text(f"{message.content}{names}")[:LISTED_CHARACTERS]
+            self._console.info(f"{number}. {text} ({message.when_busy})")
+        if inbox.paused:
+            self._console.info("They are paused; /queue resume has them answered.")
+        return bool(inbox.messages)
 
     async def _model(self, name: str) -> None:
         if name:

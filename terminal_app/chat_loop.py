@@ -1,6 +1,7 @@
 """Runs a conversation in the terminal until the user ends it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -9,14 +10,14 @@ from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import Session
-from terminal_app.chat_commands import ChatCommands, Quit, is_command
+from terminal_app.chat_commands import QUEUE, ChatCommands, Quit, is_command
 from terminal_app.console import Console
 from terminal_app.conversation import Conversation
 from terminal_app.interrupt import Interrupt
 from terminal_app.line_editor import InputCleared, LineEditor
 
 ADVICE = {
-    SessionBusy.code: "/follow shows that answer; /retry sends your message afterwards.",
+    SessionBusy.code: "/follow shows that answer; /retry tries again afterwards.",
     SessionNotFound.code: "It was deleted. /new begins another conversation.",
 }
 Result = TypeVar("Result")
@@ -41,6 +42,8 @@ class ChatLoop:
         self._editor = editor
         self._console = console
         self._interrupt = interrupt
+        self._typed: deque[str] = deque()
+        self._queueing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Talk until the person ends it.
@@ -76,14 +79,53 @@ class ChatLoop:
         await self._show(self._conversation.follow())
 
     async def _answer(self) -> None:
-        typed = await self._stoppable(self._editor.read())
+        if self._typed:
+            typed = self._typed.popleft()
+            self._console.info(f"> {typed}")
+        else:
+            typed = await self._stoppable(self._editor.read())
         if typed.strip() or self._conversation.attachments:
             await self._show(self._do(typed))
 
     async def _show(self, work: Coroutine[Any, Any, Event | None]) -> None:
-        with self._editor.typing_ahead():
+        with self._editor.typing_ahead(self._take):
             last = await self._stoppable(work)
-        self._report(last)
+            self._report(last)
+            while await self._goes_on() and not self._interrupt.wants_end:
+                self._interrupt.forget()
+                if (shown := await self._stoppable(self._conversation.follow_next())) is not None:
+                    last = shown
+                    self._report(last)
+        if isinstance(last, (Failed, Cancelled)):
+            await self._commands.list_waiting()
+
+    def _take(self, typed: str) -> None:
+        """Queue what is entered during an answer; commands, and what follows them, are kept."""
+        is_held = bool(self._typed) or not self._conversation.is_answering
+        if typed.startswith(QUEUE) or not (is_held or is_command(typed or "-")):
+            self._queueing = asyncio.create_task(self._queue(typed.strip(), self._queueing))
+        elif typed.strip():
+            self._typed.append(typed)
+
+    async def _queue(self, typed: str, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        try:
+            if typed.startswith(QUEUE):
+                await self._commands.run(typed)
+            elif typed:
+                await self._conversation.queue(typed)
+            else:
+                await self._conversation.steer()
+        except MochiError as error:
+            self._console.info(f"[{error.message}]")
+            if typed and not typed.startswith(QUEUE):
+                self._typed.append(typed)  # it is sent after the answer
+
+    async def _goes_on(self) -> bool:
+        if self._queueing is not None:
+            await self._queueing
+        return self._conversation.goes_on
 
     async def _do(self, typed: str) -> Event | None:
         if typed.strip() and is_command(typed):
@@ -124,6 +166,7 @@ class ChatLoop:
             f"{model}, session {session.session_id} with {messages}; /help for commands"
         )
         self._recall(session)
+        await self._commands.list_waiting()
 
     def _recall(self, session: Session) -> None:
         """Show how the conversation ended."""

@@ -7,18 +7,28 @@ from pathlib import Path
 
 from chat.approvals.service import ConfirmationService
 from chat.errors import NoActiveTurn
+from chat.inbox.service import InboxService, QueuedMessage
 from chat.registry import TurnRegistry
-from chat.service import ChatRequest, ChatService, OpenTurn
+from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
 from chat.stream.numbered_event import Listener
+from chat.turn.turn_ids import last_turn_id
 from mochi_project.app import Services
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import Think
 from sessions_app.attachments.intake import Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, SessionError, StorageError
-from sessions_app.messages import AssistantMessage, Attachment, Message, unmark_cancelled
+from sessions_app.inbox import WhenBusy
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    UserMessage,
+    unmark_cancelled,
+)
+from sessions_app.queueing import next_message
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.settings import SessionsSettings
@@ -28,6 +38,8 @@ from terminal_app.attaching import kept_file
 from terminal_app.console import Console
 from terminal_app.interrupt import Interrupt
 from terminal_app.transcript import Show
+
+PAUSE_SECONDS = 0.1  # between two looks at whether a turn answers what waits
 
 
 class Conversation:
@@ -40,6 +52,9 @@ class Conversation:
         tools: The tools of a new session, or of the turns of one that is there.
         attachments: The images and files that go with the next message.
         unanswered: The calls of the last turn that wait for an approval nobody could give.
+        when_busy: What becomes of a message while another turn runs (docs/decisions/0184).
+        is_answering: Whether a turn is shown, which messages can wait for.
+        goes_on: Whether another turn may follow, as a message waits.
     """
 
     def __init__(
@@ -56,8 +71,8 @@ class Conversation:
         tools: Sequence[str] | None = None,
     ) -> None:
         self._attachment_service = services.get(AttachmentService)
-        self._chat = services.get(ChatService)
         self._confirmations = services.get(ConfirmationService)
+        self._inbox = services.get(InboxService)
         self._settings = services.get(SessionsSettings)
         self._models = services.get(ModelCatalogue)
         self._sessions = services.get(SessionManager)
@@ -72,13 +87,18 @@ class Conversation:
         self.tools = tools
         self.attachments: Sequence[Attachment] = ()
         self.unanswered: Sequence[ToolConfirmationRequired] = ()
+        self.when_busy: WhenBusy = "refuse"
+        self.is_answering = False
+        self.goes_on = False
+        self._latest: str | None = None
+        self._shown_turn = ""
         self._is_ours = session_id is None
         self._unsent: str | None = None
 
-    async def say(self, text: str) -> Event:
+    async def say(self, text: str) -> Event | None:
         """Send a message, show the answer as it comes, and return the last event but ``done``.
 
-        CTRL-C stops the model, or the attempt to ask it.
+        CTRL-C stops the model, or the attempt to ask it. None: the message waits (``follow``).
 
         Raises:
             MochiError: The turn did not begin.
@@ -99,14 +119,31 @@ class Conversation:
             self.attachments = (*self.attachments, attachment)
         return attachment
 
-    async def retry(self) -> Event:
+    async def queue(self, text: str) -> None:
+        """Have a message wait for the end of the answer that is shown."""
+        request = await self._request(text, detached=True)
+        self.attachments = ()
+        opened = await self._inbox.open(request, when_busy="queue")
+        self.goes_on = True
+        if isinstance(opened, QueuedMessage):
+            self._latest = opened.message_id
+        else:  # the answer has just ended, and this one goes on without a listener
+            opened.leave()
+
+    async def steer(self) -> None:
+        """Have the model read the message that was queued last before its next step."""
+        message_id, self._latest = self._latest, None
+        if message_id is not None:
+            await self._inbox.edit(self._id(), message_id, when_busy="steer")
+
+    async def retry(self) -> Event | None:
         """Answer the last message (again), or go on where an approval is waited for.
 
         A message that could not be sent is sent.
         """
         return await self._run(self._unsent)
 
-    async def edit(self, text: str) -> Event:
+    async def edit(self, text: str) -> Event | None:
         """Replace the last message of the user, and answer the new one."""
         if self._unsent is None and (found := await self.last_question()) is not None:
             index, message = found
@@ -185,12 +222,37 @@ class Conversation:
             listener = await self._turns.attach(self._id(), None)
             return None if listener is None else await self._watch(listener, listener.close)
 
-    async def _run(self, message: str | None) -> Event:
-        """Run a turn and show its events."""
+    async def follow_next(self) -> Event | None:
+        """Show the turn after the one that was shown last, as ``follow`` does.
+
+        None: there is none, and no message waits for one.
+        """
+        self.goes_on = False
+        while (session := await self.session()) is not None:
+            question = _question_after(session.messages, self._shown_turn)
+            if question is not None:
+                self._console.info(f"> {question.content}")
+                self._shown_turn = question.turn_id or ""
+                with self._interrupt.stops(Stop(self._turns, self._id())):
+                    listener = await self._turns.listen(self._id(), self._shown_turn)
+                    return None if listener is None else await self._watch(listener, listener.close)
+            if next_message(session) is None:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        return None
+
+    async def _run(self, message: str | None) -> Event | None:
+        """Run a turn and show its events; None if the message waits for another one."""
+        if not self._shown_turn and (session := await self.session()) is not None:
+            self._shown_turn = last_turn_id(session.messages) or ""
         turn = await self._open(message)
         self.session_id, self._unsent = turn.session_id, None
         if message is not None:
             self.attachments = ()
+        if isinstance(turn, QueuedMessage):
+            self._console.info("[another program gets an answer, which comes first]")
+            self.goes_on = True
+            return None
         with self._interrupt.stops(Stop(self._turns, turn.session_id)):
             last = await self._watch(turn.listener, turn.leave, turn.committed)
         if last is None:
@@ -206,6 +268,7 @@ class Conversation:
         """Show a turn's events and ask what it asks; return the last event but ``done``."""
         questions = Questions(self._approvals, self._confirmations, self._id(), self._console)
         last: Event | None = None
+        self.is_answering = True
         try:
             if committed is not None:
                 await committed()
@@ -218,7 +281,9 @@ class Conversation:
                     if numbered.name != Done.event:
                         last = numbered.decode()
                         questions.notice(last)
+            self._shown_turn, self.goes_on = listener.turn_id, True
         finally:
+            self.is_answering = False
             try:
                 await questions.aclose()
             finally:
@@ -226,20 +291,25 @@ class Conversation:
         self.unanswered = questions.unanswered
         return last
 
-    async def _open(self, message: str | None) -> OpenTurn:
+    async def _request(self, message: str | None, *, detached: bool = False) -> ChatRequest:
         attachments = () if message is None else await self._attached()
-        request = ChatRequest(
+        return ChatRequest(
             turn=TurnRequest(
                 message=message,
                 attachments=attachments,
                 think=self.think,
                 selected_tools=self.tools,
                 approvals="wait" if self._approvals.can_answer else "suspend",
+                detached=detached,
             ),
             session_id=self.session_id,
             model=None if self.session_id else self.model,
         )
-        opening = asyncio.create_task(self._chat.open(request))
+
+    async def _open(self, message: str | None) -> OpenTurn | QueuedMessage:
+        when_busy = "refuse" if message is None else self.when_busy
+        request = await self._request(message)
+        opening = asyncio.create_task(self._inbox.open(request, when_busy=when_busy))
         waiting = self._console.saying("[waiting for the model's server; CTRL-C cancels]")
         with self._interrupt.stops(opening.cancel), waiting:
             return await opening
@@ -274,6 +344,17 @@ class Stop:
     async def _cancel(self) -> None:
         with suppress(NoActiveTurn):  # it ended by itself just now
             await self._turns.cancel(self._session_id)
+
+
+def _question_after(messages: Sequence[Message], turn_id: str) -> UserMessage | None:
+    """Return what the turn after another one answers."""
+    found: UserMessage | None = None
+    for message in reversed(messages):
+        if message.turn_id == turn_id:
+            return found
+        if isinstance(message, UserMessage):
+            found = message
+    return None
 
 
 def _says_something(message: object) -> bool:

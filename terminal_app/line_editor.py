@@ -3,18 +3,24 @@
 Only conversations import this module: a server must not pay for the library.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completion, PathCompleter, ThreadedCompleter
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import DummyInput
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import DummyOutput
 
 from sessions_app.store.atomic import PRIVATE_FILE
 from terminal_app.console import Console
@@ -59,36 +65,86 @@ class LineEditor:
             history=_open_history(history, console),
             completer=_Completer(commands, words_after),
             complete_while_typing=False,
-            key_bindings=_bindings(),
+            key_bindings=_bindings(Buffer.validate_and_handle),
             enable_suspend=True,
         )
+        self._begun = ""
         console.detached = self._session.input.detach
 
     async def read(self, default: str = "") -> str:
         """Return the next message, without its fences.
 
         Args:
-            default: A text to edit.
+            default: A text to edit; without it, what was typed ahead and not entered.
 
         Raises:
             InputCleared: CTRL-C was pressed.
             EOFError: CTRL-D was pressed, or the terminal is gone.
         """
+        default, self._begun = default or self._begun, ""
         text = await self._session.prompt_async(default=default, handle_sigint=False)
         if self._is_taken_back():
             raise InputCleared(text, was_entered=True)
         return _without_fences(text)
 
     @contextmanager
-    def typing_ahead(self) -> Iterator[None]:
-        """Keep what is typed or pasted meanwhile, without showing it, for the next message."""
-        source = self._session.input
+    def typing_ahead(self, take: Callable[[str], None]) -> Iterator[None]:
+        """Edit what is typed or pasted meanwhile, without showing it.
+
+        Args:
+            take: Called with each message that is entered; CTRL-D is ``/quit``. What is not entered
+                at the end is the beginning of the next message.
+        """
+        source, unseen = self._session.input, self._unseen_session(take)
+        keys = unseen.app.key_processor
+
+        def feed() -> None:
+            if unseen.app.context is not None and unseen.app.is_running:
+                keys.feed_multiple(get_typeahead(source))
+                unseen.app.context.copy().run(keys.process_keys)
 
         def read() -> None:
             store_typeahead(source, source.read_keys())
+            feed()
 
-        with silent_keyboard(), source.attach(read):
-            yield
+        self._editing = asyncio.create_task(self._edit(unseen, feed))
+        try:
+            with silent_keyboard(), source.attach(read):
+                yield
+        finally:
+            if unseen.app.is_running:
+                self._begun = unseen.default_buffer.text
+                unseen.app.exit(result="")
+            else:
+                self._editing.cancel()
+
+    async def _edit(self, unseen: PromptSession[str], begin: Callable[[], None]) -> None:
+        default, self._begun = self._begun, ""
+        with create_app_session():  # beside that of the prompt, which `/edit` shows meanwhile
+            await unseen.prompt_async(
+                default=default, pre_run=begin, handle_sigint=False, set_exception_handler=False
+            )
+
+    def _unseen_session(self, take: Callable[[str], None]) -> PromptSession[str]:
+        def accept(buffer: Buffer) -> None:
+            text = _without_fences(buffer.text)
+            buffer.reset(append_to_history=True)
+            take(text)
+
+        keys = _bindings(accept)
+
+        @keys.add("c-d", filter=Condition(lambda: not unseen.default_buffer.text))
+        def end(_: KeyPressEvent) -> None:
+            take("/quit")
+
+        unseen: PromptSession[str] = PromptSession(
+            multiline=True,
+            history=self._session.history,
+            key_bindings=keys,
+            input=_FedInput(),
+            output=DummyOutput(),
+        )
+        return unseen
 
     def _is_taken_back(self) -> bool:
         """Return whether CTRL-C came while Enter was handled: it is no key of the next prompt."""
@@ -96,6 +152,14 @@ class LineEditor:
         stops = [index for index, press in enumerate(typed) if press.key == Keys.ControlC]
         store_typeahead(self._session.input, typed[stops[-1] + 1 :] if stops else typed)
         return bool(stops)
+
+
+class _FedInput(DummyInput):
+    """An input whose keys are fed to the application; without this it would count as closed."""
+
+    @property
+    def closed(self) -> bool:
+        return False
 
 
 class _Completer(ThreadedCompleter):
@@ -146,14 +210,14 @@ def _continuation(_width: int, _line: int, wraps: int) -> str:
     return "" if wraps else CONTINUATION
 
 
-def _bindings() -> KeyBindings:
+def _bindings(accept: Callable[[Buffer], None]) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
     def send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if _is_unfenced(buffer.text):
-            buffer.validate_and_handle()
+            accept(buffer)
         else:
             buffer.newline()
 

@@ -18,13 +18,17 @@ from chat.stream.events import (
     Cancelled,
     ContentDelta,
     ContentReset,
+    Event,
     Failed,
     MessageComplete,
+    MessageQueued,
+    MessageTaken,
     StatusChanged,
     ThinkingContentDelta,
     ToolCallStarted,
     ToolConfirmationRequired,
     ToolResultReceived,
+    TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
 from terminal_app.calls import shown_call, shown_text
@@ -68,7 +72,7 @@ class Transcript:
 
     def __call__(self, _turn_id: str, numbered: NumberedEvent) -> None:
         """Print one event."""
-        match numbered.decode():
+        match event := numbered.decode():
             case (
                 ThinkingContentDelta(content=text)
                 | AgentPlanning(content=text)
@@ -78,25 +82,10 @@ class Transcript:
                     self._print(text, thinking=True)
             case ContentDelta(content=text):
                 self._print(text)
-            case ContentReset():
-                self._note("the answer comes anew")
-            case ToolCallStarted() | AgentToolCall() as call:
-                self._note(shown_call(call))
-            case ToolResultReceived() | AgentToolResult() as result:
-                outcome = result.summary if result.success else result.error_message or ""
-                self._note(f"{shown_text(result.tool_name)}: {shown_text(outcome)}")
-            case AgentStarted(agent_name=agent, instruction=instruction):
-                self._note(f"{agent} begins: {shown_text(instruction)}")
-            case AgentComplete(agent_name=agent):
-                self._note(f"{agent} is done")
-            case StatusChanged(state="warning" | "waiting_for_tool", message=str(words)):
-                self._note(shown_text(words))
-            case StatusChanged(state=state, progress=UnsetType()) if (
-                state != "waiting_for_confirmation"
-            ):
-                self._note(state.replace("_", " "))
             case MessageComplete() | Cancelled() | Failed() | ToolConfirmationRequired():
                 self.end_line()
+            case _ if (note := _note_of(event)) is not None:
+                self._note(note)
 
     def end_line(self) -> None:
         """Go to the beginning of a line, if something stands on the last one."""
@@ -122,3 +111,33 @@ class Transcript:
     def _note(self, text: str) -> None:
         self.end_line()
         self._console.info(f"[{text}]")
+
+
+def _note_of(event: Event | None) -> str | None:
+    """Return what is said about an event; None for those that are shown in another way, or not."""
+    note: str | None = None
+    match event:
+        case ContentReset() | TurnResumed(keeps="results"):
+            note = "the answer comes anew"
+        case MessageQueued(position=number, when_busy="queue"):
+            note = (
+                f"queued as number {number}; Enter again: the model reads it before its next step"
+            )
+        case MessageQueued():
+            note = "the model reads it before its next step"
+        case MessageTaken(content=text):
+            note = f"> {text}"
+        case ToolCallStarted() | AgentToolCall() as call:
+            note = shown_call(call)
+        case ToolResultReceived() | AgentToolResult() as result:
+            outcome = result.summary if result.success else result.error_message or ""
+            note = f"{shown_text(result.tool_name)}: {shown_text(outcome)}"
+        case AgentStarted(agent_name=agent, instruction=instruction):
+            note = f"{agent} begins: {shown_text(instruction)}"
+        case AgentComplete(agent_name=agent):
+            note = f"{agent} is done"
+        case StatusChanged(state="warning" | "waiting_for_tool", message=str(words)):
+            note = shown_text(words)
+        case StatusChanged(state=state, progress=UnsetType()):
+            note = None if state == "waiting_for_confirmation" else state.replace("_", " ")
+    return note

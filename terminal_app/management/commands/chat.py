@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management.base import CommandError
 
+from chat.inbox.service import InboxService
 from mochi_project.console.command import MochiCommand
 from mochi_project.process.trust_question import is_on_terminal
 from models_app.catalogue import ModelCatalogue
@@ -65,5 +66,7 @@ async def _chat(console: Console, options: Mapping[str, Any]) -> None:
     async with opened as (conversation, services):
         history, models = settings.resolved_private_dir / HISTORY_FILE, services.get(ModelCatalogue)
         editor = LineEditor(history, NAMES, partial(words_after, models), console)
-        commands = ChatCommands(conversation, models, console, editor.read)
+        conversation.when_busy = "queue"
+        inbox = services.get(InboxService)
+        commands = ChatCommands(conversation, models, console, inbox, editor.read)
         await ChatLoop(conversation, commands, editor, console, interrupt).run()

@@ -85,7 +85,7 @@ class Command(MochiCommand):
             raise CommandError("Stopped; what there is of the answer is saved.", returncode=STOPPED)
 
 
-async def _send(console: Console, options: Mapping[str, Any], text: str | None) -> Event:
+async def _send(console: Console, options: Mapping[str, Any], text: str | None) -> Event | None:
     """Send the message, show the answer, and return its last event but ``done``."""
     show: Show = JsonLines(console.out) if options["json"] else Transcript(console)
     if options["session"] is None and not options["last"]:

@@ -90,19 +90,6 @@ def test_ctrl_c_stops_the_answer_and_not_the_conversation(person: Person) -> Non
     assert person.said()[1::2] == ["so far\n\n[cancelled]", "Again."]
 
 
-def test_what_is_typed_while_an_answer_comes_is_the_next_message(person: Person) -> None:
-    chat = person.opens()
-    chat.enter(SLOW)
-    chat.read_until("one")
-    chat.type("Next\r")
-    assert "Next" not in chat.read_until("three\r\n")
-    chat.read_until(READY)
-    chat.read_until("\r\nNext\r\n")
-    end(chat)
-
-    assert person.said()[2] == "Next"
-
-
 def test_several_lines_that_are_pasted_are_one_message(person: Person) -> None:
     chat = person.opens()
     chat.read_until(READY)

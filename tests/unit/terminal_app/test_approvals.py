@@ -28,8 +28,8 @@ class Person(Console):
         return self.err.getvalue()
 
 
-def question(*, changed: bool) -> ToolConfirmationRequired:
-    reason: UnsetType | str = "tool_changed" if changed else UNSET
+def question(*, changed: bool = False, begun: bool = False) -> ToolConfirmationRequired:
+    reason: UnsetType | str = "tool_changed" if changed else "may_have_run" if begun else UNSET
     return ToolConfirmationRequired(
         tool_name="clean",
         arguments={},
@@ -68,3 +68,12 @@ async def test_a_changed_tool_is_never_approved_for_more_than_the_call(word: str
     assert not person.lines
     assert "y: run it, n: don't\n" in person.shown
     assert "always" not in person.shown
+
+
+async def test_a_call_that_may_have_run_is_asked_about_plainly_and_once() -> None:
+    person = Person("always", "y")
+
+    assert await Approvals(person).decide(question(begun=True)) == "once"
+
+    assert "was running when the server stopped, and may have done its work" in person.shown
+    assert "Run clean() again? [y/N]" in person.shown

@@ -15,9 +15,12 @@ from chat.stream.agent_events import (
 from chat.stream.events import (
     ContentDelta,
     ContentReset,
+    MessageQueued,
+    MessageTaken,
     StatusChanged,
     ThinkingContentDelta,
     ToolResultReceived,
+    TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
 from terminal_app.console import Console
@@ -196,3 +199,32 @@ def test_a_pipe_gets_lines_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     show(out, ContentDelta(content="one two three four"))
 
     assert out.getvalue() == "one two three four\n"
+
+
+def test_messages_that_wait_and_that_the_model_reads_are_told() -> None:
+    err = show(
+        io.StringIO(),
+        MessageQueued(message_id="m", when_busy="queue", position=2),
+        MessageQueued(message_id="m", when_busy="steer", position=1),
+        MessageTaken(message_id="m", content="Shorter!", user_message_index=3),
+    )
+    assert err == (
+        "[queued as number 2; Enter again: the model reads it before its next step]\n"
+        "[the model reads it before its next step]\n"
+        "[> Shorter!]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keeps", "told"), [("text", ""), ("results", "[the answer comes anew]\n")]
+)
+def test_a_turn_that_goes_on_is_told_of_if_it_writes_its_answer_anew(keeps: str, told: str) -> None:
+    resumed = TurnResumed(
+        turn_id="t",
+        session_id="s",
+        attempt=1,
+        reason="process_died",
+        keeps=keeps,  # type: ignore[arg-type]
+        message_id="m",
+    )
+    assert show(io.StringIO(), ContentDelta(content="Half"), resumed) == told
