@@ -237,6 +237,48 @@ def asking(server: Any, script: Callable[..., str]) -> Iterator[str]:
     chat.http.post(f"/chat/{session_id}/cancel")
 
 
+RESUMED = """
+const stream = (...events) => {
+  const lines = events.map(([event, data], index) =>
+    `id: t:${index + 1}\\nevent: ${event}\\ndata: ${JSON.stringify(data)}\\n\\n`);
+  return new Response(lines.join(""));
+};
+const text = (content) => ["content_delta", { content }];
+const resumed = (keeps) => ["turn_resumed", { keeps, message_id: "two", discarded: ["one"] }];
+const ends = ["done", {}];
+const answers = [
+  () => Response.json({ session_id: "a" }),
+  () => stream(text("Half"), resumed("text"), text(" a"), resumed("results"), text("Whole."), ends),
+];
+globalThis.fetch = async () => answers.shift()();
+await import("./page.mjs");
+"""
+
+
+@pytest.mark.interop
+def test_the_browser_code_goes_on_with_what_a_restart_keeps(
+    server: Any, write_files: WriteFiles, node: str
+) -> None:
+    folder = write_files(server.url)
+    (folder / "resumed.mjs").write_text(RESUMED)
+    assert run(folder, node, "resumed.mjs") == "Whole.\n"
+
+
+@pytest.mark.interop
+def test_a_message_that_waits_is_changed_and_answered(
+    server: Any, asking: str, write_files: WriteFiles, node: str
+) -> None:
+    assert run(write_files(server.url), node, "queue.mjs", asking) == "queue: And tomorrow?\n"
+    chat = server.chat()
+    (waiting,) = chat.http.get(f"/chat/{asking}/inbox").json()["messages"]
+    (question,) = chat.http.get(f"/chat/{asking}/confirmations").json()["confirmations"]
+    body = {"confirmation_id": question["confirmation_id"], "approved": True}
+    chat.http.post(f"/chat/{asking}/confirm-tool", json=body).raise_for_status()
+    answer = chat.http.get(f"/chat/{asking}/stream", params={"queued": waiting["message_id"]})
+    assert "event: done" in answer.text
+    assert [each["content"] for each in chat.messages(asking)][-2] == "And tomorrow?"
+
+
 TOLD = """Let me see.(May add_numbers run with {"a":1,"b":2}?)
 (add_numbers: 3.0)
 lorem ipsum"""
