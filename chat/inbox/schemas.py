@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from ninja import Schema
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt
 
@@ -10,7 +11,7 @@ from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
-from sessions_app.inbox import Inbox, InboxMessage
+from sessions_app.inbox import Inbox
 
 _QUEUED: dict[str, Any] = {
     "message_id": "9f2c41d07e",
@@ -63,18 +64,6 @@ class InboxMessageOut(Schema):
     queued_at: str = Field(description="UTC, ISO 8601 with microseconds")
     position: int
 
-    @classmethod
-    def of(cls, message: InboxMessage, position: int) -> "InboxMessageOut":
-        """Return the body for a message at a position."""
-        return cls(
-            message_id=message.message_id,
-            content=message.content,
-            attachments=[AttachmentOut.model_validate(each) for each in message.attachments],
-            when_busy=message.when_busy,
-            queued_at=message.queued_at,
-            position=position,
-        )
-
 
 class InboxOut(Schema):
     """The messages that wait for the next turns, in the order in which they are answered."""
@@ -89,8 +78,11 @@ class InboxOut(Schema):
     @classmethod
     def of(cls, inbox: Inbox) -> "InboxOut":
         """Return the body for an inbox."""
-        messages = [InboxMessageOut.of(each, at) for at, each in enumerate(inbox.messages, 1)]
-        return cls(paused=inbox.paused, messages=messages)
+        messages = [
+            {**msgspec.structs.asdict(each), "position": position}
+            for position, each in enumerate(inbox.messages, 1)
+        ]
+        return cls.model_validate({"paused": inbox.paused, "messages": messages})
 
 
 class InboxEditIn(BaseModel):
