@@ -141,10 +141,13 @@ class TurnRecovery:
         if self.rules is None:
             return
         session_id, turn_id = claim.session_id, claim.turn_id
-        is_reopened = self._journal.is_being_written(session_id, turn_id)
-        if is_reopened or self.may_continue(session, self._replay(session_id, turn_id), turn_id):
-            if not is_reopened:
-                self._continue(session_id)
+        if self._journal.is_being_written(session_id, turn_id):  # another process goes on already
+            raise ToBeContinued(session_id, turn_id)
+        turn = self._replay(session_id, turn_id)
+        if self._repository.owners.lives(claim.owner) and not turn.was_handed_over:
+            return  # it could not be saved, and its clients were told so
+        if self.may_continue(session, turn, turn_id):
+            self._continue(session_id)
             raise ToBeContinued(session_id, turn_id)
 
     def _with_remains(self, session: Session, turn_id: str, begun: Sequence[str]) -> Session:

@@ -278,6 +278,8 @@ def retry(client: FaultyServerClient) -> None:
             time.sleep(0.05)
             continue
         witness.questions.append(message)
+        if "message" not in answer:  # a call may have run, and nobody was there to be asked
+            return
         if not answer["message"].get("cancelled"):
             witness.answers[answer["message"]["message_id"]] = answer["message"]["content"]
         return

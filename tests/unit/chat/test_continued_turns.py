@@ -5,6 +5,7 @@ import itertools
 import time
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from chat.remote.continuing import ContinuingRules
@@ -50,8 +51,9 @@ async def wreck(make_node):
     node.model.scripts.clear()
     node.model.say([TextDelta("Half an")], WAIT, [Finished()])
     await node.turns.start(session_id, DETACHED)
-    await node.model.asked.wait()
-    node.at_each_step(lambda _: None)
+    async with asyncio.timeout(10):
+        while "content_delta" not in [each.event for each in await events_of(node, session_id)]:
+            await asyncio.sleep(0)
     node.owners.condemn(is_told=False)
     return node, session_id
 
@@ -198,3 +200,15 @@ async def test_what_a_new_message_finds_is_a_busy_session(wreck, make_node):
     assert (active.state, active.resumes) == ("generating", 1)
     node.model.go_on.set()
     await until_ended(node, session_id)
+
+
+async def test_a_turn_that_its_living_process_could_not_save_is_sealed(wreck, make_node):
+    owner, session_id = wreck
+    owner.owners.dead.clear()
+    owner.journal.writers[-1].close()  # as it does after it told its clients of the error
+    node = make_node("next", beside=owner)
+    session, claim = node.repository.load_claimed(session_id)
+    dead = msgspec.structs.replace(claim, alive=False)
+    sealed = await asyncio.to_thread(node.recovery.recover, session, dead)
+    assert sealed.messages[-1].interrupted
+    assert node.model.requests == []
