@@ -318,7 +318,8 @@ class RemoteTurns:
         claim = self._repository.claim_of(session_id)
         if claim is not None and claim.alive and claim.turn_id == turn_id:
             return True  # it has just begun
-        return self._seal(session_id)
+        # Another process may have gone on with it meanwhile.
+        return self._seal(session_id) or self._journal.is_being_written(session_id, turn_id)
 
     def _running(self, session_id: str) -> Claim | None:
         session, claim = self._repository.load_claimed(session_id)
@@ -326,7 +327,9 @@ class RemoteTurns:
             self._recovery.notice_waiting(session)
         if claim is None or claim.alive:
             return claim
-        return self._repository.claim_of(session_id) if self._seal(session_id) else None
+        goes_on = self._seal(session_id)
+        claim = self._repository.claim_of(session_id)
+        return claim if claim is not None and (claim.alive or goes_on) else None
 
     def _seal(self, session_id: str) -> bool:
         """Seal what dead turns of the session left, if that can be done now.
