@@ -25,6 +25,7 @@ from chat.stream.events import (
     Failed,
     FinishedCall,
     MessageComplete,
+    MessageTaken,
     ThinkingContentDelta,
     ToolCallDelta,
     ToolCallStarted,
@@ -55,6 +56,7 @@ _READ: tuple[type[Event | Note], ...] = (
     AgentToolCall,
     AgentToolResult,
     ClientToolCall,
+    MessageTaken,
     MessageComplete,
     Cancelled,
     Failed,
@@ -132,6 +134,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         shows_answer: Whether clients saw anything of the newest answer.
         shows_calls: Whether they saw pieces of a call of it.
         discarded: The answers that were begun again since, oldest first.
+        taken: The ids of the messages that steered it.
         starts: How often each call started, by its id.
         call_numbers: The numbers of calls that clients know, by their ids.
     """
@@ -165,6 +168,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     shows_answer: bool = False
     shows_calls: bool = False
     discarded: Sequence[ShownAnswer] = ()
+    taken: frozenset[str] = frozenset()
     starts: Mapping[str, int] = msgspec.field(default_factory=dict)
     call_numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
 
@@ -197,6 +201,7 @@ class Replay:
         self._shows_calls = False
         self._discarded: list[ShownAnswer] = []
         self._starts = Counter[str]()
+        self._taken = set[str]()
         self._numbers: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
@@ -248,6 +253,8 @@ class Replay:
                 self._resumes += 1
                 self._barren_resumes += reason == "process_died"
                 self._deaths += reason == "process_died"
+            case MessageTaken(message_id=message_id):
+                self._taken.add(message_id)
             case ClientToolCall(tool_call_id=call_id):
                 self._client_calls.add(call_id)
             case Stopped():
@@ -327,6 +334,7 @@ class Replay:
             shows_calls=self._shows_calls,
             discarded=tuple(self._discarded),
             starts=dict(self._starts),
+            taken=frozenset(self._taken),
             call_numbers=dict(self._numbers),
         )
 

@@ -25,6 +25,7 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
         next_index: The number of the next call.
         unclear: The ids of open calls that may have run; they run only if a person approves them.
         lost: The ids of open calls that may have run, and don't run again.
+        untold: The ids of the messages that steered it and of which clients were not told.
         rounds: How many answers are saved.
         executed: The calls that ended before.
     """
@@ -40,5 +41,6 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
     next_index: int = 0
     unclear: frozenset[str] = frozenset()
     lost: frozenset[str] = frozenset()
+    untold: frozenset[str] = frozenset()
     rounds: int = 0
     executed: Sequence[FinishedCall] = ()

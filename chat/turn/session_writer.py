@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -66,6 +66,7 @@ class SessionWriter:
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
         undo: Change = _unchanged,
+        untold: Collection[str] = (),
     ) -> None:
         self._is_new = is_new
         self._undo = undo
@@ -82,7 +83,7 @@ class SessionWriter:
         self._is_secured = False
         self._begun: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._taken: set[str] = set()
+        self._taken = set(untold)
 
     def history(self) -> Sequence[Message]:
         """Return the messages so far."""

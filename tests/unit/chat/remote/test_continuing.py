@@ -299,6 +299,19 @@ def test_with_all_results_the_model_is_asked() -> None:
     assert (again.calls, again.next_index, again.rounds) == ([], 1, 1)
 
 
+def test_a_message_that_steered_the_turn_is_told_if_it_was_not() -> None:
+    steer = Said(content="Rather so.", message_id="u2", timestamp=NOW, turn_id=TURN)
+    found = session(asks("write"), result("c0", "write"), steer)
+    lines = [job(), STARTED, ROUND, began(2, "write", "c0")]
+    assert resumption(found, *lines).untold == {"u2"}
+    told: Line = (
+        3,
+        "message_taken",
+        {"message_id": "u2", "content": "Rather so.", "user_message_index": 4},
+    )
+    assert resumption(found, *lines, told).untold == set()
+
+
 # Always
 
 STEPS = st.sampled_from(["text", "save", "round", "begin", "result", "die"])
