@@ -1,35 +1,29 @@
 """Builds the response to a request without streaming, from the events of a stream."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chat.errors import TurnCrashed, TurnFailed
+from chat.errors import TurnCrashed
 from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
 from chat.stream.events import (
     ClientToolCall,
     ContentDelta,
     Done,
-    Failed,
     ThinkingContentDelta,
     ToolContinuationStarted,
     TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.chat_completions.ending import (
-    Ending,
-    FinishReason,
-    UsageOut,
-    ending_of,
-)
+from dialects_app.chat_completions.usage import UsageOut, usage_of
+from dialects_app.shared.ending import Ending, FinishReason, ending_of, failure_of
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.turn_fold import TurnFold
-from sessions_app.errors import MochiError
 
 
 class FunctionOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,12 +128,12 @@ class AnswerReader(TurnFold):
         ending = self._end
         if ending is None:
             return None
-        if ending.finish_reason is None:
+        if ending.error is not None:
             raise failure_of(ending.error)
         text, thoughts = self._joined(self._text), self._joined(self._thoughts) or UNSET
         message = CompletionMessageOut(
             content=text if text or not self._calls else None,
-            refusal=ending.refusal,
+            refusal=ending.refusal.message if ending.refusal else None,
             tool_calls=self._calls or UNSET,
             reasoning_content=thoughts,
             reasoning=thoughts,
@@ -149,7 +143,7 @@ class AnswerReader(TurnFold):
             created=created_at(turn_id),
             model=model,
             choices=[ChoiceOut(message=message, finish_reason=ending.finish_reason)],
-            usage=ending.usage,
+            usage=usage_of(ending.usage),
         )
 
     @staticmethod
@@ -191,18 +185,3 @@ async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
 def _call(call: ClientToolCall) -> ToolCallOut:
     function = FunctionOut(name=call.tool_name, arguments=arguments_text(call.arguments))
     return ToolCallOut(id=call.tool_call_id, function=function)
-
-
-def failure_of(error: Failed | None) -> MochiError:
-    """Return the error that ended a turn, from its event."""
-    if error is None:
-        return TurnCrashed()
-    details: Mapping[str, Any] = {
-        name: value for name, value in error.details.items() if name != "retryable"
-    }
-    return TurnFailed(
-        error.code,
-        error.message,
-        retryable=bool(error.details.get("retryable")),
-        **details,
-    )

@@ -11,7 +11,8 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.chat_completions.ending import Ending, ending_of
+from dialects_app.chat_completions.usage import usage_of
+from dialects_app.shared.ending import Ending, ending_of
 from dialects_app.shared.errors import error_object
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.shown_calls import arguments_text
@@ -84,10 +85,10 @@ class ChunkProjector(SpokenFold):
             yield f'data: {{"error":{ascii_json(_error(ending.error))}}}\n\n'
             return
         if ending.refusal is not None:
-            yield self._chunk({"refusal": ending.refusal})
+            yield self._chunk({"refusal": ending.refusal.message})
         yield f'{self._delta}}},"finish_reason":"{ending.finish_reason}"}}]{self._tail}'
         if self._includes_usage:
-            yield f'{self._head}],"usage":{ascii_json(ending.usage)}}}\n\n'
+            yield f'{self._head}],"usage":{ascii_json(usage_of(ending.usage))}}}\n\n'
 
     def _chunk(self, delta: Mapping[str, Any]) -> str:
         return f"{self._delta}{ascii_json(delta)[1:-1]}{self._close}"

@@ -18,8 +18,9 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.messages.ending import UsageOut, ending_of
+from dialects_app.messages.ending import UsageOut, stop_reason_of, usage_of
 from dialects_app.messages.errors import error_body
+from dialects_app.shared.ending import ending_of
 from dialects_app.shared.sealed import seal
 from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.turn_fold import TurnFold
@@ -35,6 +36,9 @@ class MessageProjector(TurnFold):
         model: The requested model name.
         input_tokens: The estimated tokens of the request, which the message begins with.
         shows_reasoning: Whether reasoning is sent as text, or only sealed.
+
+    Attributes:
+        error: The error that ended the turn, if any.
     """
 
     heartbeat = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -52,6 +56,7 @@ class MessageProjector(TurnFold):
         self._asked_model = model
         self._input_tokens = input_tokens
         self._shows_reasoning = shows_reasoning
+        self.error: Failed | None = None
         self._frames: list[str] = []
         self._open: Kind | None = None
         self._thoughts: list[str] = []
@@ -143,11 +148,13 @@ class MessageProjector(TurnFold):
         self._end()
         ending = ending_of(self.ending, calls=self._calls, said_something=self._index > 0)
         if ending.error is not None:
-            body = error_event(ending.error, f"req_{self.turn_id}")
+            self.error = ending.error
+            body = error_event(self.error, f"req_{self.turn_id}")
             self._frames.append(f"event: error\ndata: {ascii_json(body)}\n\n")
             return
-        delta = {"stop_reason": ending.stop_reason, "stop_sequence": None}
-        self._send("message_delta", delta=delta, usage=ending.usage)
+        reason = stop_reason_of(ending.finish_reason, self.ending)
+        delta = {"stop_reason": reason, "stop_sequence": None}
+        self._send("message_delta", delta=delta, usage=usage_of(ending.usage))
         self._send("message_stop")
 
     def _send(self, event: str, **fields: Any) -> None:

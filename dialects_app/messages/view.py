@@ -24,6 +24,7 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import beside
 from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.ids import item_id
+from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.transcripts import Transcripts
 from dialects_app.shared.warnings import notes_on_choice, warning_headers
@@ -126,7 +127,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         if body.stream:
             return await StartedTurn(turn, projector).stream_or_refusal(body.model)
         try:
-            message = await whole_message(turn, projector)
+            message = whole_message(projector, await events_at_end(turn, body.model))
         finally:
             turn.leave()
         return HttpResponse(ascii_json(message), content_type="application/json")

@@ -10,8 +10,7 @@ from msgspec import UNSET
 from chat.stream.encoding import ascii_json, text_literal
 from chat.stream.events import ClientToolCall, Done, Failed
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.chat_completions.answer import failure_of
-from dialects_app.chat_completions.ending import ending_of
+from dialects_app.shared.ending import ending_of, failure_of
 from dialects_app.shared.spoken import SpokenFold
 from sessions_app.messages import Usage
 
@@ -73,8 +72,13 @@ class LineProjector(SpokenFold):
         *pieces, last = map(json.loads, self.feed(events).splitlines())
         if "error" in last:
             raise failure_of(self._error)
-        for piece in pieces:
-            _add(piece.get("message", piece), last.get("message", last))
+        whole = last.get("message", last)
+        for name in ("content", "response", "thinking"):
+            texts = [text for each in pieces if (text := each.get("message", each).get(name))]
+            if texts:
+                whole[name] = "".join(texts)
+        if self._calls:
+            whole["tool_calls"] = self._calls
         return last
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
@@ -88,8 +92,7 @@ class LineProjector(SpokenFold):
     def _on_done(self, done: Done) -> None:
         calls, said = len(self._calls), self.said_something
         ending = ending_of(self.ending, calls=calls, said_something=said)
-        refused = self.ending if ending.refusal is not None else None
-        self._error = refused if isinstance(refused, Failed) else ending.error
+        self._error = ending.refusal or ending.error
         if self._error is not None:
             self._lines.append(f'{{"error":{ascii_json(self._error.message)}}}\n')
             return
@@ -119,10 +122,3 @@ def _metrics(used: Usage) -> dict[str, int]:
         "eval_count": used.output_tokens or 0,
         "eval_duration": max(total - first, 0) * _NANOSECONDS,
     }
-
-
-def _add(piece: Mapping[str, Any], whole: dict[str, Any]) -> None:
-    """Put the text, the reasoning or the calls of a piece into the whole answer."""
-    for name in ("content", "response", "thinking", "tool_calls"):
-        if piece.get(name):
-            whole[name] = (whole[name] + piece[name]) if name in whole else piece[name]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chat.errors import TurnCrashed, TurnFailed
 from chat.stream.events import Cancelled, Event, Failed, StatusChanged
-from dialects_app.messages.answer import folded
+from dialects_app.messages.answer import whole_message
 from dialects_app.messages.projector import MessageProjector
 from dialects_app.shared.sealed import unseal
 from sessions_app.messages import Usage
@@ -47,7 +47,8 @@ def kinds_of(stream: bytes) -> list[str]:
 
 
 def message_of(*events: Event, **how: Any) -> Any:
-    return folded(stream_of(*events, **how))
+    projector = MessageProjector("msg_1", "asked", input_tokens=7, **how)
+    return whole_message(projector, numbered([STARTED, *events]))
 
 
 def test_a_message_begins_with_its_id_and_ends_with_all_its_tokens():
@@ -97,12 +98,9 @@ def test_the_whole_message_is_what_the_stream_shows():
 
 
 def test_reasoning_may_be_sealed_alone():
-    stream = stream_of(
-        thought("Secret. \ud83e"), thought("\udd89"), said("Hi."), complete(), DONE,
-        shows_reasoning=False,
-    )  # fmt: skip
-    assert "thinking_delta" not in stream.decode()
-    [reasoning, _] = folded(stream)["content"]
+    events = thought("Secret. \ud83e"), thought("\udd89"), said("Hi."), complete(), DONE
+    assert "thinking_delta" not in stream_of(*events, shows_reasoning=False).decode()
+    [reasoning, _] = message_of(*events, shows_reasoning=False)["content"]
     assert (reasoning["thinking"], unseal(reasoning["signature"])) == ("", "Secret. 🦉")
 
 
@@ -149,7 +147,7 @@ def test_an_error_ends_the_stream_and_its_type_says_whether_to_try_again(retryab
     assert error["error"]["mochi_code"] == "NETWORK_ERROR"
     assert error["request_id"].startswith("req_")
     with pytest.raises(TurnFailed) as raised:
-        folded(stream)
+        message_of(said("Hi."), failed, DONE)
     assert (raised.value.code, raised.value.retryable) == ("NETWORK_ERROR", retryable)
 
 
@@ -184,4 +182,4 @@ def test_the_bytes_are_the_same_however_the_events_come(events: Sequence[Event],
     late = MessageProjector("msg_1", "asked")
     pieces = [late.feed(journal[at : at + size]) for at in range(0, len(journal), size)]
     assert b"".join(pieces) == at_once
-    folded(at_once)
+    assert message_of(*events, theirs(city="Oslo"), complete(), DONE)["content"]
