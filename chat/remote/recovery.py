@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 
-import msgspec
-
 from chat.remote.continuing import ContinuingRules, may_continue
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.sealing import (
@@ -165,8 +163,8 @@ class TurnRecovery:
             return sealed
         self._journal.copy_aside(session_id, turn_id)
         _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
-        without = msgspec.structs.replace(turn, text="", thinking="")
-        sealed = seal_session(session, without, now=utc_now(), begun=begun)
+        turn.clear()
+        sealed = seal_session(session, turn, now=utc_now(), begun=begun)
         return sealed if self._repository.can_hold(sealed) else session
 
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:

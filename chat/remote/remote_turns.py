@@ -11,7 +11,7 @@ from chat.errors import EventNotReached, NoActiveTurn
 from chat.remote.journal_follower import LIVENESS_SECONDS, JournalFollower
 from chat.remote.outcome import outcome_of
 from chat.remote.recovery import TurnRecovery
-from chat.remote.replay import Replay, ReplayedTurn, replay
+from chat.remote.replay import ReplayedTurn, replay
 from chat.storage.journal import TurnJournal, whole_journal
 from chat.storage.signals import SignalKind, Signals
 from chat.stream.events import Cancelled
@@ -113,7 +113,7 @@ class RemoteTurns:
         state: str = State.STARTING
         if turn.is_resuming or not claim.alive:
             state = RESUMING
-        elif turn.waits_for_approval and not turn.started_calls:
+        elif turn.asked and not turn.started_calls:
             state = State.AWAITING_CONFIRMATION
         elif turn.last_number:
             state = State.RUNNING_TOOLS if turn.started_calls else State.GENERATING
@@ -247,14 +247,14 @@ class RemoteTurns:
     async def _read_to_end(self, session_id: str, turn_id: str) -> ReplayedTurn:
         """Wait for the end of a turn and return it."""
         follower = self._follow(session_id, turn_id, after=0)
-        replayed = Replay()
+        turn = ReplayedTurn()
         try:
             while (entries := await follower.next_entries()) is not None:
                 for entry in entries:
-                    replayed.add(entry)
+                    turn.add(entry)
         finally:
             follower.close()
-        return replayed.turn()
+        return turn
 
     def _replay(self, claim: Claim) -> ReplayedTurn:
         return replay(whole_journal(self._journal, claim.session_id, claim.turn_id))

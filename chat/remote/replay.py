@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -101,23 +101,18 @@ class ShownAnswer(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
 
 
-class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, reconstructed from its journal.
+class ReplayedTurn(msgspec.Struct, kw_only=True):
+    """A turn, reconstructed from its journal entry by entry; unreadable ones are skipped.
 
     Attributes:
-        turn_id: The turn; empty without its first event.
-        model: The session's model.
-        first_message_id: The user message that it answers, or else its first answer.
-        question_id: The user message that it answers; None if it goes on after tool calls.
-        message_id: The id of the newest answer, if any.
-        replaced_id: The first message of the answer that it replaces, if any.
-        first_call_index: The number of the first call of that answer.
+        started: Its first event.
+        round: The note of its newest answer, or one without an id.
+        pieces: The text of the newest answer that clients saw, as they got it.
+        thoughts: The reasoning of the newest answer that clients saw, as they got it.
+        calls: The tool calls that started and have no result, by their ids.
+        asked: The ids of the calls for which an approval is pending.
         client_calls: The ids of the calls that were sent to the client to run.
-        text: The text of the newest answer that clients saw.
-        thinking: The reasoning of the newest answer that clients saw.
-        started_calls: The tool calls that started and have no result.
-        resumable_calls: The ids of started calls of agents whose tools wait for an approval.
-        waits_for_approval: Whether an approval is pending.
+        taken: The ids of the messages that it took, and that clients know of.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
         stopped: What was running when the turn was cancelled.
         suspended: The pending approvals of a suspended turn.
@@ -134,31 +129,25 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         shows_answer: Whether clients saw anything of the newest answer.
         shows_calls: Whether they saw pieces of a call of it.
         discarded: The answers that were begun again since, oldest first.
-        taken: The ids of the messages that steered it.
         starts: How often each call started, by its id.
         call_numbers: The numbers of calls that clients know, by their ids.
     """
 
-    turn_id: str
-    model: str
-    first_message_id: str | None = None
-    question_id: str | None = None
-    message_id: str | None
-    replaced_id: str | None
-    first_call_index: int = 0
-    client_calls: frozenset[str] = frozenset()
-    text: str
-    thinking: str
-    started_calls: Sequence[ToolCallStarted]
-    resumable_calls: frozenset[str] = frozenset()
-    waits_for_approval: bool
-    executed_calls: Sequence[FinishedCall]
-    stopped: Stopped | None
-    suspended: Suspended | None
-    ending: MessageComplete | Cancelled | Failed | None
+    started: TurnStarted = TurnStarted(turn_id="", session_id="", model="")
+    round: RoundBegan = RoundBegan(message_id="")
+    pieces: list[str] = msgspec.field(default_factory=list)
+    thoughts: list[str] = msgspec.field(default_factory=list)
+    calls: dict[str, ToolCallStarted] = msgspec.field(default_factory=dict)
+    asked: set[str] = msgspec.field(default_factory=set)
+    client_calls: set[str] = msgspec.field(default_factory=set)
+    taken: set[str] = msgspec.field(default_factory=set)
+    executed_calls: list[FinishedCall] = msgspec.field(default_factory=list)
+    stopped: Stopped | None = None
+    suspended: Suspended | None = None
+    ending: MessageComplete | Cancelled | Failed | None = None
     has_ended: bool = False
     has_gone_on: bool = False
-    last_number: int
+    last_number: int = 0
     job: JobNoted | None = None
     resumes: int = 0
     deaths: int = 0
@@ -167,50 +156,72 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     is_resuming: bool = False
     shows_answer: bool = False
     shows_calls: bool = False
-    discarded: Sequence[ShownAnswer] = ()
-    taken: frozenset[str] = frozenset()
-    starts: Mapping[str, int] = msgspec.field(default_factory=dict)
-    call_numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
+    discarded: list[ShownAnswer] = msgspec.field(default_factory=list)
+    starts: Counter[str] = msgspec.field(default_factory=Counter)
+    call_numbers: dict[str, int] = msgspec.field(default_factory=dict)
 
+    @property
+    def turn_id(self) -> str:
+        """The turn; empty without its first event."""
+        return self.started.turn_id
 
-class Replay:
-    """Replays a journal entry by entry; skips unreadable ones."""
+    @property
+    def model(self) -> str:
+        """The session's model."""
+        return self.started.model
 
-    def __init__(self) -> None:
-        self._started = TurnStarted(turn_id="", session_id="", model="")
-        self._round = RoundBegan(message_id="")
-        self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._calls: dict[str, ToolCallStarted] = {}
-        self._asked: set[str] = set()
-        self._client_calls: set[str] = set()
-        self._executed: list[FinishedCall] = []
-        self._stopped: Stopped | None = None
-        self._suspended: Suspended | None = None
-        self._ending: MessageComplete | Cancelled | Failed | None = None
-        self._has_ended = False
-        self._has_gone_on = False
-        self._last_number = 0
-        self._job: JobNoted | None = None
-        self._resumes = 0
-        self._deaths = 0
-        self._was_handed_over = False
-        self._barren_resumes = 0
-        self._is_resuming = False
-        self._shows_answer = False
-        self._shows_calls = False
-        self._discarded: list[ShownAnswer] = []
-        self._starts = Counter[str]()
-        self._taken = set[str]()
-        self._numbers: dict[str, int] = {}
+    @property
+    def first_message_id(self) -> str | None:
+        """The user message that it answers, or else its first answer."""
+        return self.started.first_message_id
+
+    @property
+    def question_id(self) -> str | None:
+        """The user message that it answers; None if it goes on after tool calls."""
+        return self.started.user_message_id or None
+
+    @property
+    def message_id(self) -> str | None:
+        """The id of the newest answer, if any."""
+        return self.round.message_id or None
+
+    @property
+    def replaced_id(self) -> str | None:
+        """The first message of the answer that it replaces, if any."""
+        return self.round.replaced_id or None
+
+    @property
+    def first_call_index(self) -> int:
+        """The number of the first call of the newest answer."""
+        return self.round.first_call_index
+
+    @property
+    def text(self) -> str:
+        """The text of the newest answer that clients saw."""
+        return _trimmed(self.pieces)
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning of the newest answer that clients saw."""
+        return _trimmed(self.thoughts)
+
+    @property
+    def started_calls(self) -> Sequence[ToolCallStarted]:
+        """The calls that started and have no result, without agents whose tools are asked about."""
+        return [call for call in self.calls.values() if call.tool_call_id not in self.asked]
+
+    @property
+    def resumable_calls(self) -> Collection[str]:
+        """The ids of started calls of agents whose tools wait for an approval."""
+        return self.asked & self.calls.keys()
 
     def add(self, entry: Entry) -> None:
         """Add the next entry."""
-        self._last_number = entry.n or self._last_number
-        self._has_ended = entry.event == Done.event
+        self.last_number = entry.n or self.last_number
+        self.has_ended = entry.event == Done.event
         if entry.n:
-            self._has_gone_on = entry.event == ToolContinuationStarted.event
-            self._is_resuming = False
+            self.has_gone_on = entry.event == ToolContinuationStarted.event
+            self.is_resuming = False
         event = _read(entry)
         self._add_answer(event)
         if isinstance(event, CallEvent):
@@ -218,133 +229,92 @@ class Replay:
         else:
             self._add_turn(event)
         if is_output(event):
-            self._barren_resumes = 0
+            self.barren_resumes = 0
 
     def _add_answer(self, event: Event | Note | None) -> None:
         match event:
             case ContentDelta(content=text):
-                self._text.append(text)
-                self._shows_answer = True
+                self.pieces.append(text)
+                self.shows_answer = True
             case ThinkingContentDelta(content=text):
-                self._thinking.append(text)
-                self._shows_answer = True
+                self.thoughts.append(text)
+                self.shows_answer = True
             case ToolCallDelta():
-                self._shows_answer = self._shows_calls = True
+                self.shows_answer = self.shows_calls = True
             case ContentReset():
-                self._text.clear()
+                self.pieces.clear()
             case TurnStarted():
-                self._started = event
+                self.started = event
             case TurnResumed(discarded=ids):
-                if ids is not UNSET and self._round.message_id in ids:
+                if ids is not UNSET and self.round.message_id in ids:
                     self._discard()
             case RoundBegan():
-                if event.message_id != self._round.message_id:  # else the answer goes on
-                    self._clear()
-                self._round = event
+                if event.message_id != self.round.message_id:  # else the answer goes on
+                    self.clear()
+                self.round = event
 
     def _add_turn(self, event: Event | Note | None) -> None:
         match event:
             case JobNoted():
-                self._job = event
+                self.job = event
             case HandedOver():
-                self._was_handed_over = True
+                self.was_handed_over = True
             case Resumed(reason=reason):
-                self._is_resuming, self._was_handed_over = True, False
-                self._resumes += 1
-                self._barren_resumes += reason == "process_died"
-                self._deaths += reason == "process_died"
-            case MessageTaken(message_id=message_id):
-                self._taken.add(message_id)
+                self.is_resuming, self.was_handed_over = True, False
+                self.resumes += 1
+                self.barren_resumes += reason == "process_died"
+                self.deaths += reason == "process_died"
             case ClientToolCall(tool_call_id=call_id):
-                self._client_calls.add(call_id)
+                self.client_calls.add(call_id)
+            case MessageTaken(message_id=message_id):
+                self.taken.add(message_id)
             case Stopped():
-                self._stopped = event
+                self.stopped = event
             case Suspended():
-                self._suspended = event
+                self.suspended = event
             case MessageComplete() | Cancelled() | Failed():
-                self._ending = event
+                self.ending = event
 
-    def _clear(self) -> None:
-        self._text.clear()
-        self._thinking.clear()
-        self._shows_answer = self._shows_calls = False
+    def clear(self) -> None:
+        """Forget what clients saw of the newest answer."""
+        self.pieces.clear()
+        self.thoughts.clear()
+        self.shows_answer = self.shows_calls = False
 
     def _discard(self) -> None:
-        if text := _trimmed(self._text):
-            self._discarded.append(
+        if text := self.text:
+            self.discarded.append(
                 ShownAnswer(
-                    message_id=self._round.message_id,
-                    model=self._started.model,
+                    message_id=self.round.message_id,
+                    model=self.model,
                     text=text,
-                    thinking=_trimmed(self._thinking),
+                    thinking=self.thinking,
                 )
             )
-        self._clear()
+        self.clear()
 
     def _add_call(self, event: CallEvent) -> None:
         if isinstance(event, ToolConfirmationRequired):
-            self._asked.add(event.tool_call_id)
-            self._numbers[event.tool_call_id] = event.call_index
+            self.asked.add(event.tool_call_id)
+            self.call_numbers[event.tool_call_id] = event.call_index
             return
-        self._asked.discard(event.tool_call_id)  # it was approved, or denied
+        self.asked.discard(event.tool_call_id)  # it was approved, or denied
         if isinstance(event, ToolCallStarted):
-            self._calls[event.tool_call_id] = event
-            self._starts[event.tool_call_id] += 1
-            self._numbers[event.tool_call_id] = event.call_index
+            self.calls[event.tool_call_id] = event
+            self.starts[event.tool_call_id] += 1
+            self.call_numbers[event.tool_call_id] = event.call_index
         elif isinstance(event, ToolResultReceived):
-            call = self._calls.pop(event.tool_call_id, None)
+            call = self.calls.pop(event.tool_call_id, None)
             known = {} if event.arguments is UNSET else event.arguments
-            self._executed.append(FinishedCall.of(event, call.arguments if call else known))
-
-    def turn(self) -> ReplayedTurn:
-        """Return the turn replayed so far."""
-        replaced_id = self._round.replaced_id
-        question_id = self._started.user_message_id
-        return ReplayedTurn(
-            turn_id=self._started.turn_id,
-            model=self._started.model,
-            first_message_id=self._started.first_message_id,
-            question_id=None if question_id is UNSET else question_id,
-            message_id=self._round.message_id or None,
-            replaced_id=None if replaced_id is UNSET else replaced_id,
-            first_call_index=self._round.first_call_index,
-            client_calls=frozenset(self._client_calls),
-            text=_trimmed(self._text),
-            thinking=_trimmed(self._thinking),
-            # An agent whose tool waits for an approval has started and can be resumed.
-            started_calls=tuple(
-                call for call in self._calls.values() if call.tool_call_id not in self._asked
-            ),
-            resumable_calls=frozenset(self._asked & self._calls.keys()),
-            waits_for_approval=bool(self._asked),
-            executed_calls=tuple(self._executed),
-            stopped=self._stopped,
-            suspended=self._suspended,
-            ending=self._ending,
-            has_ended=self._has_ended,
-            has_gone_on=self._has_gone_on,
-            last_number=self._last_number,
-            job=self._job,
-            resumes=self._resumes,
-            deaths=self._deaths,
-            was_handed_over=self._was_handed_over,
-            barren_resumes=self._barren_resumes,
-            is_resuming=self._is_resuming,
-            shows_answer=self._shows_answer,
-            shows_calls=self._shows_calls,
-            discarded=tuple(self._discarded),
-            starts=dict(self._starts),
-            taken=frozenset(self._taken),
-            call_numbers=dict(self._numbers),
-        )
+            self.executed_calls.append(FinishedCall.of(event, call.arguments if call else known))
 
 
 def replay(entries: Iterable[Entry]) -> ReplayedTurn:
     """Return the turn whose journal has these entries."""
-    replayed = Replay()
+    turn = ReplayedTurn()
     for entry in entries:
-        replayed.add(entry)
-    return replayed.turn()
+        turn.add(entry)
+    return turn
 
 
 def is_sound(entry: Entry) -> bool:
