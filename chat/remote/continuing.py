@@ -7,12 +7,12 @@ import msgspec
 
 from chat.approvals.decided_calls import NumberedCall
 from chat.remote.replay import ReplayedTurn
-from chat.remote.sealing import is_question_gone, shown_message, unsaved_answers
+from chat.remote.sealing import is_question_gone, shown_message, unsaved_answers, untold_messages
 from chat.turn.resumption import Resumption
 from chat.turn.turn_ids import time_of
 from models_app.language_model import ModelInfo
 from sessions_app.calls import calls_with_results, named_call, open_calls
-from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
+from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.session import OnCrash, Session
 from sessions_app.variants import find_answer
 from tools_app.available_tools import AvailableTools
@@ -91,10 +91,6 @@ def plan(
     is_void = turn.shows_answer and not is_saved and not goes_on
     calls, next_index = _numbered(session, turn)
     unclear, lost = _judged(session, turn, calls, tools, begun)
-    own = [message for message in session.messages if message.turn_id == turn_id]
-    answers = [place for place, each in enumerate(own) if isinstance(each, AssistantMessage)]
-    since = own[answers[0] :] if answers else []
-    steers = {each.message_id for each in since if isinstance(each, UserMessage)}
     return Resumption(
         attempt=turn.resumes + 1,
         reason="server_stopped" if turn.was_handed_over else "process_died",
@@ -107,9 +103,12 @@ def plan(
         next_index=next_index,
         unclear=frozenset(unclear),
         lost=frozenset(lost),
-        untold=frozenset(steers - turn.taken),
-        rounds=len(answers),
+        rounds=sum(
+            isinstance(message, AssistantMessage) and message.turn_id == turn_id
+            for message in session.messages
+        ),
         executed=turn.executed_calls,
+        taken=untold_messages(session, turn, turn_id),
     )
 
 

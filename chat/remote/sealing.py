@@ -21,12 +21,13 @@ from chat.stream.events import (
     Done,
     Event,
     MessageComplete,
+    MessageTaken,
     ThinkingContentDelta,
     ToolContinuationStarted,
     TurnStarted,
 )
 from chat.stream.notes import RoundBegan
-from chat.turn.outcome import completed, failed, known_usage, window_of
+from chat.turn.outcome import completed, failed, known_usage, taken, window_of
 from chat.turn.turn_ids import time_of
 from chat.turn.usage import saved_usage
 from sessions_app.calls import calls_with_results, named_call, open_calls
@@ -122,6 +123,24 @@ def is_question_gone(session: Session, turn: ReplayedTurn) -> bool:
     )
 
 
+def untold_messages(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[MessageTaken]:
+    """Return the events of messages that the turn took, if its process died before it sent them.
+
+    They follow results of the turn's calls; those that its request brought don't.
+    """
+    own = [each for each in session.messages if each.turn_id == turn_id]
+    first = next((at for at, each in enumerate(own) if _is_of_round(each, turn)), len(own))
+    ids = {each.message_id for each in own[first:] if isinstance(each, UserMessage)}
+    return taken(session, ids - turn.taken)
+
+
+def _is_of_round(message: Message, turn: ReplayedTurn) -> bool:
+    """Return whether a message of a turn is an answer, or the result of a call that it ran."""
+    if isinstance(message, ToolMessage):
+        return message.tool_call_id in turn.starts
+    return isinstance(message, AssistantMessage)
+
+
 def _interrupted(
     session: Session, turn: ReplayedTurn, begun: Collection[str]
 ) -> list[tuple[str, str, int | str]]:
@@ -182,7 +201,8 @@ def closing_lines(
         saved_at=answer.timestamp if answer else UNSET,
         turn_usage=known_usage(saved_usage(session, turn_id)) if is_suspended else UNSET,
     )
-    events = (*_last_events(session, turn, turn_id, error), done)
+    untold = untold_messages(session, turn, turn_id) if turn.ending is None else ()
+    events = (*untold, *_last_events(session, turn, turn_id, error), done)
     return "".join(
         line(number, event.event, encode_event(event))
         for number, event in enumerate(events, turn.last_number + 1)

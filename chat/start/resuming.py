@@ -177,7 +177,6 @@ class TurnTakeover:
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self.wants_summaries,
             in_thread=self.in_thread,
-            untold=job.resumed.untold if job.resumed is not None else (),
         )
         claimed = ClaimedTurn(
             owner=taken.hold.owner, job=job, stream=stream, session_writer=session_writer

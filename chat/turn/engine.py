@@ -174,8 +174,7 @@ class TurnEngine:
             bind_contextvars(session_id=self._start.session_id, turn_id=self._start.turn_id)
             self._observer.turn_started(self._start)
             if self._job.resumed is not None and self._job.resumed.last_number:
-                steers = self.actions.session_writer.taken_steers()
-                self.actions.commit_point.commit(steers)  # clients know of the turn
+                self.actions.commit_point.commit(self._job.resumed.taken)  # clients know the turn
             while given is not None:
                 actions = self._machine.take(given)
                 if self._cancellation is not None and self.state.is_final:

@@ -1,6 +1,6 @@
 """Defines the outcome of a turn, and makes the events that announce it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,13 +9,22 @@ from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
 from chat.context.window import WindowChoice
-from chat.stream.events import Cancelled, Done, Event, Failed, FinishedCall, MessageComplete
+from chat.stream.attached_file import AttachedFile
+from chat.stream.events import (
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    FinishedCall,
+    MessageComplete,
+    MessageTaken,
+)
 from chat.stream.notes import Suspended
 from chat.stream.usage import CallUsage, TurnUsage
 from chat.turn.state_machine import State
 from models_app.errors import REQUEST_REFUSALS
 from sessions_app.errors import MochiError
-from sessions_app.messages import AssistantMessage, Usage, usage_of
+from sessions_app.messages import AssistantMessage, Usage, UserMessage, usage_of
 from sessions_app.session import Session
 
 
@@ -156,6 +165,20 @@ def cancelled(message: AssistantMessage, *, text: str, usage: TurnUsage | None) 
         message_id=message.message_id,
         turn_usage=known_usage(usage),
     )
+
+
+def taken(session: Session, message_ids: Collection[str]) -> Sequence[MessageTaken]:
+    """Return the events for messages that people sent while the turn ran, and that it took."""
+    return [
+        MessageTaken(
+            message_id=each.message_id,
+            content=each.content,
+            user_message_index=index,
+            attachments=AttachedFile.of(each.attachments) or UNSET,
+        )
+        for index, each in enumerate(session.messages)
+        if isinstance(each, UserMessage) and each.message_id in message_ids
+    ]
 
 
 def done(

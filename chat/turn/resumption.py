@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chat.approvals.decided_calls import NumberedCall
-from chat.stream.events import FinishedCall, ResumeReason
+from chat.stream.events import FinishedCall, MessageTaken, ResumeReason
 from sessions_app.messages import AssistantMessage
 
 
@@ -25,9 +25,9 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
         next_index: The number of the next call.
         unclear: The ids of open calls that may have run; they run only if a person approves them.
         lost: The ids of open calls that may have run, and don't run again.
-        untold: The ids of the messages that steered it and of which clients were not told.
         rounds: How many answers are saved.
         executed: The calls that ended before.
+        taken: The messages that it took, of which its clients don't know.
     """
 
     attempt: int
@@ -41,6 +41,6 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
     next_index: int = 0
     unclear: frozenset[str] = frozenset()
     lost: frozenset[str] = frozenset()
-    untold: frozenset[str] = frozenset()
     rounds: int = 0
     executed: Sequence[FinishedCall] = ()
+    taken: Sequence[MessageTaken] = ()

@@ -3,18 +3,17 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
-from msgspec import UNSET
 
 from chat.context.window import WindowChoice, record_choice
 from chat.errors import TurnInterrupted, TurnLost
-from chat.stream.attached_file import AttachedFile
 from chat.stream.events import MessageTaken
 from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
+from chat.turn.outcome import taken
 from chat.work_threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionBusy, SessionError, StorageError
@@ -66,7 +65,6 @@ class SessionWriter:
         in_thread: InThread = asyncio.to_thread,
         is_new: bool = False,
         undo: Change = _unchanged,
-        untold: Collection[str] = (),
     ) -> None:
         self._is_new = is_new
         self._undo = undo
@@ -83,7 +81,7 @@ class SessionWriter:
         self._is_secured = False
         self._begun: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._taken = set(untold)
+        self._taken: set[str] = set()
 
     def history(self) -> Sequence[Message]:
         """Return the messages so far."""
@@ -143,16 +141,7 @@ class SessionWriter:
         if not self._taken:
             return ()
         ids, self._taken = self._taken, set()
-        return [
-            MessageTaken(
-                message_id=each.message_id,
-                content=each.content,
-                user_message_index=index,
-                attachments=AttachedFile.of(each.attachments) or UNSET,
-            )
-            for index, each in enumerate(self._session.messages)
-            if isinstance(each, UserMessage) and each.message_id in ids
-        ]
+        return taken(self._session, ids)
 
     async def begin(self, calls: Sequence[str]) -> None:
         """Record in the claim that these calls begin, except those that it has already.

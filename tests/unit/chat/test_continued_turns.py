@@ -12,8 +12,10 @@ from chat.remote.continuing import ContinuingRules
 from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound
 from models_app.language_model import Finished, TextDelta
+from sessions_app.messages import ToolMessage, UserMessage
+from sessions_app.session import append_messages
 from tests.unit.chat.nodes import Node
-from tests.unit.chat.turns import WAIT
+from tests.unit.chat.turns import WAIT, Calculator, call
 
 DETACHED = TurnRequest(message="Hello!", detached=True)
 ANSWER = ("An ", "answer.")
@@ -21,6 +23,14 @@ ANSWER = ("An ", "answer.")
 
 class GoingOn(Node):
     rules = ContinuingRules(on_crash="continue", resumes=100)
+
+
+class StuckCalculator(Calculator):
+    """Begins its calls, and never ends them."""
+
+    async def call_tool(self, invocation):
+        self.waiting.set()
+        await asyncio.Event().wait()
 
 
 class Died(BaseException):
@@ -112,6 +122,43 @@ async def test_a_turn_is_found_and_goes_on_at_once(wreck, make_node):
     print(f"the first event came after {1000 * (time.perf_counter() - found):.1f} ms")
     stop()
     await until_ended(node, session_id)
+
+
+@pytest.mark.parametrize("on_crash", ["continue", "seal"])
+async def test_a_message_that_the_turn_took_as_its_last_write_is_told_of(
+    make_node, data_dir, on_crash
+):
+    tools = StuckCalculator()
+    owner = GoingOn(data_dir, "owner", toolset=tools)
+    owner.model.say([call("c1", a=1, b=2)], [Finished()])
+    session_id = await owner.new_session(tools=["add"])
+    request = msgspec.structs.replace(DETACHED, on_crash=on_crash)
+    turn = await owner.turns.start(session_id, request)
+    await tools.waiting.wait()
+    now = "2026-11-28T12:00:00.000000+00:00"
+    how = {"timestamp": now, "turn_id": turn.turn_id}
+    result = ToolMessage(content="3", message_id="r", tool_name="add", tool_call_id="c1", **how)
+    steer = UserMessage(content="In words!", message_id="steer", **how)
+
+    def take_steer(session):
+        return append_messages(session, result, steer, now=now)
+
+    hold = owner.repository.claim_of(session_id).hold
+    await asyncio.to_thread(owner.repository.update, session_id, take_steer, hold=hold)
+    owner.owners.condemn(is_told=False)
+    node = make_node("next", beside=owner)
+    events = await until_ended(node, session_id)
+    names = [entry.event for entry in events]
+    assert names.count("message_taken") == 1
+    at = names.index("message_taken")
+    assert names[at - 1 : at] == (["turn_resumed"] if on_crash == "continue" else ["tool_call"])
+    assert events[at].value() == {
+        "message_id": "steer",
+        "content": "In words!",
+        "user_message_index": 3,
+        "when_busy": "steer",
+    }
+    await owner.turns.shutdown(grace_seconds=0)
 
 
 STEPS = [

@@ -303,13 +303,13 @@ def test_a_message_that_steered_the_turn_is_told_if_it_was_not() -> None:
     steer = Said(content="Rather so.", message_id="u2", timestamp=NOW, turn_id=TURN)
     found = session(asks("write"), result("c0", "write"), steer)
     lines = [job(), STARTED, ROUND, began(2, "write", "c0")]
-    assert resumption(found, *lines).untold == {"u2"}
+    assert [each.message_id for each in resumption(found, *lines).taken] == ["u2"]
     told: Line = (
         3,
         "message_taken",
         {"message_id": "u2", "content": "Rather so.", "user_message_index": 4},
     )
-    assert resumption(found, *lines, told).untold == set()
+    assert not resumption(found, *lines, told).taken
 
 
 # Always
