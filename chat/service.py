@@ -210,9 +210,9 @@ class ChatService:
         )
         return _opened(turn) if isinstance(turn, LiveTurn) else turn
 
-    async def knows(self, key: str) -> bool:
+    async def knows(self, key: str | None) -> bool:
         """Return whether a turn was started under a key, or is being started."""
-        return await asyncio.to_thread(self._keys.find, key) is not None
+        return key is not None and await asyncio.to_thread(self._keys.find, key) is not None
 
     async def opened_before(self, key: str, identity: object) -> OpenTurn | None:
         """Return the turn that a key stands for, if its request was this one; None to ``open`` it.

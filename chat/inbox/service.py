@@ -97,14 +97,15 @@ class InboxService:
         """
         open_turn = partial(self._chat.open, request, key, identity=identity, **more)
         how = when_busy or self.when_busy
-        if how == "refuse" or request.session_id is None or request.new is not None:
+        waits = how != "refuse"
+        if request.session_id is None or request.new is not None or not (waits or key):
             return await open_turn()
-        if request.ephemeral and when_busy is not None:
+        if request.ephemeral and waits and when_busy is not None:
             raise ValidationFailed(
                 "A session that is not saved has no inbox: leave when_busy out.", field="when_busy"
             )
         message = None if request.ephemeral else _message_of(request, key, how, identity)
-        if message is None:
+        if message is None or (not waits and await self._chat.knows(key)):
             return await open_turn()
         session_id = request.session_id
         session, claim = await asyncio.to_thread(self._space.repository.load_claimed, session_id)
@@ -112,11 +113,12 @@ class InboxService:
             return _same(session, known, message)
         is_idle = session.inbox.is_empty and (claim is None or not claim.alive)
         # A key is recorded before its turn claims the session: who sees the claim finds the key.
-        if is_idle or (key is not None and await self._chat.knows(key)):
+        if not waits or is_idle or await self._chat.knows(key):
             try:
                 return await open_turn()
-            except SessionBusy:
-                pass  # another request was faster
+            except SessionBusy:  # another request was faster
+                if not waits:
+                    raise
         # Its client may leave: a message that is in the inbox is made known, too.
         return await asyncio.shield(self._append(session_id, message))
 

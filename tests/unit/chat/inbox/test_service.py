@@ -113,6 +113,22 @@ async def test_the_same_key_is_the_same_message_while_it_waits_and_after(desk, h
     assert len(await house.messages(session_id)) == 4
 
 
+async def test_a_queued_message_that_is_sent_again_without_waiting_is_the_same(desk, house):
+    session_id = await desk.busy()
+    house.model.say_text("Yes.")
+    first = await desk.queue(session_id, "First?", key="k")
+
+    assert await desk.queue(session_id, "First?", "refuse", key="k") == first
+    house.model.go_on.set()
+    await desk.idle(session_id, messages=4)
+
+    again = await desk.queue(session_id, "First?", "refuse", key="k")
+    assert (again.state, again.message_id) == ("taken", first.message_id)
+    with pytest.raises(KeyReused):
+        await desk.send(session_id, "Other?", "refuse", key="k")
+    assert len(await house.messages(session_id)) == 4
+
+
 async def test_a_request_that_started_a_turn_is_not_queued_when_it_is_sent_again(desk, house):
     session_id = await house.new_session()
     house.model.say([TextDelta("One ")], ..., [Finished()])
