@@ -133,7 +133,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         imported_from: ``{"source": str, "id": str}``: the origin of an imported conversation; of
             another server's session, ``mochi`` and its id there.
         client_id: The client's own id of the conversation, if it was created by that.
-        queued: The number of messages in the inbox; None without any.
+        queued: The number of messages in the inbox; None without any, also none that a turn took
+            just now.
         queue_paused: Why no turn takes them.
         extra: Unknown keys of the file, kept for the next write.
     """
@@ -293,7 +294,7 @@ def counted(session: Session) -> Session:
     derived = {
         "message_count": len(session.messages),
         "preview": preview_of(session.messages),
-        "queued": len(inbox.messages) or None,
+        "queued": None if inbox.is_empty else len(inbox.messages),
         "queue_paused": inbox.paused,
     }
     if all(getattr(session.metadata, name) == value for name, value in derived.items()):

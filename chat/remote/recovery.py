@@ -347,7 +347,9 @@ class TurnRecovery:
             return
         self._look_at = now + WAITING_SECONDS
         listed = self._repository.list(quickly=True).sessions
-        waiting = {each.session_id for each in listed if each.queued and not each.queue_paused}
+        waiting = {
+            each.session_id for each in listed if each.queued is not None and not each.queue_paused
+        }
         if waiting:
             for session_id in waiting - {claim.session_id for claim in self._repository.claims()}:
                 self._answer_waiting(session_id)
