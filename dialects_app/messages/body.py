@@ -102,6 +102,12 @@ class CountTokensIn(msgspec.Struct, frozen=True, kw_only=True):
     thread: Any = None
 
     @property
+    def parts(self) -> int:
+        """Return the number of messages, blocks and tools."""
+        contents = [each.content for each in self.messages if not isinstance(each.content, str)]
+        return sum(map(len, (self.messages, self.tools or (), *contents)))
+
+    @property
     def thinks(self) -> bool:
         """Return whether the model is to reason, if it can."""
         return self.thinking is not None and self.thinking.type != "disabled"

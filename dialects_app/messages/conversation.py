@@ -14,7 +14,7 @@ from dialects_app.messages.blocks import Content, read_content, required_text
 from dialects_app.messages.body import Block, Blocks, MessageIn
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
-from dialects_app.shared.sealed import unseal
+from dialects_app.shared.sealed import Unsealer
 from models_app.call_arguments import arguments_of
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -98,6 +98,15 @@ def read_conversation(
     return reader.conversation()
 
 
+class _Answer(msgspec.Struct):
+    """An answer in one or more messages in a row; the path is that of the first."""
+
+    path: str = ""
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    seals: list[str] = []
+
+
 class _Reader:
     """Reads messages in order; those between two of the assistant make a group."""
 
@@ -114,6 +123,7 @@ class _Reader:
         self._open: dict[str, str] = {}
         self._results: dict[str, tuple[ToolMessage, str]] = {}
         self._said: list[tuple[UserMessage, str]] = []
+        self._answer = _Answer()
         self._seals: dict[int, list[str]] = {}
 
     def read(self, message: MessageIn, path: str) -> None:
@@ -139,13 +149,10 @@ class _Reader:
     def conversation(self) -> Conversation:
         """Return what was read."""
         self._end_group(is_last=True)
+        unsealer = Unsealer()
         for at, seals in self._seals.items():
-            thoughts = [text for text in map(unseal, seals) if text]
-            if thoughts:
-                self._messages[at] = replace(
-                    self._messages[at],
-                    thinking="\n\n".join(thoughts),
-                )
+            if thoughts := [text for seal in seals if (text := unsealer.open(seal))]:
+                self._messages[at] = replace(self._messages[at], thinking="\n\n".join(thoughts))
         return Conversation(
             system="\n\n".join(self._system) if self._system else None,
             messages=self._messages,
@@ -192,29 +199,28 @@ class _Reader:
 
     def _read_answer(self, blocks: Blocks, path: str) -> None:
         content = self._content(blocks, path, but=("tool_use",))
-        calls: list[ToolCall] = []
-        seals: list[str] = []
+        answer, self._has_answer = self._answer, True
+        answer.texts.append(content.text)
+        answer.path = answer.path or path.removesuffix(".content")
         for index, block in enumerate(() if isinstance(blocks, str) else blocks):
             if block.get("type") == "tool_use":
-                calls.append(self._call(block, f"{path}[{index}]"))
+                answer.calls.append(self._call(block, f"{path}[{index}]"))
             elif block.get("type") == "thinking" and isinstance(block.get("signature"), str):
-                seals.append(block["signature"])
-        self._add_answer(content.text, calls, path.removesuffix(".content"))
-        self._seals.setdefault(len(self._messages) - 1, []).extend(seals)
+                answer.seals.append(block["signature"])
 
-    def _add_answer(self, text: str, calls: Sequence[ToolCall], path: str) -> None:
-        self._has_answer = True
-        last = self._messages[-1] if self._messages else None
-        if isinstance(last, AssistantMessage):
-            self._messages[-1] = replace(
-                last,
-                content="\n\n".join(each for each in (last.content, text) if each),
-                tool_calls=(*last.tool_calls, *calls),
-            )
+    def _end_answer(self) -> None:
+        answer, self._answer = self._answer, _Answer()
+        if not answer.path:
             return
-        answer = AssistantMessage(content=text, tool_calls=tuple(calls), **_identity(self._now))
-        self._messages.append(answer)
-        self._paths.append(path)
+        self._seals[len(self._messages)] = answer.seals
+        self._messages.append(
+            AssistantMessage(
+                content="\n\n".join(filter(None, answer.texts)),
+                tool_calls=tuple(answer.calls),
+                **_identity(self._now),
+            )
+        )
+        self._paths.append(answer.path)
 
     def _call(self, block: Block, path: str) -> ToolCall:
         call_id, name = required_text(block, "id", path), required_text(block, "name", path)
@@ -242,9 +248,8 @@ class _Reader:
         """
         if not self._results and not self._said and not is_last:
             return
-        if (
-            self._said and not self._results
-        ):  # what a person says ends the tool loop, and with it its reasoning
+        self._end_answer()
+        if self._said and not self._results:  # what a person says ends the tool loop
             self._seals.clear()
         for call_id, name in self._open.items():
             result = ToolMessage(

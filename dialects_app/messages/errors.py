@@ -31,6 +31,7 @@ _TYPES = {
     504: "timeout_error",
 }
 _numbers_in = re.compile(r"\d[\d,]*").findall
+_window_in = re.compile(r"(?:maximum|limit|window|context length)\D{0,60}(\d[\d,]*)").search
 
 
 def error_answer(
@@ -90,8 +91,14 @@ def error_body(
 
 def _too_long(message: str) -> str:
     """Return a provider's message about a window that is too small in Anthropic's words."""
-    numbers = sorted({int(each.replace(",", "")) for each in _numbers_in(message)[:8]})
+    numbers = sorted({_number(each) for each in _numbers_in(message)[:8]})
     if len(numbers) < 2:
         return f"prompt is too long: {message}"
     window, tokens = numbers[-2:]
+    if (stated := _window_in(message)) and _number(stated[1]) < tokens:
+        window = _number(stated[1])
     return f"prompt is too long: {tokens} tokens > {window} maximum. {message}"
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))

@@ -96,7 +96,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _read(self, body: CountTokensIn, context: RequestContext) -> ParsedRequest:
         parsed = await beside(
-            len(body.messages) + len(body.tools or ()),
+            body.parts,
             partial(
                 read_request,
                 body,

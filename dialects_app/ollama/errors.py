@@ -9,6 +9,6 @@ from mochi_project.errors.formats import ErrorAnswer
 def error_answer(code: str, message: str, **fields: Any) -> ErrorAnswer:
     """Return an error response; see ``mochi_project.errors.formats.error_answer``."""
     answer = openai_answer(code, message, **fields)
-    if code == "MODEL_NOT_FOUND":  # clients know the first words of it
+    if message.startswith("Model "):  # clients know the first words of it
         message = f"m{message[1:]}"
     return ErrorAnswer(answer.status, {"error": message}, answer.headers)

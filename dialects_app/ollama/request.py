@@ -8,6 +8,7 @@ from dialects_app.ollama.body import AskIn, MessageIn
 from dialects_app.shared.fields import refuse
 from models_app.language_model import TOKEN_LIMITS
 from sessions_app.http.sampling_options import check_options
+from sessions_app.messages import INTERRUPTED_RESULT
 
 _NOT_TAKEN = ("raw", "suffix", "template")
 _PASSED_ON = (
@@ -72,10 +73,16 @@ def options_of(body: AskIn) -> Mapping[str, Any]:
 
 
 def _translated(messages: Sequence[MessageIn]) -> Iterator[completions.MessageIn]:
-    """Yield the messages of a completion, in which all calls have ids."""
+    """Yield the messages of a completion, in which all calls have ids and results.
+
+    A refusal of a call whose client was interrupted would end the conversation for good.
+    """
     waiting: list[completions.ToolCallIn] = []
     for index, message in enumerate(messages):
         answered = None
+        if message.role in ("user", "assistant"):
+            yield from map(_interrupted, waiting)
+            waiting = []
         if message.role == "assistant":
             waiting = [
                 completions.ToolCallIn(
@@ -92,6 +99,11 @@ def _translated(messages: Sequence[MessageIn]) -> Iterator[completions.MessageIn
             tool_call_id=answered,
             reasoning_content=message.thinking,
         )
+    yield from map(_interrupted, waiting)
+
+
+def _interrupted(call: completions.ToolCallIn) -> completions.MessageIn:
+    return completions.MessageIn(role="tool", content=INTERRUPTED_RESULT, tool_call_id=call.id)
 
 
 def _answered(message: MessageIn, waiting: list[completions.ToolCallIn], path: str) -> str:

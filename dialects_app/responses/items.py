@@ -30,7 +30,7 @@ from dialects_app.responses.rounds import Outcome, Round
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
-from dialects_app.shared.sealed import unseal
+from dialects_app.shared.sealed import Unsealer
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -116,7 +116,10 @@ def parse_input(
     if len(value) > MOST_ITEMS:
         refuse(field, f"An input has no more than {MOST_ITEMS:,} items.")
     reader = _Reader(history, find, leaves_out=is_whole)
+    said = [at for at, each in enumerate(value) if _role_of(each) == "user"]
     for at, item in enumerate(value):
+        if at == (said[-1] if said else 0):  # what a person says ends the tool loop
+            reader.reasons = reader.records
         reader.read(item, f"{field}[{at}]")
     return reader.parsed(field if is_whole else None)
 
@@ -147,6 +150,8 @@ class _Reader:
         self._open_questions: dict[str, str] = {}
         self._files: list[GivenFile] = []
         self._now = utc_now()
+        self.records = Unsealer()
+        self.reasons = Unsealer(room=0)
 
     def read(self, item: Any, path: str) -> None:
         """Parse the next item."""
@@ -252,7 +257,7 @@ class _Reader:
             *read_each(item.get("content"), f"{path}.content", _text),
         ]
         sealed = item.get("encrypted_content")
-        text = unseal(sealed) if isinstance(sealed, str) else None
+        text = self.reasons.open(sealed) if isinstance(sealed, str) else None
         self._say().thinking += filter(None, texts if text is None else [text])
 
     def function_call(self, item: Item, path: str) -> None:
@@ -301,7 +306,7 @@ class _Reader:
     def compaction(self, item: Item, path: str) -> None:
         """Read the record of an earlier part, which stands in its place."""
         content = required(item, "encrypted_content", path)
-        record = unseal(content)
+        record = self.records.open(content)
         if record is None and content.startswith(_RECORD_MARK):
             record = content.removeprefix(_RECORD_MARK)
         if record is None:
@@ -361,6 +366,10 @@ class _Reader:
                 tool_call_id=call_id,
             )
         return call.name
+
+
+def _role_of(item: Any) -> object:
+    return item.get("role") if isinstance(item, dict) else None
 
 
 def _is_reference(item: Item) -> bool:

@@ -54,6 +54,10 @@ def test_each_error_has_an_id_of_its_request():
             "The maximum context length is 128,000 tokens; you sent 130,000.",
             "prompt is too long: 130000 tokens > 128000 maximum. The",
         ),
+        (
+            "maximum context length is 4096 tokens, requested 5000 (4500 in the messages)",
+            "prompt is too long: 5000 tokens > 4096 maximum. maximum",
+        ),
         ("It does not fit.", "prompt is too long: It does not fit."),
     ],
 )

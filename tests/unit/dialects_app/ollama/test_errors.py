@@ -26,5 +26,10 @@ def test_a_missing_model_is_told_in_the_words_that_clients_know() -> None:
     assert (answer.status, answer.body) == (404, {"error": "model 'x' not found."})
 
 
+def test_a_sentence_about_names_of_models_is_left_as_it_is() -> None:
+    answer = error_answer("MODEL_NOT_FOUND", "A model's name can't be empty.")
+    assert answer.body == {"error": "A model's name can't be empty."}
+
+
 def test_the_time_to_wait_is_in_a_header() -> None:
     assert error_answer("SHUTTING_DOWN", "Bye.", retryable=True).headers["retry-after"].isdigit()

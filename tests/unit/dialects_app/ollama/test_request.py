@@ -11,7 +11,7 @@ from dialects_app.ollama.body import AskIn
 from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.shared.body import decode_body
 from sessions_app.errors import ValidationFailed
-from sessions_app.messages import Message, ToolMessage
+from sessions_app.messages import INTERRUPTED_RESULT, Message, ToolMessage
 
 HELLO = {"role": "user", "content": "Hello!"}
 PARIS = {"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}
@@ -214,3 +214,14 @@ def test_a_text_outside_of_any_chat_is_refused(name: str) -> None:
     with pytest.raises(ValidationFailed) as refused:
         completion_of(body, "qwen3:14b", thinks=True)
     assert refused.value.details["field"] == name
+
+
+def test_a_call_whose_client_was_interrupted_has_a_result_that_says_so() -> None:
+    def contents(*messages: Any) -> list[tuple[str, str]]:
+        return [(each.tool_name, each.content) for each in said(*messages)
+                if isinstance(each, ToolMessage)]  # fmt: skip
+
+    both = [("get_weather", "sunny"), ("get_time", INTERRUPTED_RESULT)]
+    assert contents(HELLO, ASKS, result("sunny"), HELLO) == both
+    assert contents(HELLO, ASKS, result("sunny"), ASKS, result("rain"), result("noon"))[:2] == both
+    assert contents(HELLO, ASKS, result("sunny")) == both

@@ -10,7 +10,7 @@ from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.items import parse_input
 from dialects_app.responses.request import read_request
 from dialects_app.shared.body import convert_body
-from dialects_app.shared.sealed import seal
+from dialects_app.shared.sealed import MOST_BYTES, seal
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from tests.unit.dialects_app.responses.parsed_messages import calls, said
@@ -157,3 +157,17 @@ def test_a_record_of_the_last_release_is_read_and_another_servers_is_left_out() 
 )
 def test_an_item_that_makes_no_sense_is_refused_by_its_path(item, field):
     assert refused_field([item]) == f"input[0].{field}"
+
+
+def test_sealed_reasoning_comes_back_within_the_tool_loop_alone_and_not_without_end() -> None:
+    def reasons(*texts: str) -> list[dict[str, Any]]:
+        return [
+            {"type": "reasoning", "summary": [], "encrypted_content": seal(text)} for text in texts
+        ]
+
+    hello = {"role": "user", "content": "Hello!"}
+    answer = {"role": "assistant", "content": "Hi"}
+    parsed = parse_input([hello, *reasons("Old."), answer, hello, *reasons("New."), answer])
+    assert [thinking for _, _, thinking in said(parsed.messages)] == [None, None, None, "New."]
+    many = parse_input([hello, *reasons(*["a" * MOST_BYTES] * 3), answer])
+    assert said(many.messages)[-1] == ("AssistantMessage", "Hi", "a" * MOST_BYTES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.shared.sealed import seal, unseal
+from dialects_app.shared.sealed import Unsealer, seal, unseal
 
 
 @pytest.mark.parametrize("text", ["", "Let me think.", "é 🦉 \ud83e", "so " * 50_000])
@@ -38,3 +38,14 @@ def test_a_seal_that_was_changed_opens_nothing():
 
     assert unseal(sealed[:-4] + "AAAA") is None
     assert unseal("m2" + sealed[2:]) is None
+
+
+def test_a_seal_of_more_than_there_is_room_for_opens_nothing():
+    assert unseal(seal("a" * 100), room=100) == "a" * 100
+    assert unseal(seal("a" * 101), room=100) is None
+
+
+def test_the_seals_of_one_request_share_their_room():
+    sealed, unsealer = seal("é" * 30), Unsealer(room=130)
+    opened = [unsealer.open(each) for each in (sealed, sealed, sealed, seal("b"))]
+    assert opened == ["é" * 30, "é" * 30, None, "b"]
