@@ -46,7 +46,7 @@ urlpatterns = [
         for other in foreign_apis()
     ),
     # And by their prefixes alone, where they have an answer to that.
-    *(URLResolver(RegexPattern(f"^{each.prefix[1:]}$"), each.module) for each in foreign_apis()),
+    *(URLResolver(RegexPattern(rf"^{each.prefix[1:]}\Z"), each.module) for each in foreign_apis()),
     path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),
     *(path(name, file_view, {"name": name}, name="chat-page-file") for name in CONTENT_TYPES),

@@ -7,7 +7,7 @@ LONGEST = 100
 """The characters of a word that are compared; the time grows with their square."""
 
 
-def suggestion(word: str, choices: Collection[str], *, similarity: float = 0.5) -> str:
+def suggestion(word: str, choices: Collection[str], *, similarity: float = 0.6) -> str:
     """Return ``; did you mean X?`` if a known word is similar enough, else an empty string.
 
     Args:

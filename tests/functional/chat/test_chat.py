@@ -300,6 +300,7 @@ def test_the_status_has_every_field_of_the_specification(chat, script):
         "summary": None,
         "summary_model": "qwen3:14b",
         "active_turn": None,
+        "inbox": {"count": 0, "paused": None},
     }
 
 
