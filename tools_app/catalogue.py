@@ -106,6 +106,7 @@ def _merged(listings: Sequence[ToolListing]) -> ToolListing:
                 continue  # or sessions that chose people's group would be offered these, too
             known = groups.setdefault(group, [])
             known += [name for name in names if name not in refused and name not in known]
+    groups = {group: names for group, names in groups.items() if names}
     return ToolListing(tools=tools, groups=groups, invalid=invalid)
 
 

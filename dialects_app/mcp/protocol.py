@@ -17,6 +17,7 @@ from mochi_project.errors.formats import ErrorAnswer
 from mochi_project.errors.statuses import status_of_error
 from mochi_project.http.strict_json import MalformedBodyError, parse_json
 from mochi_project.version import VERSION
+from sessions_app.errors import ValidationFailed
 
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 MODERN_VERSION = "2026-07-28"
@@ -106,6 +107,8 @@ def read_message(body: bytes, headers: Mapping[str, str]) -> McpMessage:
         value = parse_json(body)
     except MalformedBodyError as error:
         raise RpcError(PARSE_ERROR, error.message) from error
+    except ValidationFailed as error:  # it has too many values
+        raise RpcError(INVALID_REQUEST, error.message) from error
     params = value.get("params", {}) if isinstance(value, dict) else None
     if not (
         isinstance(params, dict)

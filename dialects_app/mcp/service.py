@@ -1,10 +1,8 @@
 """Answers MCP's methods: tools that recall conversations, sessions as resources, prompt files."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from dialects_app.mcp.protocol import (
     CAPABILITIES,
@@ -21,14 +19,12 @@ from dialects_app.mcp.protocol import (
 from prompts_app.prompts import PromptSummary
 from prompts_app.service import SystemPromptService
 from sessions_app.errors import MochiError, SessionNotFound, ValidationFailed
-from sessions_app.export import to_markdown
-from sessions_app.messages import AssistantMessage, Message, ToolSpec
+from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.limits import MEBIBYTE
-from tools_app.output_limit import cut
 from tools_app.recall.arguments import SEARCH
-from tools_app.recall.record import HEADING, harmless, is_readable, one_line
+from tools_app.recall.record import conversation_record, is_readable, one_line
 from tools_app.recall.toolset import RecallTools
 from tools_app.toolset import ToolInvocation
 
@@ -36,7 +32,7 @@ SESSIONS = "mochi://sessions/"
 PAGE = 50
 MOST_RESOURCE_BYTES = MEBIBYTE
 
-_MARKDOWN = "text/markdown"
+_TEXT = "text/plain"
 _ANNOTATIONS = {
     "readOnlyHint": True,
     "idempotentHint": True,
@@ -107,7 +103,7 @@ class McpService:
             {
                 "uri": f"{SESSIONS}{session.session_id}",
                 "name": one_line(session.title or session.preview or session.session_id),
-                "mimeType": _MARKDOWN,
+                "mimeType": _TEXT,
             }
             for session in page.sessions
         ]
@@ -119,9 +115,15 @@ class McpService:
         if not uri.startswith(SESSIONS):
             raise RpcError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}.")
         session = self._sessions.get(uri.removeprefix(SESSIONS))
-        text = to_markdown(msgspec.structs.replace(session, messages=_shown(session.messages)))
-        text = cut(f"{HEADING}\n\n{harmless(text)}", limit=MOST_RESOURCE_BYTES)
-        return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
+        messages = [message for message in session.messages if is_readable(message)]
+        text = conversation_record(
+            session.session_id,
+            messages,
+            range(len(messages)),
+            most_bytes=MOST_RESOURCE_BYTES,
+            message_bytes=MOST_RESOURCE_BYTES,
+        )
+        return {"contents": [{"uri": uri, "mimeType": _TEXT, "text": text}]}
 
     def _list_prompts(self, message: McpMessage) -> dict[str, Any]:  # noqa: ARG002 - as all
         named = self._named().items()
@@ -165,17 +167,3 @@ def _described(spec: ToolSpec) -> dict[str, Any]:
         "inputSchema": schema,
         "annotations": _ANNOTATIONS,
     }
-
-
-def _shown(messages: Sequence[Message]) -> list[Message]:
-    """Return the readable messages without reasoning, no more of them than a resource holds."""
-    shown: list[Message] = []
-    room = MOST_RESOURCE_BYTES
-    for message in filter(is_readable, messages):
-        changes = {"thinking": None} if isinstance(message, AssistantMessage) else {}
-        content = message.content[: MOST_RESOURCE_BYTES + 1]
-        shown.append(msgspec.structs.replace(message, content=content, **changes))
-        room -= len(content)
-        if room < 0:
-            break
-    return shown

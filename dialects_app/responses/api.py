@@ -15,6 +15,7 @@ from chat.approvals.service import ConfirmationService
 from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnPreparer
+from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compaction_stream import input_to_record
@@ -86,8 +87,9 @@ async def compact_response(request: HttpRequest) -> HttpResponse:
     The body is `model`, and `input` or `previous_response_id`. The model writes the record, of 250
     words at most. Nothing is saved.
     """
-    compact = await _maker().compaction(await read_body(request, ResponseIn))
-    return _json(await compact())
+    body = await read_body(request, ResponseIn)
+    _, writing = await _maker().compaction(body, client=client_of(request))
+    return _json(await writing)
 
 
 @router.get(
@@ -182,7 +184,8 @@ async def create_response(
     body = await read_body(request, ResponseIn)
     items = input_to_record(body)
     if items is not None:
-        return await respond_with_record(_maker(), body, items)
+        client = client_of(request)
+        return await respond_with_record(_maker(), body, items, client=client, key=idempotency_key)
     if when_busy not in {None, "refuse", "interrupt"}:  # its id is its turn's, which is not known
         refuse(WHEN_BUSY_HEADER, "Here it is one of refuse, interrupt.")
     start = partial(
@@ -326,6 +329,7 @@ def _maker() -> ResponseMaker:
         transcripts=service(Transcripts),
         find_agent=service(AgentCatalogue).usable,
         default_model=service(DefaultModel),
+        places=service(TurnPlaces),
     )
 
 

@@ -4,7 +4,7 @@ They make no turn, and nothing is saved of them (docs/decisions/0169).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from chat.http.sse import HEARTBEAT
@@ -43,20 +43,19 @@ def compacted(resource: MakeResource, made: CompactionOut) -> Resource:
 
 
 async def events_of_compaction(
-    resource: MakeResource, write: Callable[[], Awaitable[CompactionOut]]
+    resource: MakeResource, writing: asyncio.Task[CompactionOut]
 ) -> AsyncIterator[bytes]:
     """Yield the events of that response, and heartbeats while the model writes.
 
     Args:
         resource: Makes the resource of the response.
-        write: Makes the record.
+        writing: Makes the record; it is cancelled when the client leaves.
     """
     frames = Frames()
     for kind in ("created", "in_progress"):
         frames.add(f"response.{kind}", response=resource(ending=IN_PROGRESS))
-    yield frames.take()
-    writing = asyncio.ensure_future(write())
     try:
+        yield frames.take()
         while not writing.done():
             await asyncio.wait({writing}, timeout=heartbeat.HEARTBEAT_SECONDS)
             if not writing.done():

@@ -18,17 +18,27 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         session: The session.
         length: The number of messages before the response.
+        turn_id: The turn of the response that is continued, if the request names one.
         is_conversation: Whether the request names a conversation.
     """
 
     session: Session
     length: int
+    turn_id: str | None = None
     is_conversation: bool = False
 
     @property
     def is_old(self) -> bool:
         """Return whether the session has later messages, so that a fork must be continued."""
         return self.length < len(self.session.messages)
+
+    def branches_beside(self, running: str | None) -> bool:
+        """Return whether a fork must be continued, also because of a turn that runs.
+
+        A session is claimed for a turn before it has the turn's first message.
+        """
+        is_beside = running is not None and self.turn_id not in {None, running}
+        return self.is_old or is_beside
 
 
 def needs_no_session(body: ResponseIn) -> bool:
@@ -84,7 +94,7 @@ def _after_response(name: str, sessions: SessionManager, store: ResponseStore) -
         length = _end_of_silent_turn(session, named, store)
     if length is None:
         raise PreviousResponseNotFound(name)
-    return Continued(session=session, length=length)
+    return Continued(session=session, length=length, turn_id=named.turn_id)
 
 
 def _end_of_silent_turn(session: Session, place: ResponseId, store: ResponseStore) -> int | None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from chat.errors import ConfirmationError, HistoryChanged
 from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
+from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from chat.turn.turn_ids import new_turn_id
 from dialects_app.responses.answers import Answers
@@ -64,6 +65,7 @@ class ResponseMaker:
         transcripts: Saves the conversations of clients that keep their own.
         find_agent: Raises if there is no valid agent with a name.
         default_model: Chooses the model of sessions that name none.
+        places: Limits how many turns run.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ResponseMaker:
         transcripts: Transcripts,
         find_agent: Callable[[str], Awaitable[object]],
         default_model: DefaultModel,
+        places: TurnPlaces,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
@@ -86,6 +89,7 @@ class ResponseMaker:
         self._transcripts = transcripts
         self._find_agent = find_agent
         self._default_model = default_model
+        self._places = places
 
     async def start(
         self,
@@ -127,11 +131,15 @@ class ResponseMaker:
             job = await asyncio.to_thread(prepare, new_turn_id(), session)
         return job.plan.estimate.tokens if job.plan else 0
 
-    async def compaction(self, body: ResponseIn) -> Callable[[], Awaitable[CompactionOut]]:
-        """Read a conversation; return a function that makes what its client sends back as input.
+    async def compaction(
+        self, body: ResponseIn, *, client: str | None = None
+    ) -> tuple[str, asyncio.Task[CompactionOut]]:
+        """Begin to write what a client sends back as input; return the model that does, and it.
+
+        It takes the place of a turn, though it is none.
 
         Raises:
-            MochiError: The request is invalid.
+            MochiError: The request is invalid, or too many turns run.
         """
         with renamed_fields(partial(name_of_field, body=body)):
             continued, new_input = await asyncio.to_thread(self._read, body)
@@ -139,13 +147,18 @@ class ResponseMaker:
             session_id = continued.session.session_id if continued else ""
             if not (history or new_input.messages):
                 refuse("input", "There is nothing to compact: 'input' is empty.")
-            return partial(
-                compact,
+            model = await self._model(body, continued)
+        leave = self._places.take(client)
+        writing = asyncio.create_task(
+            compact(
                 [*history, *new_input.messages],
                 items_of_user(history, session_id, body.input),
-                model=await self._model(body, continued),
+                model=model,
                 models=self._models,
             )
+        )
+        writing.add_done_callback(lambda _: leave())
+        return model, writing
 
     async def _start(
         self,
@@ -167,7 +180,7 @@ class ResponseMaker:
             except (SessionBusy, HistoryChanged) as error:
                 # Another response to the same previous one has begun meanwhile, and may have ended:
                 # this one branches off.
-                plan = await self._plan(body, parsed)
+                plan = await self._plan(body, parsed, beside=error.details.get("turn_id"))
                 if isinstance(error, SessionBusy) and plan[0].new is None:
                     raise
         request, continued, *_ = plan
@@ -192,13 +205,10 @@ class ResponseMaker:
             await answers.require_open_calls()
         is_kept = not request.ephemeral or request.keep
         store = ResponseStore(self._chat.space_for(request).records)
+        announce = {"announce": partial(store.keep, record=record)} if is_kept else {}
         try:
             opened = await self._chat.open(
-                request,
-                key,
-                client=client,
-                identity=identity,
-                announce=partial(_keep, store if is_kept else None, record),
+                request, key, client=client, identity=identity, **announce
             )
         except ConfirmationError as error:
             if answers is not None:
@@ -236,8 +246,10 @@ class ResponseMaker:
             store=None if kept is None else store,
         )
 
-    async def _plan(self, body: ResponseIn, parsed: ParsedResponse) -> _Plan:
-        """Return the requested turn, and what belongs to it."""
+    async def _plan(
+        self, body: ResponseIn, parsed: ParsedResponse, *, beside: str | None = None
+    ) -> _Plan:
+        """Return the requested turn, and what belongs to it; ``beside`` is the turn that runs."""
         if needs_no_session(body):
             continued, new_input = self._read(body)
         else:
@@ -252,7 +264,7 @@ class ResponseMaker:
             continued = answers.continued
         model = await self._model(body, continued)
         turn = await self._turn(parsed, new_input, continued, answers, model)
-        request = self._request(body, parsed, turn, continued, answers, model=model)
+        request = self._request(body, parsed, turn, continued, answers, model=model, beside=beside)
         return request, continued, answers, model, new_input.left_out
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
@@ -344,6 +356,7 @@ class ResponseMaker:
         answers: Answers | None,
         *,
         model: str,
+        beside: str | None,
     ) -> ChatRequest:
         now = utc_now()
         wants_ephemeral = body.store is False
@@ -355,7 +368,7 @@ class ResponseMaker:
             return ChatRequest(turn=turn, new=new, ephemeral=wants_ephemeral, keep=keep)
         session = continued.session
         settings = changed_settings(session, model, parsed.tools.server)
-        if answers is None and (continued.is_old or wants_ephemeral):
+        if answers is None and (continued.branches_beside(beside) or wants_ephemeral):
             index = continued.length - 1 if continued.is_old else None
             copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
             copy = change_settings(copy, settings, now=now)
@@ -383,10 +396,3 @@ def _record(
         include=tuple(body.include or ()),
         forms=parsed.tools.forms,
     )
-
-
-def _keep(
-    store: ResponseStore | None, record: ResponseRecord, session_id: str, turn_id: str
-) -> None:
-    if store is not None:
-        store.keep(session_id, turn_id, record)

@@ -28,6 +28,7 @@ from dialects_app.shared.warnings import warning_headers
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_session_id
 
+_NO_KEY = "Idempotency-Key: nothing is saved of a compaction, so it is written each time"
 _ends: set[asyncio.Task[None]] = set()
 """Tasks that keep the ends of responses; asyncio itself would forget them."""
 
@@ -71,29 +72,44 @@ def failed_stream(model: str, error: MochiError) -> HttpResponse:
 
 
 async def respond_with_record(
-    maker: ResponseMaker, body: ResponseIn, items: Sequence[Mapping[str, Any]]
+    maker: ResponseMaker,
+    body: ResponseIn,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    client: str | None,
+    key: str | None,
 ) -> HttpResponseBase:
     """Return the answer to a request for a record of these items.
+
+    Args:
+        maker: Makes the record.
+        body: The request.
+        items: Its input.
+        client: The client, if turns are limited per client.
+        key: Its ``Idempotency-Key``, which has no effect.
 
     Raises:
         MochiError: The request is invalid or, without a stream, there is no record.
     """
     parsed = read_request(body)
-    write = await maker.compaction(msgspec.structs.replace(body, input=items))
+    model, writing = await maker.compaction(
+        msgspec.structs.replace(body, input=items), client=client
+    )
     record = ResponseRecord(echo=parsed.echo)
     resource = partial(
         resource_of,
         record,
         session_id=new_session_id(),
         turn_id=new_turn_id(),
-        model=body.model or "",
+        model=model,
     )
     if body.stream:
-        events = events_of_compaction(resource, write)
+        events = events_of_compaction(resource, writing)
         answer: HttpResponseBase = StreamingHttpResponse(events, headers=HEADERS)
     else:
-        answer = _json(compacted(resource, await write()))
-    for name, value in warning_headers(parsed.warnings).items():
+        answer = _json(compacted(resource, await writing))
+    warnings = [*parsed.warnings, *([] if key is None else [_NO_KEY])]
+    for name, value in warning_headers(warnings).items():
         answer[name] = value
     return answer
 

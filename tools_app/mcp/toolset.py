@@ -87,7 +87,7 @@ class McpTools:
         """Return the tools of the selected servers, or of all without a selection.
 
         Waits 2 seconds for servers that start, with a selection at most 10. A server that has
-        worked keeps its tools while it is down.
+        worked keeps its tools while it is down, and each one has its group, maybe an empty one.
         """
         concerned = None
         if selection is not None:
@@ -106,7 +106,7 @@ class McpTools:
         await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
         return ToolListing(
             tools={name: tool for server in chosen for name, tool in server.named.tools.items()},
-            groups={s.name: list(s.named.tools) for s in chosen if s.named.tools},
+            groups={server.name: list(server.named.tools) for server in chosen},
             invalid=[
                 *self._broken(concerned),
                 *(invalid for server in chosen for invalid in server.named.invalid),

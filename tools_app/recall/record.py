@@ -30,7 +30,11 @@ _AROUND = 320
 """Bytes beside the entries: heading, tags, the line about what follows."""
 _NAME_LENGTH = 80
 _ARGUMENTS_LENGTH = 300
-_TAG = re.compile(r"<(?=\s*/?\s*record)", re.IGNORECASE)
+_OPENS = "<\uff1c\ufe64"
+_WORD = r"[\W_]{0,9}".join("record")
+# Also with what is no letter in between, which a model may read over; up to the next sign only, or
+# a text of nothing but signs would take long.
+_TAG = re.compile(rf"[{_OPENS}](?=(?:[^\w{_OPENS}]|_)*{_WORD})", re.IGNORECASE)
 
 
 def is_readable(message: Message) -> bool:
@@ -47,10 +51,15 @@ def is_record(message: Message) -> bool:
 
 
 def conversation_record(
-    session_id: str, messages: Sequence[Message], places: range, *, most_bytes: int
+    session_id: str,
+    messages: Sequence[Message],
+    places: range,
+    *,
+    most_bytes: int,
+    message_bytes: int = MESSAGE_BYTES,
 ) -> str:
-    """Return a record of the messages at these places, as many as fit."""
-    entries = _fitting((_entry(messages[at]) for at in places), most_bytes)
+    """Return a record of the messages at these places, as many as fit, each cut to its most."""
+    entries = _fitting((_entry(messages[at]) for at in places), most_bytes, message_bytes)
     count, stop = len(messages), places.start + len(entries)
     span = f"{places.start}-{stop - 1} of {count}" if entries else f"none of {count}"
     after = f"\n{count - stop} more from offset {stop}." if stop < count else ""
@@ -66,13 +75,15 @@ def matches_record(matches: Sequence[ConversationMatch], *, most_bytes: int) -> 
     return _enclosed("<record>", _fitting(lines, most_bytes))
 
 
-def _fitting(entries: Iterable[str], most_bytes: int) -> list[str]:
+def _fitting(
+    entries: Iterable[str], most_bytes: int, message_bytes: int = MESSAGE_BYTES
+) -> list[str]:
     """Return the first entries that fit, each cut to its most, and at least one."""
     room = max(most_bytes, LEAST_BYTES) - _AROUND
     fitting: list[str] = []
     for entry in entries:
         # Once more as a whole: parts of it could make a tag together.
-        shown = cut(harmless(entry), limit=max(min(room, MESSAGE_BYTES), 0))
+        shown = cut(harmless(entry), limit=max(min(room, message_bytes), 0))
         room -= len(shown.encode()) + 1
         if fitting and room < 0:
             break

@@ -209,6 +209,37 @@ def test_a_record_that_can_not_be_written_fails_in_the_stream(scripted):
     assert failure_of(post(scripted, input=[*SAID, TRIGGER]))[0] == "failed"
 
 
+def test_a_record_takes_the_place_of_a_turn_until_its_client_leaves(serve_once):
+    server = serve_once(MOCHI_MAX_ACTIVE_TURNS="1")
+    server.script(Reply("A record of it.", stall_seconds=600, stall_after=1), "Hello.", "Hello.")
+    body = {"input": [*SAID, TRIGGER], "stream": True}  # by the default model
+    with httpx.stream(
+        "POST", f"{server.url}/v1/responses", json=body, trust_env=False, verify=NO_TLS, timeout=60
+    ) as stream:
+        lines = stream.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        assert json.loads(first[6:])["response"]["model"]
+        refused = post(server, {}, input="Hi")
+        assert refused.status_code == 503
+        assert refused.json()["error"]["mochi_code"] == "TOO_MANY_TURNS"
+        again = post(server, {}, input=[*SAID, TRIGGER], stream=False)
+        assert again.json()["error"]["mochi_code"] == "TOO_MANY_TURNS"
+        deadline = time.monotonic() + 60
+        while not server.model_requests:  # the silent answer is taken by it
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        lines.close()
+    while (answer := post(server, {}, input="Hi")).status_code == 503:
+        assert time.monotonic() < deadline
+    assert answer.status_code == 200
+
+
+def test_an_idempotency_key_of_a_record_has_no_effect(scripted):
+    scripted.script(Reply("Ada has said hello."))
+    made = post(scripted, {"idempotency-key": "k"}, input=[*SAID, TRIGGER], stream=False)
+    assert made.headers["x-mochi-warning"].startswith("Idempotency-Key: ")
+
+
 # --- Sessions ----------------------------------------------------------------------------------
 
 

@@ -131,6 +131,7 @@ def test_the_name_in_the_header_is_that_of_the_body(http: httpx.Client) -> None:
         (b"[]", (400, -32600)),
         (json.dumps([message("ping")]).encode(), (400, -32600)),
         (b"{", (400, -32700)),
+        (b'{"params": [' + b"0," * 200_000 + b"0]}", (400, -32600)),
         (b"", (400, -32600)),
         (b'"a"', (400, -32600)),
         (json.dumps({**message("ping"), "jsonrpc": "1.0"}).encode(), (400, -32600)),
@@ -182,8 +183,8 @@ def test_conversations_are_found_read_and_listed(http: httpx.Client, earlier: st
     page = modern(http, "resources/list").json()["result"]
     [uri] = [each["uri"] for each in page["resources"] if each["name"] == "Lighthouses"]
     [resource] = modern(http, "resources/read", uri=uri).json()["result"]["contents"]
-    assert (resource["uri"], resource["mimeType"]) == (uri, "text/markdown")
-    assert "## User\n\n_" in resource["text"]
+    assert (resource["uri"], resource["mimeType"]) == (uri, "text/plain")
+    assert f'<record session="{uri.rpartition("/")[2]}"' in resource["text"]
     assert SECRET in resource["text"]
     assert error_of(modern(http, "resources/read", uri="mochi://sessions/0123456789")) == (
         (400, -32602)

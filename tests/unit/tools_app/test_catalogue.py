@@ -51,3 +51,15 @@ async def test_a_persons_function_and_group_go_first(tools, tmp_path):
     result = await catalogue.call_tool(ToolInvocation(name="read_conversation", arguments={}))
     assert result.result == "own"
     await log.aclose()
+
+
+async def test_a_server_that_is_down_keeps_its_group(tools, tmp_path):
+    class Down(Own):
+        async def listing(self, selection=None):
+            return ToolListing(groups={"recall": []})
+
+    log = ExecutionLog(FileCallLog(tmp_path / "executions.jsonl"))
+    listing = await ToolCatalogue([Down(), tools], log, keeper()).listing()
+    assert listing.groups == {}
+    assert "read_conversation" in listing.tools
+    await log.aclose()

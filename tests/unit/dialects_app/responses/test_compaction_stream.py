@@ -33,7 +33,7 @@ RESOURCE = partial(resource_of, ResponseRecord(), session_id=SESSION_ID, turn_id
 
 
 async def collected(write):
-    return [piece async for piece in events_of_compaction(RESOURCE, write)]
+    return [piece async for piece in events_of_compaction(RESOURCE, asyncio.ensure_future(write()))]
 
 
 async def test_the_output_is_the_record_alone():
@@ -56,7 +56,7 @@ async def test_the_connection_is_kept_while_the_model_writes(monkeypatch):
         await go_on.wait()
         return MADE
 
-    pieces = events_of_compaction(RESOURCE, write)
+    pieces = events_of_compaction(RESOURCE, asyncio.ensure_future(write()))
     await anext(pieces)
     assert await anext(pieces) == HEARTBEAT
     go_on.set()
@@ -82,7 +82,7 @@ async def test_a_client_that_leaves_stops_the_model():
         finally:
             stopped.set()
 
-    pieces = events_of_compaction(RESOURCE, write)
+    pieces = events_of_compaction(RESOURCE, asyncio.ensure_future(write()))
     await anext(pieces)
     waiting = asyncio.ensure_future(anext(pieces))
     await asyncio.sleep(0)

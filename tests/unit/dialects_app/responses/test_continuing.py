@@ -106,3 +106,18 @@ def test_the_newest_response_is_found_though_the_clock_was_set_back(sessions, st
     for turn_id, length in ((TURNS[0], 4), (TURNS[1], 6), (EARLIER, 8)):
         body = ResponseIn(previous_response_id=name_of(session, turn_id))
         assert find_continued(body, sessions, store).length == length
+
+
+def test_a_response_branches_off_beside_another_turn_that_has_said_nothing_yet(
+    sessions, store, session
+):
+    body = ResponseIn(previous_response_id=name_of(session, TURNS[1]))
+    found = find_continued(body, sessions, store)
+    assert found.branches_beside(TURNS[2])
+    assert not found.branches_beside(None)
+    assert not found.branches_beside(TURNS[1])  # it is not over yet, so nothing can follow it
+
+
+def test_a_conversation_has_one_turn_at_a_time(sessions, store, session):
+    body = ResponseIn(conversation=f"conv_{session.session_id}")
+    assert not find_continued(body, sessions, store).branches_beside(TURNS[2])
