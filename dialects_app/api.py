@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 
 from dialects_app import models_list
-from dialects_app.messages.errors import error_answer
 from dialects_app.messages.models import (
     MOST_OF_A_PAGE,
     VERSION_HEADER,
@@ -24,7 +23,6 @@ from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import MochiError
 
 router = Router(access="chat", tags=["OpenAI"])
 
@@ -49,18 +47,12 @@ async def list_models(
     A provider that fails, or does not respond within two seconds, is left out; `x-mochi-warning`
     names it. With the header `anthropic-version` the list has Anthropic's shape, in pages.
     """
-    with_version = VERSION_HEADER in request.headers
-    try:
-        listed = await models_list.list_models(service(ModelCatalogue), kind)
-        if with_version:
-            models = [*map(_claude_model, listed.models)]
-            page = page_of_models(models, limit, after_id=after_id, before_id=before_id)
-            return _json(page, warning_headers(listed.left_out))
-    except MochiError as error:
-        if with_version:
-            return _refusal(error)
-        raise
-    return _json(ModelListOut(data=listed.models), warning_headers(listed.left_out))
+    listed = await models_list.list_models(service(ModelCatalogue), kind)
+    answer: msgspec.Struct = ModelListOut(data=listed.models)
+    if VERSION_HEADER in request.headers:
+        models = [*map(_claude_model, listed.models)]
+        answer = page_of_models(models, limit, after_id=after_id, before_id=before_id)
+    return _json(answer, warning_headers(listed.left_out))
 
 
 @router.get(
@@ -71,24 +63,8 @@ async def list_models(
 )
 async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
     """Return one model. The name may hold `/` and `:`, as they are or URL-encoded."""
-    with_version = VERSION_HEADER in request.headers
-    try:
-        model = model_out(await service(ModelCatalogue).get(model_name), name=model_name)
-    except MochiError as error:
-        if with_version:
-            return _refusal(error)
-        raise
-    return _json(_claude_model(model) if with_version else model)
-
-
-def _refusal(error: MochiError) -> HttpResponse:
-    """Return an error in Anthropic's shape."""
-    answer = error_answer(
-        error.code, error.message, retryable=error.retryable, details=error.details
-    )
-    return HttpResponse(
-        answer.data, status=answer.status, content_type=CONTENT_TYPE, headers=answer.headers
-    )
+    model = model_out(await service(ModelCatalogue).get(model_name), name=model_name)
+    return _json(_claude_model(model) if VERSION_HEADER in request.headers else model)
 
 
 def _claude_model(model: ModelOut) -> ClaudeModelOut:

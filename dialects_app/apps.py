@@ -2,6 +2,8 @@
 
 from mochi_project.app import ForeignApi, MochiApp
 
+_CLAUDES = "dialects_app.messages.errors:error_answer"
+
 
 def _openai(prefix: str, namespace: str) -> ForeignApi:
     return ForeignApi(
@@ -15,7 +17,8 @@ def _openai(prefix: str, namespace: str) -> ForeignApi:
         ),
         module="dialects_app.openai_api",
         errors="dialects_app.shared.errors:error_answer",
-        errors_below={f"{prefix}/messages": "dialects_app.messages.errors:error_answer"},
+        errors_below={f"{prefix}/messages": _CLAUDES},
+        errors_with={"anthropic-version": _CLAUDES},
     )
 
 

@@ -92,6 +92,7 @@ class ForeignApi(NamedTuple):
             the OpenAPI document describes it.
         errors: The function that makes its errors, as ``module:name``.
         errors_below: The functions for paths of another protocol below it.
+        errors_with: The functions for clients of another protocol, by a header that they send.
         setting: The setting that switches it on; empty if it is always there.
     """
 
@@ -101,6 +102,7 @@ class ForeignApi(NamedTuple):
     module: str
     errors: str
     errors_below: Mapping[str, str] = MappingProxyType({})
+    errors_with: Mapping[str, str] = MappingProxyType({})
     setting: str = ""
 
     def has(self, path: str) -> bool:

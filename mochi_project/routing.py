@@ -31,7 +31,8 @@ class Needs:
         token: Whether the server's token is asked for, if it has one.
         body: Whether the guard reads the body, or the route does as it arrives (``stream``).
         limit: The setting with the maximum size of the body.
-        untyped: Whether a body without a ``Content-Type`` is read as JSON.
+        untyped: Whether a body without a ``Content-Type``, or with that of a form, as curl sends
+            it, is read as JSON.
         too_large: Makes the error of a larger stream, from the maximum.
         first: Whether its path is tried before others, since a first token waits for it.
     """

@@ -78,6 +78,7 @@ async def running(request: HttpRequest) -> HttpResponse:
 
 
 @router.post("/api/show")
+@needs(untyped=True)
 async def show(request: HttpRequest) -> HttpResponse:
     """Describe a model."""
     body, models = await read_body(request, NameIn), service(ModelCatalogue)
@@ -91,10 +92,11 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     body = await read_body(request, AskIn)
     generates = request.path_info.endswith("/generate")
     messages = messages_of(body)
-    if not messages:
-        return _json(_loaded(body, generates=generates))
     models = service(ModelCatalogue)
     name = await _untagged(body.model, models)
+    if not messages:
+        await models.look_up(name)
+        return _json(_loaded(body, generates=generates))
     info = await models.look_up(name, must_exist=False) if body.think else None
     thinks = info is None or info.can_think
     # Images are copied, of which a whole history may have many.
@@ -142,6 +144,7 @@ async def embed(request: HttpRequest) -> HttpResponse:
     return HttpResponse(answer, content_type=_JSON)
 
 
+@needs(untyped=True)
 async def refuse_management(request: HttpRequest) -> HttpResponse:
     """Refuse to change what is installed, and name the command that does."""
     body, path = await read_body(request, NameIn), request.path_info
@@ -151,6 +154,7 @@ async def refuse_management(request: HttpRequest) -> HttpResponse:
 
 
 @router.api_operation(["HEAD", "POST"], "/api/blobs/{digest}")
+@needs(body="stream")
 async def refuse_blob(request: HttpRequest, digest: str) -> HttpResponse:
     """Refuse a file of a model."""
     return error_response("FORBIDDEN", "This server keeps no models.", path=request.path_info)

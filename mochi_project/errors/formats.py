@@ -1,7 +1,8 @@
 """Makes error responses in the format of a path: the envelope, or that of an app's own API."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from itertools import chain
 from pkgutil import resolve_name
 from typing import Any, cast
 
@@ -34,12 +35,13 @@ ErrorFormat = Callable[..., ErrorAnswer]
 """Makes the errors of an API in its own format, with the parameters of ``error_answer``."""
 
 
-def error_format(path: str) -> ErrorFormat | None:
-    """Return the format of errors of a path; None for the envelope."""
+def error_format(path: str, headers: Container[str] = ()) -> ErrorFormat | None:
+    """Return the format of errors of a request; None for the envelope."""
     for api in foreign_apis():
         if api.has(path):
-            below = (name for begin, name in api.errors_below.items() if path.startswith(begin))
-            return cast("ErrorFormat", resolve_name(next(below, api.errors)))
+            of_path = (name for begin, name in api.errors_below.items() if path.startswith(begin))
+            of_client = (name for header, name in api.errors_with.items() if header in headers)
+            return cast("ErrorFormat", resolve_name(next(chain(of_path, of_client), api.errors)))
     return None
 
 
@@ -51,6 +53,7 @@ def error_answer(
     retryable: bool = False,
     details: Mapping[str, Any] | None = None,
     path: str = "",
+    headers: Container[str] = (),
 ) -> ErrorAnswer:
     """Return an error response.
 
@@ -61,9 +64,10 @@ def error_answer(
         retryable: Whether the same request may succeed later.
         details: Machine-readable details.
         path: The request path, which says the format.
+        headers: The names of the request's headers, which may say it as well.
     """
     facts = dict(details or {})
-    if (make := error_format(path)) is not None:
+    if (make := error_format(path, headers)) is not None:
         return make(code, message, status=status, retryable=retryable, details=facts)
     seconds = seconds_before_retry(code, facts)
     return ErrorAnswer(

@@ -70,11 +70,11 @@ def error_response(code: str, message: str, **fields: Any) -> HttpResponse:
     )
 
 
-def plain_error(status: int, message: str | None = None, *, path: str = "") -> HttpResponse:
+def plain_error(status: int, message: str | None = None, **place: Any) -> HttpResponse:
     """Return an error response with the default code and message of a status."""
     fallback = _PLAIN_ERRORS[500] if status >= 500 else _PLAIN_ERRORS[400]
     code, default_message = _PLAIN_ERRORS.get(status, fallback)
-    return error_response(code, message or default_message, status=status, path=path)
+    return error_response(code, message or default_message, status=status, **place)
 
 
 def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -> HttpResponse:
@@ -92,6 +92,11 @@ def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -
     return response
 
 
+def _place_of(request: HttpRequest) -> dict[str, Any]:
+    """Return what of a request says the format of its errors."""
+    return {"path": request.path_info, "headers": request.headers}
+
+
 def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a domain error, with its code and message."""
     response = error_response(
@@ -99,7 +104,7 @@ def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
         error.message,
         retryable=error.retryable,
         details=error.details,
-        path=request.path_info,
+        **_place_of(request),
     )
     if response.status_code >= 500:
         cause = f" ({error.__cause__})" if isinstance(error.__cause__, OSError) else ""
@@ -124,7 +129,7 @@ def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
         "VALIDATION_ERROR",
         message,
         details={"field": errors[0]["field"], "errors": errors, "error_count": count},
-        path=request.path_info,
+        **_place_of(request),
     )
 
 
@@ -132,18 +137,18 @@ def on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a request that Ninja rejects, such as an unparsable body."""
     if isinstance(error.__cause__, MochiError):
         return on_mochi_error(request, error.__cause__)
-    return plain_error(error.status_code, error.message, path=request.path_info)
+    return plain_error(error.status_code, error.message, **_place_of(request))
 
 
 def on_not_found(request: HttpRequest, _error: Any) -> HttpResponse:
     """Return the response to Django's ``Http404``."""
-    return plain_error(404, path=request.path_info)
+    return plain_error(404, **_place_of(request))
 
 
 def on_suspicious_operation(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a request that Django rejects as malformed."""
     logger.warning("suspicious request: %s", error)
-    return plain_error(400, path=request.path_info)
+    return plain_error(400, **_place_of(request))
 
 
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
@@ -158,7 +163,7 @@ def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
 def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Log the traceback of an unexpected exception; return a response without its details."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    return plain_error(500, path=request.path_info)
+    return plain_error(500, **_place_of(request))
 
 
 _HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
@@ -189,7 +194,7 @@ def _view_of(status: int) -> Callable[..., HttpResponse]:
     """Return the view that Django calls for a status: ``handler404``."""
 
     def view(request: HttpRequest, exception: Any = None) -> HttpResponse:  # noqa: ARG001
-        return plain_error(status, path=request.path_info)
+        return plain_error(status, **_place_of(request))
 
     return view
 

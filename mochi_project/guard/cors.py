@@ -13,7 +13,7 @@ _MAX_AGE = (b"access-control-max-age", b"600")
 _USUAL = b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
 _READABLE_BY_PAGES = (
     b"access-control-expose-headers",
-    b"Retry-After, x-request-id, x-should-retry, x-mochi-session-id, x-mochi-warning",
+    b"Retry-After, request-id, x-request-id, x-should-retry, x-mochi-session-id, x-mochi-warning",
 )
 
 _TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"

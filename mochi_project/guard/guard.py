@@ -67,6 +67,7 @@ _KEY_HEADERS = (b"x-api-key", b"api-key")
 """Further headers for the token, as sent by clients of Anthropic and Azure."""
 
 _ADMITTED = "mochi.admitted"
+_FORM = b"application/x-www-form-urlencoded"
 
 logger = logging.getLogger(__name__)
 
@@ -185,8 +186,9 @@ class Guard:
             )
             return body.noted_in(scope), body.receive
         noted = {**scope}
-        if needs.untyped:  # pages of other origins are refused by then
-            head = {b"content-type": b"application/json", **head}
+        # Pages of other origins are refused by then.
+        if needs.untyped and head.get(b"content-type", _FORM) == _FORM:
+            head = {**head, b"content-type": b"application/json"}
         if b"transfer-encoding" in head:
             # A copy: trailers are appended to the original list after the check here.
             noted["headers"] = list(scope["headers"])

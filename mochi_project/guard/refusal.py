@@ -55,6 +55,7 @@ async def send_refusal(
         retryable=refusal.retryable,
         details=refusal.details,
         path=path_below_root(scope),
+        headers={name.decode("latin-1") for name, _ in scope["headers"]},
     )
     body = answer.data
     headers = [*_headers_of(answer, body), *extra]

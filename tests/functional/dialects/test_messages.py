@@ -90,6 +90,8 @@ def test_models_have_anthropics_shape_for_its_clients_alone(
     assert get(f"/{MODEL}", key)["display_name"] == MODEL
     assert get("/nope", key)["error"]["type"] == "not_found_error"
     assert get("?after_id=nope", key)["error"]["type"] == "invalid_request_error"
+    assert get("?limit=0", key)["error"]["type"] == "invalid_request_error"
+    assert get("", VERSION)["error"]["type"] == "authentication_error"
     del key["anthropic-version"]
     assert get("", key)["object"] == "list"
 

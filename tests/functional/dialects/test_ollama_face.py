@@ -72,9 +72,12 @@ def package(server: MochiServer, **headers: str) -> ollama.Client:
     return ollama.Client(host, headers=headers, trust_env=False, verify=NO_TLS, timeout=60)
 
 
-def ask(server: MochiServer, method: str, path: str, body: Any = None) -> httpx.Response:
+def ask(
+    server: MochiServer, method: str, path: str, body: Any = None, **sent: Any
+) -> httpx.Response:
     url = f"{server.url}/ollama{path}"
-    return httpx.request(method, url, json=body, trust_env=False, verify=NO_TLS, timeout=60)
+    sent = sent or {"json": body}
+    return httpx.request(method, url, **sent, trust_env=False, verify=NO_TLS, timeout=60)
 
 
 def new_session(server: MochiServer) -> str:
@@ -279,6 +282,7 @@ def test_an_error_after_the_first_line_is_the_last_line(
     [
         ("/api/chat", {"model": "nobody:it", "messages": [HELLO]}, 404, "model 'nobody:it' not"),
         ("/api/show", {"model": "nobody"}, 404, "model 'nobody"),
+        ("/api/generate", {"model": "nobody"}, 404, "model 'nobody"),
         ("/api/chat", {"messages": [HELLO]}, 400, "'model'"),
         ("/api/chat", {"model": MODEL, "messages": [{"role": "user", "content": 5}]}, 400, "conte"),
         ("/api/chat", {"model": MODEL, "messages": [HELLO], "format": "yaml"}, 400, "format"),
@@ -308,6 +312,15 @@ def test_models_are_managed_elsewhere(scripted: MochiServer, face: ollama.Client
     assert answer.json()["error"].endswith("Run: ollama pull qwen3:8b")
     for path in ("create", "copy", "blobs/sha256:00"):
         assert ask(scripted, "POST", f"/api/{path}", {"model": "x"}).status_code == 403
+    octets = {"content-type": "application/octet-stream"}
+    blob = ask(scripted, "POST", "/api/blobs/sha256:00", content=b"GGUF" * 9, headers=octets)
+    assert blob.status_code == 403
+
+
+def test_curl_may_declare_a_body_as_a_form(scripted: MochiServer) -> None:
+    sent = json.dumps({"model": MODEL, "messages": [HELLO], "stream": False})
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert ask(scripted, "POST", "/api/chat", content=sent, headers=form).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["agent:scribe", "agent:scribe:latest"])

@@ -39,12 +39,13 @@ async def test_a_body_that_is_not_json_is_415_and_says_so(
     ("headers", "status"),
     [
         ([], 200),
+        ([(b"content-type", b"application/x-www-form-urlencoded")], 200),
         ([(b"content-type", b"text/plain")], 415),
         ([(b"origin", b"https://evil.example")], 403),
         ([(b"sec-fetch-site", b"cross-site")], 403),
     ],
 )
-async def test_a_body_without_a_type_is_json_where_clients_of_a_protocol_send_none(
+async def test_a_body_without_a_type_or_of_a_form_is_json_where_clients_of_a_protocol_send_it(
     app: App, headers: list[tuple[bytes, bytes]], status: int
 ) -> None:
     guard = Guard(app, settings())
