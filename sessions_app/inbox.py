@@ -5,7 +5,7 @@ turn is one write (docs/decisions/0176).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -164,6 +164,8 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
 EMPTY_INBOX = Inbox()
 
+Value = TypeVar("Value", Inbox, InboxMessage)
+
 
 def inbox_to_json(inbox: Inbox) -> dict[str, Any]:
     """Convert an inbox to its JSON value in files."""
@@ -179,15 +181,11 @@ def inbox_from_json(raw: Any) -> Inbox:
         msgspec.ValidationError: It is none that this server knows.
     """
     document = convert_to(raw, dict[str, Any])
-    known = ("paused", "messages", "taken")
-    extra = {key: value for key, value in document.items() if key not in known}
-    messages = convert_to(document.get("messages", []), list[dict[str, Any]])
-    taken = convert_to(document.get("taken"), dict[str, Any] | None)
-    return Inbox(
-        paused=convert_to(document.get("paused"), str | None),
-        messages=tuple(_from_json(each) for each in messages),
-        taken=None if taken is None else _from_json(taken),
-        extra=extra or NO_EXTRA,
+    inbox, taken = _from_json(document, Inbox), document.get("taken")
+    return msgspec.structs.replace(
+        inbox,
+        messages=tuple(_from_json(each, InboxMessage) for each in document.get("messages", ())),
+        taken=None if taken is None else _from_json(taken, InboxMessage),
     )
 
 
@@ -205,11 +203,11 @@ def _to_json(message: InboxMessage) -> dict[str, Any]:
     return {**fields, **message.extra}
 
 
-def _from_json(raw: dict[str, Any]) -> InboxMessage:
-    known = InboxMessage.__struct_fields__[:-1]
-    message = convert_to({name: raw[name] for name in known if name in raw}, InboxMessage)
-    extra = {name: value for name, value in raw.items() if name not in known}
-    return msgspec.structs.replace(message, extra=extra or NO_EXTRA)
+def _from_json(raw: dict[str, Any], kind: type[Value]) -> Value:
+    known = kind.__struct_fields__[:-1]
+    value = convert_to({name: raw[name] for name in known if name in raw}, kind)
+    extra = {name: other for name, other in raw.items() if name not in known}
+    return msgspec.structs.replace(value, extra=extra or NO_EXTRA)
 
 
 def _order(message: InboxMessage) -> int:

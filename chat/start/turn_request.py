@@ -102,23 +102,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in given.items() if value != getattr(default, name)}
 
 
-_Noted = msgspec.defstruct(
-    "_Noted",
-    [
-        (field.name, field.type, field.default)
-        if field.default is not msgspec.NODEFAULT
-        else (field.name, field.type, msgspec.field(default_factory=field.default_factory))
-        for field in msgspec.structs.fields(TurnRequest)
-        if field.name in _NOTED
-    ],
-    kw_only=True,
-)
-
-
 def request_of(noted: Mapping[str, Any]) -> TurnRequest:
     """Return the request that was noted, to go on with its turn.
 
     Raises:
         msgspec.ValidationError: A newer server noted it.
     """
-    return TurnRequest(**msgspec.structs.asdict(convert_to(noted, _Noted)))
+    return convert_to({name: noted[name] for name in _NOTED if name in noted}, TurnRequest)
