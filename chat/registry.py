@@ -16,7 +16,7 @@ from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.resumer import TurnResumer
 from chat.start.claiming import ClaimedTurn, TurnClaimer
-from chat.start.engines import TurnEngines
+from chat.start.engines import build_engine
 from chat.start.inbox_drain import InboxDrain
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.queued_messages import QueuedPreparation
@@ -78,7 +78,7 @@ class TurnRegistry:
         in_thread: InThread = asyncio.to_thread,
         deadline: Deadline = NEVER,
     ) -> None:
-        self._engines = TurnEngines(preparer, confirmation_store, observer)
+        self._build = partial(build_engine, preparer, confirmation_store, observer)
         self._deadline = deadline
         self._on_answer = on_answer
         self._preparer = preparer
@@ -321,17 +321,15 @@ class TurnRegistry:
         self._inbox.open()
         loop = self._loop = asyncio.get_running_loop()
         job, seconds = claimed.job, self._limits.seconds
-        noted, session_id = (
-            self._resumer.takeover.noted(request, job.session),
-            job.session.session_id,
-        )
+        session_id = job.session.session_id
+        noted = self._resumer.takeover.noted(request, job.session)
         if job.resumed is not None:
             self._inbox.expect(job.turn_id)
             seconds -= time.time() - started_at(job.turn_id)
         elif noted is not None and noted.is_wanted:
             claimed.stream.note(noted)
         turn = LiveTurn.begin(
-            self._engines.build(claimed, request),
+            self._build(claimed, request),
             claimed.stream,
             owner=claimed.owner,
             session_id=session_id,

@@ -50,7 +50,6 @@ class QueuedStream:
         self._listen = listen
         self._listener: Listener | None = None
         self._shows = False
-        self._over = False
         self._ended = False
         self._closed = False
 
@@ -60,19 +59,22 @@ class QueuedStream:
             return None
         if self._listener is None:
             try:
-                self._listener = await self._found()
+                self._listener = await self._turn_listener()
             except MochiError as error:
-                return self._last_words(error)
+                return self._end(failed(error))
             if self._listener is None:
-                return self._last_words() if self._over else ()
+                return self._end() if self.turn_id else ()
         while (events := await self._listener.next(sink if self._shows else None)) is not None:
             shown = self._from_message(events)
             if shown or not events:
                 return shown
-        return None
+        return None if self._shows else self._end()
 
-    async def _found(self) -> Listener | None:
-        """Wait for the turn that takes the message; None after a heartbeat's time without."""
+    async def _turn_listener(self) -> Listener | None:
+        """Wait for the turn that takes the message; None after a heartbeat's time without.
+
+        Also if nothing is left of the turn's stream; then ``turn_id`` names it.
+        """
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
         end = loop.time() + HEARTBEAT_SECONDS
         while not self._closed:
@@ -81,9 +83,8 @@ class QueuedStream:
                 self.turn_id = turn_id
                 return listener
             if turn_id is not None and turn_id == await self._turn_of():
-                self._over = True  # nothing is left of its stream
-                return None
-            if loop.time() >= end:
+                self.turn_id = turn_id
+            if self.turn_id or loop.time() >= end:
                 return None
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -99,14 +100,12 @@ class QueuedStream:
                         return events[index:]
         return events if self._shows else ()
 
-    def _last_words(self, error: MochiError | None = None) -> Sequence[NumberedEvent]:
+    def _end(self, *last: Event) -> Sequence[NumberedEvent]:
         """Return the events of a stream whose message was deleted or refused, or is long over."""
         self._ended, self.turn_id = True, self.turn_id or new_turn_id()
-        last: list[Event] = [] if error is None else [failed(error, None)]
-        last.append(Done(session_id=self.session_id))
         return [
             NumberedEvent(number, event.event, encode_event(event))
-            for number, event in enumerate(last, 1)
+            for number, event in enumerate((*last, Done(session_id=self.session_id)), 1)
         ]
 
     def close(self) -> None:

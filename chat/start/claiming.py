@@ -188,7 +188,7 @@ class TurnClaimer:
             is_new=new is not None,
             undo=claimed.undo,
         )
-        stream = self._stream_of(session_id, job.turn_id, claimed.writer)
+        stream = stream_of(self._journal, session_id, job.turn_id, claimed.writer)
         return ClaimedTurn(owner=claimed.hold.owner, job=job, stream=stream, session_writer=writer)
 
     async def _until_closed(self, look_up: Awaitable[Result]) -> Result:
@@ -209,15 +209,6 @@ class TurnClaimer:
             raise ShuttingDown from None
         finally:
             self._looking_up.discard(task)
-
-    def _stream_of(self, session_id: str, turn_id: str, writer: JournalWriter) -> TurnStream:
-        return TurnStream(
-            turn_id,
-            session_id=session_id,
-            writer=writer,
-            read_journal=partial(asyncio.to_thread, self._journal.read, session_id, turn_id),
-            discard_journal=partial(asyncio.to_thread, self._journal.discard, session_id, turn_id),
-        )
 
     def _load_idle(self, session_id: str) -> Session:
         """Return the session, unless a turn runs, so that no provider is asked in vain."""
@@ -350,3 +341,17 @@ class TurnClaimer:
             )
         if writer is None:
             self._recovery.release_later(session_id, hold)
+
+
+def stream_of(
+    journal: TurnJournal, session_id: str, turn_id: str, writer: JournalWriter, last_number: int = 0
+) -> TurnStream:
+    """Return the stream of a turn of this process, after its events in other ones."""
+    return TurnStream(
+        turn_id,
+        session_id=session_id,
+        writer=writer,
+        read_journal=partial(asyncio.to_thread, journal.read, session_id, turn_id),
+        discard_journal=partial(asyncio.to_thread, journal.discard, session_id, turn_id),
+        last_number=last_number,
+    )

@@ -5,7 +5,6 @@ would look like that of a turn which is over. Each step may be the last one of t
 the next one that finds the turn takes it over.
 """
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from chat.remote.continuing import plan
 from chat.remote.recovery import TurnRecovery
 from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.sealing import closing_lines, seal_session
-from chat.start.claiming import ClaimedTurn
+from chat.start.claiming import ClaimedTurn, stream_of
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest, request_of
 from chat.storage.journal import Fenced, JournalWriter, OwnerExpired, TurnJournal, whole_journal
@@ -150,14 +149,8 @@ class TurnTakeover:
     async def resume(self, taken: TakenTurn) -> tuple[ClaimedTurn, TurnRequest] | None:
         """Prepare the turn to go on; None if it ended, because it can't."""
         session_id, turn_id = taken.claim.session_id, taken.hold.turn_id
-        stream = TurnStream(
-            turn_id,
-            session_id=session_id,
-            writer=taken.writer,
-            read_journal=partial(asyncio.to_thread, self.journal.read, session_id, turn_id),
-            discard_journal=partial(asyncio.to_thread, self.journal.discard, session_id, turn_id),
-            last_number=taken.turn.last_number,
-        )
+        last_number = taken.turn.last_number
+        stream = stream_of(self.journal, session_id, turn_id, taken.writer, last_number)
         try:
             job, request = await self._job(taken, stream)
         except BaseException as error:  # whatever it is, the journal must not stay open

@@ -4,13 +4,23 @@ import asyncio
 
 import pytest
 
-from chat.inbox.queued_stream import QueuedEvents
+from chat.inbox.queued_stream import QueuedEvents, QueuedStream
 from models_app.errors import OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import QueuedMessageNotFound
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.turns import Calculator, call
+
+
+class Ended:
+    """A listener of a turn without any event that is left."""
+
+    async def next(self, sink=None):
+        return None
+
+    def close(self):
+        pass
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +140,16 @@ async def test_a_steer_that_finds_no_further_request_is_first_of_the_queue(desk,
 
     contents = await desk.idle(session_id, messages=6)
     assert contents[2:] == ["In words!", "One.", "Later?", "Later."]
+
+
+async def test_a_turn_whose_stream_lacks_the_message_ends_it_with_done():
+    async def taken():
+        return "0199f3a2b4c51f2e3d4c"
+
+    async def listen(turn_id):
+        return Ended()
+
+    stream = QueuedStream("a1b2c3d4e5", "m1", turn_of=taken, listen=listen)
+
+    assert names(await read_all(stream)) == ["done"]
+    assert stream.turn_id == "0199f3a2b4c51f2e3d4c"
