@@ -65,8 +65,3 @@ def recovered(session: Session, *, has_begun: bool) -> Session:
         return settled(session, pause="failed")
     updated_at = session.metadata.updated_at
     return settled(with_messages(session, session.messages[:-1], now=updated_at))
-
-
-def begun(session: Session, message: InboxMessage, turn_id: str) -> Session:
-    """Return the session without a message in its inbox that a turn begins with."""
-    return with_inbox(session, session.inbox.begin(message, turn_id))

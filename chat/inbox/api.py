@@ -53,11 +53,7 @@ async def edit_queued_message(
 
     409 `QUEUED_MESSAGE_TAKEN`: a turn has it; `details.turn_id` names the turn.
     """
-    changes: dict[str, Any] = {
-        name: value
-        for name, value in (("content", body.content), ("when_busy", body.when_busy))
-        if value is not None
-    }
+    changes = body.model_dump(include={"content", "when_busy"}, exclude_none=True)
     if body.attachments is not None:
         most = service(SessionsSettings).max_attachments
         attachments = service(AttachmentService)

@@ -26,9 +26,9 @@ from sessions_app.errors import (
 )
 from sessions_app.format.fields import stable_id
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.inbox import EMPTY_INBOX, Inbox, InboxMessage, WhenBusy
+from sessions_app.inbox import Inbox, InboxMessage, WhenBusy
 from sessions_app.messages import Message, UserMessage
-from sessions_app.queueing import is_said, next_message
+from sessions_app.queueing import next_message
 from sessions_app.session import Session, with_inbox, with_metadata
 from sessions_app.store.repository import Change, Claim
 
@@ -308,9 +308,8 @@ def _of_waiting(change: Callable[[Inbox], Inbox], message_id: str) -> Change:
     """Return a change of a session's inbox that needs the message in it."""
 
     def change_session(session: Session) -> Session:
-        if session.inbox.find(message_id) is None and is_said(session, message_id):
-            raise QueuedMessageTaken(message_id, _state_of(session, message_id).turn_id)
-        session.inbox.position_of(message_id)
+        if (queued := _state_of(session, message_id)).state == "taken":
+            raise QueuedMessageTaken(message_id, queued.turn_id)
         return _with(session, change(session.inbox))
 
     return change_session
@@ -323,4 +322,4 @@ def _with(session: Session, inbox: Inbox) -> Session:
 
 def _emptied(session: Session) -> Session:
     """Return the session without the messages that wait."""
-    return _with(session, msgspec.structs.replace(EMPTY_INBOX, taken=session.inbox.taken))
+    return _with(session, msgspec.structs.replace(session.inbox, messages=(), paused=None))

@@ -16,8 +16,8 @@ from chat.turn.job import TurnJob
 from sessions_app.errors import ValidationFailed
 from sessions_app.inbox import InboxMessage
 from sessions_app.messages import UserMessage
-from sessions_app.queueing import begun, next_message, recovered
-from sessions_app.session import Session
+from sessions_app.queueing import next_message, recovered
+from sessions_app.session import Session, with_inbox
 
 
 class NothingQueued(Exception):
@@ -123,7 +123,8 @@ class QueuedPreparation:
         if extra := message.request.get("extra"):
             said = [msgspec.structs.replace(each, extra=extra) for each in job.messages[-1:]]
             job = msgspec.structs.replace(job, messages=[*job.messages[:-1], *said])
-        return msgspec.structs.replace(job, session=begun(job.session, message, turn_id))
+        inbox = job.session.inbox.begin(message, turn_id)
+        return msgspec.structs.replace(job, session=with_inbox(job.session, inbox))
 
 
 def _next_in(session: Session) -> tuple[InboxMessage, Session]:

@@ -4,7 +4,7 @@ import pytest
 
 from sessions_app.inbox import EMPTY_INBOX, InboxMessage
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from sessions_app.queueing import MOST_ATTEMPTS, begun, next_message, recovered, settled
+from sessions_app.queueing import MOST_ATTEMPTS, next_message, recovered, settled
 from sessions_app.session import Session, append_messages, make_session, with_inbox, with_messages
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -30,7 +30,9 @@ def taken_in(session: Session, turn_id: str = "t1") -> Session:
     said = UserMessage(
         content=message.content, message_id=message.message_id, timestamp=NOW, turn_id=turn_id
     )
-    return append_messages(begun(session, message, turn_id), said, now=NOW)
+    return append_messages(
+        with_inbox(session, session.inbox.begin(message, turn_id)), said, now=NOW
+    )
 
 
 def ids(session: Session) -> tuple[str, str]:

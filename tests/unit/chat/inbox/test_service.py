@@ -21,8 +21,7 @@ from sessions_app.errors import (
 )
 from sessions_app.inbox import MOST_MESSAGES, InboxMessage
 from sessions_app.messages import UserMessage
-from sessions_app.queueing import begun
-from sessions_app.session import append_messages
+from sessions_app.session import append_messages, with_inbox
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.turns import Calculator, call
@@ -171,7 +170,7 @@ async def test_a_taken_message_whose_claim_a_power_cut_lost_is_answered_by_the_n
     message = InboxMessage(message_id="m1", content="First?", queued_at=NOW)
 
     def taken(session):
-        begins = begun(session, message, "0199f3a2b4c51f2e3d4c")
+        begins = with_inbox(session, session.inbox.begin(message, "0199f3a2b4c51f2e3d4c"))
         said = UserMessage(content="First?", message_id="m1", timestamp=NOW)
         return append_messages(begins, said, now=NOW)
 

@@ -7,7 +7,6 @@ import pytest
 
 from sessions_app.inbox import InboxMessage
 from sessions_app.messages import UserMessage
-from sessions_app.queueing import begun
 from sessions_app.session import append_messages, with_inbox
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.nodes import Node
@@ -112,7 +111,8 @@ async def test_a_visit_finds_what_was_taken_by_a_turn_whose_claim_was_lost(house
 
     def take(session):
         said = UserMessage(content="Hello?", message_id="1", timestamp=NOW, turn_id="t1")
-        return append_messages(begun(session, message, "t1"), said, now=NOW)
+        taken = with_inbox(session, session.inbox.begin(message, "t1"))
+        return append_messages(taken, said, now=NOW)
 
     await asyncio.to_thread(house.repository.update, session_id, take)
     house.model.say_text("Hello!")
