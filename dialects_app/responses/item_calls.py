@@ -9,7 +9,7 @@ from dialects_app.responses.content import required
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.output_items import error_text
 from dialects_app.responses.rounds import Outcome
-from dialects_app.responses.tool_forms import TEXT_PARAMETER, offered_name
+from dialects_app.responses.tool_forms import TEXT_PARAMETER, sent_call
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.ids import read_item_id
 from dialects_app.shared.shown_calls import FAILED
@@ -56,8 +56,7 @@ def client_call_of(item: Item, path: str, *, is_custom: bool) -> ToolCall:
     else:
         call = call_of(item, call_id, path)
     namespace = item.get("namespace")
-    name = offered_name(call.name, namespace if isinstance(namespace, str) else None)
-    return msgspec.structs.replace(call, name=name, client_side=True)
+    return sent_call(call, namespace if isinstance(namespace, str) else None, is_custom=is_custom)
 
 
 def server_call_id(item: Item, path: str) -> str:

@@ -26,7 +26,7 @@ from dialects_app.responses.item_calls import (
     outcome_of,
     server_call_id,
 )
-from dialects_app.responses.rounds import Outcome, Round
+from dialects_app.responses.rounds import PHASE, Outcome, Round
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
@@ -48,6 +48,7 @@ FindItem = Callable[[str], Item | None]
 
 MOST_ITEMS = 10_000
 _LONGEST_TYPE = 64
+_PHASES = ("commentary", "final_answer")
 _RECORD_MARK = "mochi.record:"
 """Begins the content of a record of release 0.2, which was not sealed."""
 _BEFORE_RECORD = "(A record of the conversation so far, of which the answers are left out:)"
@@ -222,7 +223,9 @@ class _Reader:
         role = required(item, "role", path)
         if role == "assistant":
             text = text_of(item.get("content"), f"{path}.content", between="")
-            self._say().text.append(text)
+            said = self._say()
+            said.text.append(text)
+            said.phase = item[PHASE] if item.get(PHASE) in _PHASES else None
             return
         if role not in ("user", "system", "developer"):
             refuse(

@@ -6,12 +6,16 @@ from chat.errors import MissingToolResult
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
+    NO_EXTRA,
     AssistantMessage,
     Attachment,
     Message,
     ToolCall,
     ToolMessage,
 )
+
+PHASE = "phase"
+"""What a client calls a message of the assistant: "commentary" or "final_answer", as Codex does."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -30,6 +34,7 @@ class Round(msgspec.Struct):
     calls: list[ToolCall] = []
     results: dict[str, Outcome] = {}
     closed: bool = False
+    phase: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -58,6 +63,7 @@ class Round(msgspec.Struct):
             tool_calls=tuple(self.calls),
             message_id=new_message_id(),
             timestamp=now,
+            extra=NO_EXTRA if self.phase is None else {PHASE: self.phase},
         )
         pairs = [(call, self.results[call.id]) for call in self.calls if call.id in self.results]
         return [answer, *(_result(call, outcome, now) for call, outcome in pairs)]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.rounds import PHASE
 from dialects_app.responses.saved_events import answer_events, ending_event
-from dialects_app.responses.tool_forms import NO_FORMS, ToolForms
+from dialects_app.responses.tool_forms import NO_FORMS, ToolForms, form_in
 from dialects_app.shared.ids import item_id
 from sessions_app.attachments.media_type import IMAGES
 from sessions_app.calls import distinct_calls, results_of
@@ -53,8 +54,7 @@ def items_of(
     for index, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
             results = results_of(messages, index)
-            has_calls = any(call.client_side for call in message.tool_calls)
-            forms = forms_in(message.turn_id) if has_calls and message.turn_id else NO_FORMS
+            forms = _forms_of(message, forms_in)
             items += _answer_items(message, results, session_id, questions, forms)
             items += _output_items(message, results, session_id, forms)
         elif isinstance(message, ToolMessage):
@@ -62,6 +62,14 @@ def items_of(
         else:
             items.append(said_item(message, session_id))
     return items
+
+
+def _forms_of(answer: AssistantMessage, forms_in: FindForms) -> ToolForms:
+    """Return the forms of the client's tools that an answer calls."""
+    calls = [call for call in answer.tool_calls if call.client_side]
+    forms = forms_in(answer.turn_id) if calls and answer.turn_id else NO_FORMS
+    sent = {call.name: form for call in calls if (form := form_in(call)) is not None}
+    return {**forms, **sent}
 
 
 def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:
@@ -116,7 +124,11 @@ def _answer_items(
     projector = ResponseProjector(session_id, "", record, after=sys.maxsize, names_agents=False)
     projector.replay(answer_events(answer, results, questions, with_answered=False))
     projector.replay([ending_event(answer)])
-    return projector.end_output()
+    items = projector.end_output()
+    phase = answer.extra.get(PHASE)
+    if phase is None:
+        return items
+    return [{**item, PHASE: phase} if item["type"] == "message" else item for item in items]
 
 
 def _output_items(

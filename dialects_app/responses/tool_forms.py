@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dialects_app.shared.shown_calls import arguments_text
+from sessions_app.decoding import convert_to
 from sessions_app.messages import ToolCall
 
 LONGEST_NAME = 64
@@ -19,6 +20,8 @@ TEXT_PARAMETER = "input"
 _GLOBAL_NAMESPACE = "functions"
 """OpenAI's namespace of tools without one."""
 _DIGITS = 8
+_FORM = "openai_tool"
+"""Of a call in a session's file: its form."""
 
 
 class ToolForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,6 +61,25 @@ def form_of(name: str, namespace: str | None, *, is_custom: bool) -> ToolForm | 
     if namespace is None and not is_custom:
         return None
     return ToolForm(name=name, namespace=namespace, is_custom=is_custom)
+
+
+def sent_call(call: ToolCall, namespace: str | None, *, is_custom: bool) -> ToolCall:
+    """Return a call that a client sent, with the name that models know, and its form."""
+    form = form_of(call.name, namespace, is_custom=is_custom)
+    return msgspec.structs.replace(
+        call,
+        name=offered_name(call.name, namespace),
+        client_side=True,
+        extra=call.extra if form is None else {**call.extra, _FORM: msgspec.to_builtins(form)},
+    )
+
+
+def form_in(call: ToolCall) -> ToolForm | None:
+    """Return the form of a call that a client sent; the forms of a turn's calls are elsewhere."""
+    try:
+        return convert_to(call.extra.get(_FORM), ToolForm | None)
+    except msgspec.ValidationError:  # somebody has edited the file
+        return None
 
 
 def free_text(call: ToolCall) -> str:

@@ -19,8 +19,7 @@ class Page:
         self.chat_id = chat_id
         for number, text in enumerate((FIRST, block("Second."), block("Third."))):
             assert self.send(*self.messages, said(number, text)).status_code == 200
-        newest = self.http.get("/sessions", params={"limit": 1}).json()["sessions"][0]
-        self.session_id = newest["session_id"]
+        self.session_id = self.messages[-1]["metadata"]["session_id"]
 
     @property
     def messages(self) -> list[Any]:

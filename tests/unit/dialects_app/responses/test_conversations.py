@@ -280,3 +280,30 @@ def test_an_item_of_an_older_server_goes_alone_if_calls_of_other_rounds_have_its
     assert [each.content for each in left] == ["0"]
     conversations.remove(made.id, first["id"])
     assert [each.role for each in only(sessions).messages] == ["user"]
+
+
+def test_calls_that_were_added_keep_the_form_of_their_tool(sessions, conversations):
+    name = conversations.create(ConversationIn()).id
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** Begin"}
+    done = {"type": "custom_tool_call_output", "call_id": "c1", "output": "Success."}
+    opened = {"type": "function_call", "call_id": "c2", "name": "open", "namespace": "box"}
+    items = [call, done, {**opened, "arguments": "{}"}]
+    added = conversations.add(name, ItemsIn(items=items)).data
+    assert sorted(item["type"] for item in added) == sorted(item["type"] for item in items)
+    shown = {item["type"]: item for item in conversations.items(name)}
+    assert shown["custom_tool_call"].items() >= call.items()
+    assert shown["custom_tool_call_output"].items() >= done.items()
+    assert shown["function_call"].items() >= opened.items()
+    answers = [each for each in only(sessions).messages if isinstance(each, AssistantMessage)]
+    assert [call.name for each in answers for call in each.tool_calls] == ["patch", "box__open"]
+
+
+def test_the_form_of_a_call_may_have_been_edited(sessions, conversations):
+    call = ToolCall(
+        id="c1", name="f", arguments={}, client_side=True, extra={"openai_tool": {"name": 1}}
+    )
+    answer = AssistantMessage(content="", message_id="0a", timestamp=NOW, tool_calls=[call])
+    session = sessions.create(model="m")
+    sessions.change(session.session_id, lambda each: append_messages(each, answer, now=NOW))
+    [item] = conversations.items(conversation_id(session.session_id))
+    assert (item["type"], item["name"]) == ("function_call", "f")

@@ -1,6 +1,7 @@
 """Saved messages as items, which read as input give the messages again."""
 
 import json
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -109,3 +110,17 @@ def test_references_to_what_we_emitted_give_the_same(messages: list[Message]) ->
     saved = {item["id"]: item for item in items_of(messages, SESSION)}
     references = [{"type": "item_reference", "id": name} for name in saved]
     assert said(parse_input(references, find=saved.get).messages) == said(messages)
+
+
+def test_the_phase_of_a_message_is_kept_and_none_is_made_up() -> None:
+    told: list[Any] = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "I look.", "phase": "commentary"},
+        {"role": "assistant", "content": "It is there.", "phase": "final_answer"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "assistant", "content": "No.", "phase": ["x"]},
+    ]
+    items = items_of(parse_input(told).messages, SESSION)
+    phases = [item.get("phase") for item in items]
+    assert phases == [None, "commentary", "final_answer", None, None]
+    assert [said.get("phase") for said in items_of(parse_input(items).messages, SESSION)] == phases
