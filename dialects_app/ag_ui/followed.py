@@ -58,12 +58,12 @@ class FollowedRunProjector(RunProjector):
         self._turn = TurnMessages(resumed.calls)
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
-        """Return the run's events for these events."""
-        return b"".join(map(self._feed_one, events))
-
-    def _feed_one(self, event: NumberedEvent) -> bytes:
-        self._turn.follow(event)
-        return super().feed((event,))
+        """Return the run's events for these events. The hot path."""
+        if any(event.name == TurnResumed.event for event in events) and len(events) > 1:
+            return b"".join(self.feed((event,)) for event in events)
+        for event in events:
+            self._turn.follow(event)
+        return super().feed(events)
 
     def _on_turn_started(self, started: TurnStarted) -> None:
         super()._on_turn_started(started)
@@ -76,8 +76,8 @@ class FollowedRunProjector(RunProjector):
 
 class _Answer(msgspec.Struct, kw_only=True):
     message_id: str
-    text: str = ""
-    thinking: str = ""
+    text: list[str] = []
+    thinking: list[str] = []
     calls: list[ToolCall] = []
 
 
@@ -103,11 +103,11 @@ class TurnMessages(TurnFold):
 
     def _message(self, answer: _Answer) -> AssistantMessage:
         return AssistantMessage(
-            content=answer.text.strip(),
+            content="".join(answer.text).strip(),
             message_id=answer.message_id,
             timestamp="",
             model=self.model,
-            thinking=answer.thinking.strip() or None,
+            thinking="".join(answer.thinking).strip() or None,
             tool_calls=tuple(answer.calls),
             turn_id=self.turn_id,
         )
@@ -120,13 +120,13 @@ class TurnMessages(TurnFold):
         return answer
 
     def _on_content_delta(self, delta: ContentDelta) -> None:
-        self._answer().text += delta.content
+        self._answer().text.append(delta.content)
 
     def _on_content_reset(self, _: ContentReset) -> None:
-        self._answer().text = ""
+        self._answer().text.clear()
 
     def _on_thinking_delta(self, delta: ThinkingContentDelta) -> None:
-        self._answer().thinking += delta.content
+        self._answer().thinking.append(delta.content)
 
     def _on_turn_resumed(self, resumed: TurnResumed) -> None:
         super()._on_turn_resumed(resumed)

@@ -48,7 +48,6 @@ FindItem = Callable[[str], Item | None]
 
 MOST_ITEMS = 10_000
 _LONGEST_TYPE = 64
-_PHASES = ("commentary", "final_answer")
 _RECORD_MARK = "mochi.record:"
 """Begins the content of a record of release 0.2, which was not sealed."""
 _BEFORE_RECORD = "(A record of the conversation so far, of which the answers are left out:)"
@@ -223,9 +222,7 @@ class _Reader:
         role = required(item, "role", path)
         if role == "assistant":
             text = text_of(item.get("content"), f"{path}.content", between="")
-            said = self._say()
-            said.text.append(text)
-            said.phase = item[PHASE] if item.get(PHASE) in _PHASES else None
+            self._say().add_text(text, item.get(PHASE))
             return
         if role not in ("user", "system", "developer"):
             refuse(

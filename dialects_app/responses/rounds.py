@@ -15,7 +15,8 @@ from sessions_app.messages import (
 )
 
 PHASE = "phase"
-"""What a client calls a message of the assistant: "commentary" or "final_answer", as Codex does."""
+"""Of messages of the assistant: how Codex tells comments from the last answer."""
+_PHASES = ("commentary", "final_answer")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -40,6 +41,11 @@ class Round(msgspec.Struct):
     def is_empty(self) -> bool:
         """Return whether the round has no content: clients may send back empty reasoning."""
         return not (any(self.text) or any(self.thinking) or self.calls)
+
+    def add_text(self, text: str, phase: object) -> None:
+        """Add the text of a message, and its phase if it has a known one."""
+        self.text.append(text)
+        self.phase = next((each for each in _PHASES if each == phase), None)
 
     def require_outputs(self, field: str) -> None:
         """Raise ``MissingToolResult`` if a client's call has no output."""

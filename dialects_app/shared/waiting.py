@@ -1,5 +1,6 @@
 """Opens turns, or streams of messages that wait for a running turn, for these protocols."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -21,6 +22,9 @@ from sessions_app.errors import SessionBusy
 from sessions_app.inbox import WhenBusy
 
 Answer = TypeVar("Answer")
+
+MOST_INTERRUPTIONS = 5
+INTERRUPTION_SECONDS = 0.05
 
 WHEN_BUSY_HEADER = "X-Mochi-When-Busy"
 WhenBusyHeader = Annotated[
@@ -65,14 +69,16 @@ async def interrupting(start: Callable[[], Awaitable[Answer]]) -> Answer:
     """Start a turn, after cancelling the one that runs in its session.
 
     Raises:
-        MochiError: What ``start`` raises, but for ``SessionBusy``.
+        MochiError: What ``start`` raises; ``SessionBusy`` if the session is busy again and again.
     """
-    while True:
+    for _ in range(MOST_INTERRUPTIONS):
         try:
             return await start()
         except SessionBusy as busy:
             with suppress(NoActiveTurn):
                 await service(TurnRegistry).cancel(busy.details["session_id"])
+        await asyncio.sleep(INTERRUPTION_SECONDS)  # or a dead turn would be tried without a pause
+    return await start()
 
 
 class WaitingTurn(NamedTuple):

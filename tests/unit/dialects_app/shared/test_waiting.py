@@ -103,3 +103,17 @@ async def test_what_runs_is_cancelled_until_the_turn_can_start(monkeypatch) -> N
 
     assert await interrupting(start) == "started"
     assert cancelled == ["a1b2c3d4e5"] * 2
+
+
+async def test_a_session_that_stays_busy_is_refused_in_the_end(monkeypatch) -> None:
+    class Turns:
+        async def cancel(self, session_id: str) -> None:
+            raise NoActiveTurn(session_id)
+
+    async def start() -> str:
+        raise SessionBusy("a1b2c3d4e5", TURN)
+
+    monkeypatch.setattr(waiting, "service", lambda _: Turns())
+    monkeypatch.setattr(waiting, "INTERRUPTION_SECONDS", 0)
+    with pytest.raises(SessionBusy):
+        await interrupting(start)
