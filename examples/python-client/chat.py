@@ -76,6 +76,10 @@ class Mochi:
                     if source.response.is_error:
                         source.response.read()
                     _checked(source.response)
+                    if source.response.status_code == 202:  # another turn runs: the message waits
+                        queued = json.loads(source.response.read())["queued"]
+                        request = ("GET", {"params": {"queued": queued["message_id"]}})
+                        continue
                     for event in source.iter_sse():
                         if event.data:  # else it is a heartbeat
                             attempt, request = 0, ("GET", {"params": {"after": event.id}})

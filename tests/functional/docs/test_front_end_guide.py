@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from mochi_project.management.example_data import copy_examples
+from tests.functional.conftest import Server, StartServer
 from tests.functional.docs.code_of_guide import WriteFiles, run
 
 ROOT = Path(__file__).parents[3]
@@ -68,6 +70,12 @@ class CuttingProxy:
             upstream.shutdown(socket.SHUT_WR)
         except OSError:
             return  # the other direction has ended already
+
+
+@pytest.fixture(scope="module")
+def server(start_once: StartServer) -> Server:
+    """Return a server where what is sent during a turn waits, if its request does not say."""
+    return start_once(MOCHI_WHEN_BUSY="queue")
 
 
 @pytest.fixture
@@ -277,6 +285,60 @@ def test_a_message_that_waits_is_changed_and_answered(
     answer = chat.http.get(f"/chat/{asking}/stream", params={"queued": waiting["message_id"]})
     assert "event: done" in answer.text
     assert [each["content"] for each in chat.messages(asking)][-2] == "And tomorrow?"
+
+
+NEW_SESSIONS = {
+    "chat.py": 'client.post("/sessions", json={"model": "qwen3:14b"}).raise_for_status().json()',
+    "page.mjs": 'await (await call("/sessions", { body: { model: "qwen3:14b" } })).json()',
+}
+SENT = """
+import sys
+import httpx
+sys.path.insert(0, sys.argv[2])
+from chat import Mochi, show
+with httpx.Client(base_url=sys.argv[3], timeout=60) as http:
+    mochi = Mochi(http, sys.argv[1])
+    show(mochi, mochi.chat("Good morning!"))
+"""
+
+
+@pytest.fixture(
+    params=["chat.py", pytest.param("page.mjs", marks=pytest.mark.interop), "python-client"]
+)
+def sending(
+    request: pytest.FixtureRequest, server: Any, asking: str, write_files: WriteFiles
+) -> list[str]:
+    """Return the command with which a client says "Good morning!" in the session."""
+    if request.param == "python-client":
+        example = str(ROOT / "examples/python-client")
+        return [sys.executable, "-c", SENT, asking, example, f"{server.url}/api/v1"]
+    program = sys.executable if request.param == "chat.py" else request.getfixturevalue("node")
+    path = write_files(server.url) / request.param
+    code, new_session = path.read_text(), NEW_SESSIONS[request.param]
+    assert new_session in code
+    path.write_text(code.replace(new_session, f'{{"session_id": "{asking}"}}'))
+    return [program, str(path)]
+
+
+def test_each_client_gets_the_answer_to_what_it_sent_during_another_turn(
+    server: Any, asking: str, sending: list[str]
+) -> None:
+    chat = server.chat()
+    (question,) = chat.http.get(f"/chat/{asking}/confirmations").json()["confirmations"]
+    body = {"confirmation_id": question["confirmation_id"], "approved": True}
+    client = subprocess.Popen(sending, stdout=subprocess.PIPE, text=True)
+    try:
+        while not chat.http.get(f"/chat/{asking}/inbox").json()["messages"]:
+            assert client.poll() is None, "it gave up"
+            time.sleep(0.05)
+        chat.http.post(f"/chat/{asking}/confirm-tool", json=body).raise_for_status()
+        shown, _ = client.communicate(timeout=60)
+    finally:
+        client.kill()
+        client.wait()
+    assert (client.returncode, shown) == (0, ANSWER)
+    said = [each["content"] for each in chat.messages(asking) if each["role"] == "user"]
+    assert said[1:] == ["Good morning!"]
 
 
 TOLD = """Let me see.(May add_numbers run with {"a":1,"b":2}?)
