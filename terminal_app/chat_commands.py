@@ -39,6 +39,7 @@ NAMES = (
     *("/queue", "/quit", "/retry", "/think"),
 )
 _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
+_WHEN = {"steer": " (read before the next step)", "interrupt": " (next)"}
 _THINK: Mapping[str, Think] = {
     "on": True,
     "off": False,
@@ -166,14 +167,17 @@ class ChatCommands:
         self._conversation.goes_on |= action in ("now", "resume")
         if action == "resume":
             await self._inbox.resume(session_id)
-        elif action in (*changes, "drop") and 0 <= index < len(waiting):
-            message_id = waiting[index].message_id
-            if action == "drop":
-                await self._inbox.delete(session_id, message_id)
-            else:
-                await self._inbox.edit(session_id, message_id, **changes[action])
-        elif action:
+        elif action and not (number and action in (*changes, "drop")):
             self._console.error(f"/queue {typed}: /help says how to change what waits.")
+        elif action == "edit" and not text:
+            self._console.error(f"Say what it becomes: /queue edit {number} TEXT")
+        elif action and not 0 <= index < len(waiting):
+            self._console.error(f"There is no message {shown_text(number)}.")
+        elif action == "drop":
+            await self._inbox.delete(session_id, waiting[index].message_id)
+        elif action:
+            message_id = waiting[index].message_id
+            await self._inbox.edit(session_id, message_id, **changes[action])
         if not await self.list_waiting():
             self._console.info("No message waits.")
 
@@ -184,7 +188,7 @@ class ChatCommands:
         for number, message in enumerate(inbox.messages, 1):
             names = "".join(f" [{each.name}]" for each in message.attachments)
             text = shown_text(f"{message.content}{names}")[:LISTED_CHARACTERS]
-            self._console.info(f"{number}. {text} ({message.when_busy})")
+            self._console.info(f"{number}. {text}{_WHEN.get(message.when_busy, '')}")
         if inbox.paused:
             self._console.info("They are paused; /queue resume has them answered.")
         return bool(inbox.messages)

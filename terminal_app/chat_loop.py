@@ -14,6 +14,7 @@ from terminal_app.chat_commands import QUEUE, ChatCommands, Quit, is_command
 from terminal_app.console import Console
 from terminal_app.conversation import Conversation
 from terminal_app.interrupt import Interrupt
+from terminal_app.keyboard import keyboard
 from terminal_app.line_editor import InputCleared, LineEditor
 
 ADVICE = {
@@ -51,7 +52,13 @@ class ChatLoop:
         Raises:
             MochiError: The session can't be read.
         """
-        await self._greet()
+        # Between prompts, too: a terminal that takes lines would join them for the next prompt.
+        with keyboard(by_line=False):
+            await self._greet()
+            await self._talk()
+            await self._say_goodbye()
+
+    async def _talk(self) -> None:
         step = self._follow if await self._conversation.is_busy() else self._answer
         while not self._interrupt.wants_end:
             self._interrupt.forget()
@@ -71,7 +78,6 @@ class ChatLoop:
                 if (advice := ADVICE.get(error.code)) is not None:
                     self._console.info(advice)
             step = self._answer
-        await self._say_goodbye()
 
     async def _follow(self) -> None:
         """Show the answer that another program gets, which was there first."""

@@ -250,7 +250,7 @@ class Conversation:
         if message is not None:
             self.attachments = ()
         if isinstance(turn, QueuedMessage):
-            self._console.info("[another program gets an answer, which comes first]")
+            self._console.info("[queued; what came before is answered first]")
             self.goes_on = True
             return None
         with self._interrupt.stops(Stop(self._turns, turn.session_id)):

@@ -13,38 +13,34 @@ _FLAGS = ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO | termios.ICANON))
 
 
 @contextmanager
-def silent_keyboard() -> Iterator[None]:
-    """Do not show what is typed meanwhile: it would stand within the answer.
-
-    It can be read at once, and pastes are marked. CTRL-C and CTRL-Z work as ever.
-    """
-    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
-    before = termios.tcgetattr(stdin)
+def unprompted_keyboard() -> Iterator[None]:
+    """Have pastes marked meanwhile, and CTRL-Z give the terminal back by lines."""
+    loop = asyncio.get_running_loop()
 
     def suspend() -> None:
-        """Give the terminal back as it was, and take it again when the process goes on."""
-        now = termios.tcgetattr(stdin)
-        termios.tcsetattr(stdin, termios.TCSANOW, before)
-        _mark_pastes(on=False)
-        loop.remove_signal_handler(signal.SIGTSTP)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        loop.add_signal_handler(signal.SIGTSTP, suspend)
-        _mark_pastes(on=True)
-        termios.tcsetattr(stdin, termios.TCSANOW, now)
-
-    with keyboard(by_line=False):
-        loop.add_signal_handler(signal.SIGTSTP, suspend)
-        _mark_pastes(on=True)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGTSTP)
+        """Give the terminal back, and take it again when the process goes on."""
+        with keyboard(by_line=True):
             _mark_pastes(on=False)
+            loop.remove_signal_handler(signal.SIGTSTP)
+            os.kill(os.getpid(), signal.SIGTSTP)
+            loop.add_signal_handler(signal.SIGTSTP, suspend)
+            _mark_pastes(on=True)
+
+    loop.add_signal_handler(signal.SIGTSTP, suspend)
+    _mark_pastes(on=True)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTSTP)
+        _mark_pastes(on=False)
 
 
 @contextmanager
 def keyboard(*, by_line: bool) -> Iterator[None]:
-    """Show what is typed meanwhile and take it line by line, or neither."""
+    """Show what is typed meanwhile and take it line by line, or neither.
+
+    CTRL-C and CTRL-Z work as ever.
+    """
     stdin = sys.stdin.fileno()
     before, wanted = termios.tcgetattr(stdin), termios.tcgetattr(stdin)
     for index, flags in _FLAGS:

@@ -24,7 +24,7 @@ from prompt_toolkit.output import DummyOutput
 
 from sessions_app.store.atomic import PRIVATE_FILE
 from terminal_app.console import Console
-from terminal_app.keyboard import silent_keyboard
+from terminal_app.keyboard import unprompted_keyboard
 
 FENCE = '"""'
 PROMPT, CONTINUATION = "> ", ". "
@@ -109,7 +109,7 @@ class LineEditor:
 
         self._editing = asyncio.create_task(self._edit(unseen, feed))
         try:
-            with silent_keyboard(), source.attach(read):
+            with unprompted_keyboard(), source.attach(read):
                 yield
         finally:
             if unseen.app.is_running:

@@ -64,10 +64,10 @@ def test_what_waits_is_shown_changed_and_resumed_after_a_stop(
         asked.type(text + ENTER)
         asked.read_until(f"{QUEUED}{number}")
     asked.type(f"/queue up 2{ENTER}")
-    asked.read_until("1. second (queue)")
-    asked.read_until("2. first (queue)")
+    asked.read_until("1. second")
+    asked.read_until("2. first")
     asked.type(f"/queue drop 3{ENTER}")
-    asked.read_until("2. first (queue)")
+    asked.read_until("2. first")
     asked.type(f"/queue edit 2 {saying('Edited.')}{ENTER}")
     asked.read_until("2. <|instruction_start|>")
     asked.type(CONTROL_C)
@@ -81,6 +81,36 @@ def test_what_waits_is_shown_changed_and_resumed_after_a_stop(
     end(asked)
 
     assert [person.said()[index] for index in (2, 4)] == ["second", saying("Edited.")]
+
+
+def test_a_change_that_says_too_little_changes_nothing(person: Person, asked: Terminal) -> None:
+    asked.type(f"first{ENTER}")
+    asked.read_until(f"{QUEUED}1")
+    asked.type(f"/queue edit 1{ENTER}/queue steer{ENTER}/queue steer 9{ENTER}")
+    asked.read_until("Say what it becomes: /queue edit 1 TEXT")
+    asked.read_until("/queue steer: /help says how to change what waits.")
+    asked.read_until("There is no message 9.")
+    asked.type(f"/queue steer 1{ENTER}")
+    asked.read_until("1. first (read before the next step)")
+    asked.type(CONTROL_C)
+    asked.read_until("They are paused")
+    end(asked)
+
+    assert len(person.said()) == 2
+
+
+def test_a_message_that_follows_those_of_before_is_told_so(person: Person, asked: Terminal) -> None:
+    asked.type(saying("Earlier.") + ENTER)
+    asked.read_until(QUEUED)
+    asked.type(CONTROL_C)
+    asked.read_until("They are paused")
+    asked.enter(saying("Later."))
+    asked.read_until("[queued; what came before is answered first]")
+    asked.read_until("Earlier.\r\n")
+    asked.read_until("Later.\r\n")
+    end(asked)
+
+    assert person.said()[3::2] == ["Earlier.", "Later."]
 
 
 def test_a_message_that_is_sent_now_stops_the_answer(person: Person, asked: Terminal) -> None:
@@ -143,7 +173,7 @@ def test_what_waits_stays_with_the_session(person: Person, asked: Terminal) -> N
     end(asked)
 
     again = person.opens(*person.sessions())
-    again.read_until("1. later (queue)")
+    again.read_until("1. later")
     again.read_until("They are paused")
     end(again)
 
@@ -164,7 +194,7 @@ def test_a_message_waits_for_the_answer_that_a_server_gets(
         while "content_delta" not in next(lines):
             pass
         chat.enter(saying("two"))
-        chat.read_until("[another program gets an answer, which comes first]")
+        chat.read_until("[queued; what came before is answered first]")
         chat.read_until("so far")
     chat.read_until("two\r\n")  # the server has stopped its turn, as its client left
     end(chat)
