@@ -121,11 +121,14 @@ class SessionWriter:
     ) -> None:
         """Append messages that are not there yet, and record which calls begin.
 
+        From then on, a message that the turn took out of the inbox is said for good.
         With ``steered`` the messages that wait for the turn are taken in the same write.
         """
         if messages:
             follow = self._with_steers if steered else _unchanged
-            await self._write(lambda session: follow(self._extended(session, *messages)), begun)
+            await self._write(
+                lambda session: settled(follow(self._extended(session, *messages))), begun
+            )
 
     async def steers(self) -> Sequence[MessageTaken]:
         """Take the messages that wait for the turn; return those taken since the last call.
@@ -259,8 +262,6 @@ class SessionWriter:
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> None:
-        if self._session.inbox.taken is not None:  # from the turn's first write on it is said
-            change = partial(_settled_after, change)
         try:
             with self._lock:  # an agent's approver writes while results are appended
                 self._session = self._repository.update(
@@ -302,10 +303,6 @@ def _answered_calls(session: Session) -> set[str | None]:
         if isinstance(message, ToolMessage):
             known.add(message.tool_call_id)
     return known - {None}
-
-
-def _settled_after(change: Change, session: Session) -> Session:
-    return settled(change(session))
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:

@@ -5,9 +5,11 @@ import itertools
 
 import pytest
 
+from chat.turn.session_writer import SessionWriter
 from sessions_app.inbox import InboxMessage
-from sessions_app.messages import UserMessage
+from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import append_messages, with_inbox
+from sessions_app.store.repository import Hold
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.nodes import Node
 
@@ -104,16 +106,39 @@ async def test_what_was_queued_just_before_its_process_died_is_found_by_the_next
     assert await desk.idle(session_id, messages=2) == ["Hello?", "Hello!"]
 
 
+def take(session):
+    """Return the session as a turn claims it that begins with a message from the inbox."""
+    message = InboxMessage(message_id="1", content="Hello?", queued_at=NOW)
+    said = UserMessage(content="Hello?", message_id="1", timestamp=NOW, turn_id="t1")
+    taken = with_inbox(session, session.inbox.begin(message, "t1"))
+    return append_messages(taken, said, now=NOW)
+
+
+async def test_a_message_is_said_for_good_once_its_turn_adds_one_not_by_what_it_notes(house):
+    """Who shortens the history and dies before anybody saw anything of the turn has not begun."""
+    session_id = await house.new_session()
+    repository = house.repository
+    hold = Hold("t1", await asyncio.to_thread(repository.owners.mine))
+    session, _ = await asyncio.to_thread(
+        repository.claim,
+        session_id,
+        hold.turn_id,
+        owner=hold.owner,
+        change=lambda session: (take(session), None),
+        recover=lambda session, _: session,
+    )
+    writer = SessionWriter(repository, session=session, hold=hold)
+    await writer.keep_context(None)
+    session = await asyncio.to_thread(repository.load, session_id)
+    assert session.inbox.taken.message_id == "1"
+    await writer.append(AssistantMessage(content="Well.", message_id="2", timestamp=NOW, model="m"))
+    assert (await asyncio.to_thread(repository.load, session_id)).inbox.taken is None
+    await writer.release()
+
+
 async def test_a_visit_finds_what_was_taken_by_a_turn_whose_claim_was_lost(house):
     """After a power cut, of the write that claims only the session may be there."""
     session_id = await house.new_session()
-    message = InboxMessage(message_id="1", content="Hello?", queued_at=NOW)
-
-    def take(session):
-        said = UserMessage(content="Hello?", message_id="1", timestamp=NOW, turn_id="t1")
-        taken = with_inbox(session, session.inbox.begin(message, "t1"))
-        return append_messages(taken, said, now=NOW)
-
     await asyncio.to_thread(house.repository.update, session_id, take)
     house.model.say_text("Hello!")
     desk = Desk(house)
