@@ -121,7 +121,7 @@ class LiveTurn:
         elif kind in {"cancel", "detach"}:
             self.keep = True  # the other process reads how it ends
             if kind == "cancel":
-                self.engine.stop(Input.CANCEL_REQUESTED)
+                self.engine.cancel()
             else:
                 self.detach()
 
@@ -141,7 +141,7 @@ class LiveTurn:
         Raises:
             NoActiveTurn: It ended by itself just now.
         """
-        self.engine.stop(Input.CANCEL_REQUESTED)
+        self.engine.cancel()
         outcome = await self.finished()
         if outcome.state is not State.CANCELLED or outcome.message is None:
             raise NoActiveTurn(self.session_id)

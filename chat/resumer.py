@@ -14,7 +14,6 @@ from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from chat.stream.events import Event
 from chat.stream.notes import Note
-from chat.turn.state_machine import Input
 from chat.work_threads import InThread
 
 logger = logging.getLogger(__name__)
@@ -118,7 +117,7 @@ class TurnResumer:
             claimed.stream.close()
             raise
         if taken.is_cancelled:
-            live.engine.stop(Input.CANCEL_REQUESTED)
+            live.engine.cancel()
         return live
 
 

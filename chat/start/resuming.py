@@ -31,6 +31,7 @@ from chat.work_threads import InThread
 from sessions_app.calls import call_ids
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.queueing import recovered
 from sessions_app.session import Session
 from sessions_app.store.repository import Claim, Hold, SessionRepository
 
@@ -225,6 +226,7 @@ class TurnTakeover:
 
     def _save_rest(self, taken: TakenTurn) -> Session:
         def change(session: Session) -> Session:
-            return seal_session(session, taken.turn, now=utc_now(), begun=taken.claim.begun)
+            sealed = seal_session(session, taken.turn, now=utc_now(), begun=taken.claim.begun)
+            return recovered(sealed, has_begun=bool(taken.turn.last_number))
 
         return self.repository.update(taken.claim.session_id, change, hold=taken.hold, release=True)

@@ -128,7 +128,12 @@ class TurnEngine:
 
     def stop_unheard(self) -> None:
         """Cancel the turn as nobody listens any more; messages that wait are answered then."""
-        self.actions.session_writer.pauses = False
+        if self.stop(Input.CANCEL_REQUESTED):
+            self.actions.session_writer.pauses = False
+
+    def cancel(self) -> None:
+        """Cancel the turn for a person, also while it is stopped as nobody listens."""
+        self.actions.session_writer.pauses = True
         self.stop(Input.CANCEL_REQUESTED)
 
     def let_go(self) -> None:

@@ -281,6 +281,19 @@ async def test_a_client_that_leaves_stops_its_turn_and_not_what_was_queued(desk,
     assert (await desk.idle(session_id, messages=4))[2:] == ["Later?", "Later."]
 
 
+async def test_a_stop_counts_also_after_the_client_of_the_turn_has_left(desk, house):
+    session_id = await house.new_session()
+    house.model.say([TextDelta("One ")], ..., [Finished()])
+    opened = await desk.send(session_id, "Count!")
+    await opened.committed()
+    await desk.queue(session_id, "Later?")
+
+    opened.leave()
+    await house.turns.cancel(session_id)
+
+    assert await desk.waiting(session_id) == ("cancelled", ["Later?"])
+
+
 async def test_a_provider_that_is_down_fails_one_message_and_the_others_wait(desk, house):
     session_id = await desk.busy()
     for number in range(3):
