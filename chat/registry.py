@@ -103,7 +103,9 @@ class TurnRegistry:
             repository, journal, recovery, preparer, signals, on_answer is not None, in_thread
         )
         self._resumer = TurnResumer(takeover, self._places, self._run, in_thread)
-        self._drain = InboxDrain(self._start_next, repository, in_thread)
+        self._drain = InboxDrain(
+            self._start_next, preparer, repository, recovery.recover, in_thread
+        )
         self._live = dict[str, LiveTurn]()
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
@@ -160,14 +162,13 @@ class TurnRegistry:
         start = partial(self._start, session_id, preparation, announce, new, keep)
         return await self._place(start, client)
 
-    async def _start_next(self, session_id: str) -> None:
+    async def _start_next(self, session_id: str, preparation: QueuedPreparation) -> None:
         """Start a turn for the next message of a session's inbox.
 
         Raises:
             NothingQueued: None waits, or none may be taken.
             MochiError: As ``start``.
         """
-        preparation = QueuedPreparation(self._preparer)
         turn = await self._place(partial(self._start, session_id, preparation), None)
         turn.first_subscription.close()
 

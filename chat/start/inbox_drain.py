@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from chat.errors import ShuttingDown, TooManyTurns
-from chat.start.queued_messages import NothingQueued
+from chat.start.preparation import TurnPreparer
+from chat.start.queued_messages import NothingQueued, QueuedPreparation
 from chat.work_threads import InThread
 from sessions_app.errors import (
     MochiError,
@@ -16,8 +17,9 @@ from sessions_app.errors import (
     SessionReadOnly,
     StorageError,
 )
-from sessions_app.queueing import settled
-from sessions_app.store.repository import SessionRepository
+from sessions_app.queueing import recovered, settled
+from sessions_app.session import Session
+from sessions_app.store.repository import Recover, SessionRepository
 
 logger = logging.getLogger(__name__)
 
@@ -31,19 +33,25 @@ class InboxDrain:
     Several processes may try: one claims the session.
 
     Args:
-        start_next: Starts the turn.
+        start_next: Starts the turn that is prepared.
+        preparer: Prepares all turns.
         repository: The sessions.
+        recover: Seals dead turns.
         in_thread: Runs their changes in a thread.
     """
 
     def __init__(
         self,
-        start_next: Callable[[str], Awaitable[object]],
+        start_next: Callable[[str, QueuedPreparation], Awaitable[object]],
+        preparer: TurnPreparer,
         repository: SessionRepository,
+        recover: Recover,
         in_thread: InThread,
     ) -> None:
         self._start_next = start_next
+        self._preparer = preparer
         self._repository = repository
+        self._recover = recover
         self._in_thread = in_thread
         self._wanted: dict[str, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,8 +83,9 @@ class InboxDrain:
 
     async def _try(self, session_id: str) -> None:
         while True:
+            preparation = QueuedPreparation(self._preparer)
             try:
-                await self._start_next(session_id)
+                await self._start_next(session_id, preparation)
             except (TooManyTurns, StorageError):
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -85,17 +94,30 @@ class InboxDrain:
             except (SessionCorrupt, SessionReadOnly):
                 pass  # who opens the session is told
             except MochiError as error:
-                await self._pause(session_id, error)
+                await self._pause(session_id, preparation.request.message_id, error)
             except Exception:
                 logger.exception("a queued message can't be answered", extra=_of(session_id))
             return
 
-    async def _pause(self, session_id: str, error: MochiError) -> None:
-        """Let what waits wait for a person, as the next message can't be answered as it is."""
+    async def _pause(self, session_id: str, message_id: str | None, error: MochiError) -> None:
+        """Let what waits wait for a person, as the next message can't be answered as it is.
+
+        Unless another process has taken that message meanwhile.
+        """
         logger.warning("a queued message can't be answered: %s", error, extra=_of(session_id))
-        change = partial(settled, pause="failed")
+
+        def pause(session: Session) -> Session:
+            returned = recovered(session, has_begun=False)
+            waiting = returned.inbox.next
+            if waiting is None or message_id not in (None, waiting.message_id):
+                return session
+            return settled(returned, pause="failed")
+
+        update = partial(self._repository.update_idle, session_id, pause, recover=self._recover)
         try:
-            await self._in_thread(partial(self._repository.update, session_id, change))
+            await self._in_thread(update)
+        except SessionBusy:
+            pass  # a turn runs
         except MochiError:
             logger.warning("an inbox could not be paused", extra=_of(session_id))
 

@@ -5,7 +5,10 @@ import itertools
 
 import pytest
 
+from chat.start.inbox_drain import InboxDrain
 from chat.turn.session_writer import SessionWriter
+from models_app.errors import ModelNotFound
+from models_app.language_model import Finished, TextDelta
 from sessions_app.inbox import InboxMessage
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import append_messages, with_inbox
@@ -172,3 +175,45 @@ async def test_a_backup_has_what_waits(house):
     copy = await asyncio.to_thread(house.recovery.copy_of, session_id)
 
     assert [each.content for each in copy.inbox.messages] == ["Later?"]
+
+
+async def test_what_another_process_took_meanwhile_is_neither_paused_nor_forgotten(nodes):
+    first, second = nodes
+    session_id = await first.new_session()
+    waiting = [InboxMessage(message_id=each, content=each, queued_at=NOW) for each in "12"]
+
+    def queue(session):
+        inbox = session.inbox
+        for each in waiting:
+            inbox = inbox.append(each)
+        return with_inbox(session, inbox)
+
+    await asyncio.to_thread(first.repository.update, session_id, queue)
+    for node in nodes:
+        node.model.say([TextDelta("Yes.")], ..., [Finished()])
+    looked = asyncio.Event()
+
+    async def look_in_vain(session_id, preparation):
+        await preparation.look_up(await asyncio.to_thread(first.repository.load, session_id))
+        second.turns.go_on()
+        second.turns.answer_waiting(session_id)
+        await second.model.asked.wait()
+        raise ModelNotFound("model 'm' not found")
+
+    async def in_thread(call):
+        try:
+            return await asyncio.to_thread(call)
+        finally:
+            looked.set()
+
+    drain = InboxDrain(
+        look_in_vain, first.preparer, first.repository, first.recovery.recover, in_thread
+    )
+    drain.begin(session_id)
+    await looked.wait()
+
+    inbox = (await asyncio.to_thread(first.repository.load, session_id)).inbox
+    assert (inbox.paused, inbox.taken.message_id) == (None, "1")
+    second.model.say_text("Yes.")
+    second.model.go_on.set()
+    await Desk(second).idle(session_id, messages=4)
