@@ -103,9 +103,7 @@ class TurnRegistry:
             repository, journal, recovery, preparer, signals, on_answer is not None, in_thread
         )
         self._resumer = TurnResumer(takeover, self._places, self._run, in_thread)
-        self._drain = InboxDrain(
-            self._start_next, preparer, repository, recovery.recover, in_thread
-        )
+        self._drain = InboxDrain(self._start_next, preparer, repository, recovery, in_thread)
         self._live = dict[str, LiveTurn]()
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False

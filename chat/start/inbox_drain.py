@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from chat.errors import ShuttingDown, TooManyTurns
+from chat.remote.recovery import TurnRecovery
 from chat.start.preparation import TurnPreparer
 from chat.start.queued_messages import NothingQueued, QueuedPreparation
 from chat.work_threads import InThread
@@ -19,7 +20,7 @@ from sessions_app.errors import (
 )
 from sessions_app.queueing import recovered, settled
 from sessions_app.session import Session
-from sessions_app.store.repository import Recover, SessionRepository
+from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class InboxDrain:
         start_next: Starts the turn that is prepared.
         preparer: Prepares all turns.
         repository: The sessions.
-        recover: Seals dead turns.
+        recovery: Seals dead turns.
         in_thread: Runs their changes in a thread.
     """
 
@@ -45,13 +46,13 @@ class InboxDrain:
         start_next: Callable[[str, QueuedPreparation], Awaitable[object]],
         preparer: TurnPreparer,
         repository: SessionRepository,
-        recover: Recover,
+        recovery: TurnRecovery,
         in_thread: InThread,
     ) -> None:
         self._start_next = start_next
         self._preparer = preparer
         self._repository = repository
-        self._recover = recover
+        self._recovery = recovery
         self._in_thread = in_thread
         self._wanted: dict[str, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,7 +114,8 @@ class InboxDrain:
                 return session
             return settled(returned, pause="failed")
 
-        update = partial(self._repository.update_idle, session_id, pause, recover=self._recover)
+        recover = self._recovery.recover
+        update = partial(self._repository.update_idle, session_id, pause, recover=recover)
         try:
             await self._in_thread(update)
         except SessionBusy:

@@ -19,14 +19,10 @@ from sessions_app.errors import (
     SessionNotFound,
     ValidationFailed,
 )
-from sessions_app.inbox import MOST_MESSAGES, InboxMessage
-from sessions_app.messages import UserMessage
-from sessions_app.session import append_messages, with_inbox
+from sessions_app.inbox import MOST_MESSAGES
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.turns import Calculator, call
-
-NOW = "2026-11-28T12:00:00.000000+00:00"
 
 
 async def test_messages_are_answered_one_after_the_other(desk, house):
@@ -160,24 +156,6 @@ async def test_posts_at_once_get_one_order_and_a_full_inbox_takes_no_more(desk, 
     assert sorted(waiting) == sorted(
         f"{n}" for n, each in enumerate(results) if each not in refused
     )
-
-
-async def test_a_taken_message_whose_claim_a_power_cut_lost_is_answered_by_the_next_start(
-    desk, house
-):
-    session_id = await house.new_session()
-    house.model.say_text("Yes.")
-    message = InboxMessage(message_id="m1", content="First?", queued_at=NOW)
-
-    def taken(session):
-        begins = with_inbox(session, session.inbox.begin(message, "0199f3a2b4c51f2e3d4c"))
-        said = UserMessage(content="First?", message_id="m1", timestamp=NOW)
-        return append_messages(begins, said, now=NOW)
-
-    await asyncio.to_thread(house.repository.update, session_id, taken)
-    await asyncio.to_thread(house.recovery.seal_all)
-
-    assert await desk.idle(session_id, messages=2) == ["First?", "Yes."]
 
 
 async def test_who_sends_to_an_unknown_session_is_told_so(desk):

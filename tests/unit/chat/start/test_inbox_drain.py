@@ -151,6 +151,17 @@ async def test_a_visit_finds_what_was_taken_by_a_turn_whose_claim_was_lost(house
     assert await desk.idle(session_id, messages=2) == ["Hello?", "Hello!"]
 
 
+async def test_a_start_finds_what_was_taken_by_a_turn_whose_claim_was_lost(house):
+    session_id = await house.new_session()
+    await asyncio.to_thread(house.repository.update, session_id, take)
+    house.model.say_text("Hello!")
+    desk = Desk(house)
+
+    await asyncio.to_thread(house.recovery.seal_all)
+
+    assert await desk.idle(session_id, messages=2) == ["Hello?", "Hello!"]
+
+
 async def test_what_a_stopped_server_leaves_is_answered_by_the_next(house, after_a_kill):
     desk = Desk(house)
     session_id = await desk.busy()
@@ -206,9 +217,7 @@ async def test_what_another_process_took_meanwhile_is_neither_paused_nor_forgott
         finally:
             looked.set()
 
-    drain = InboxDrain(
-        look_in_vain, first.preparer, first.repository, first.recovery.recover, in_thread
-    )
+    drain = InboxDrain(look_in_vain, first.preparer, first.repository, first.recovery, in_thread)
     drain.begin(session_id)
     await looked.wait()
 
