@@ -53,8 +53,8 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[GivenFile]
     warnings: Sequence[str]
 
-    def with_kept_files(self, attachments: Mapping[str, Attachment]) -> "ParsedRequest":
-        """Return the request with its stored files, by path."""
+    def with_files(self, attachments: Mapping[str, Attachment]) -> "ParsedRequest":
+        """Return the request with what is known of its files, by path."""
         turn = self.chat.turn
         turn = replace(turn, messages=with_files(turn.messages, attachments))
         return replace(self, chat=replace(self.chat, turn=turn))

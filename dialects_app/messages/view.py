@@ -65,6 +65,8 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
             MochiError: The turn could not start or, without streaming, an error ended it.
         """
         parsed = await self._read(body, context)
+        kept = await self.files.keep(parsed.chat.turn.messages, parsed.files)
+        parsed = parsed.with_files(kept)
         # Whether it is asked for as a stream makes no other turn of it.
         sent = msgspec.structs.replace(body, stream=None)
         with renamed_fields(parsed.name_of_field):
@@ -87,6 +89,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
             MochiError: The request would be refused.
         """
         parsed = await self._read(body, RequestContext(headers={}))
+        parsed = parsed.with_files(await self.files.measure(parsed.files))
         session = parsed.chat.new
         assert session is not None  # noqa: S101 - none is continued
         with renamed_fields(parsed.name_of_field):
@@ -95,7 +98,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         return job.plan.estimate.tokens if job.plan else 0
 
     async def _read(self, body: CountTokensIn, context: RequestContext) -> ParsedRequest:
-        parsed = await beside(
+        return await beside(
             body.parts,
             partial(
                 read_request,
@@ -105,10 +108,6 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
                 named_tools=context.named_tools,
             ),
         )
-        if not parsed.files:
-            return parsed
-        messages = parsed.chat.turn.messages
-        return parsed.with_kept_files(await self.files.keep(messages, parsed.files))
 
     async def _can_think(self, model: str) -> bool:
         language_model, name = self.models.resolve(model)

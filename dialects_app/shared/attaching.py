@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, NoReturn
 
 from dialects_app.shared.fields import refuse
@@ -18,7 +19,16 @@ from dialects_app.shared.files import (
 )
 from models_app.expiring_cache import ExpiringCache
 from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
-from sessions_app.attachments.media_type import HEAD_BYTES, IMAGES, image_type
+from sessions_app.attachments.media_type import (
+    HEAD_BYTES,
+    IMAGES,
+    PDF,
+    PNG,
+    image_size,
+    image_type,
+    media_type,
+)
+from sessions_app.attachments.names import checked_name
 from sessions_app.attachments.service import AttachmentService, keep_pieces
 from sessions_app.errors import (
     AttachmentNotFound,
@@ -115,9 +125,42 @@ class RequestFiles:
             _refuse_type(file)
         return found
 
+    async def measure(self, files: Sequence[GivenFile]) -> Mapping[str, Attachment]:
+        """Return what estimates need to know of files, by path. None is stored or fetched.
+
+        Raises:
+            ValidationFailed: A file is not accepted; ``field`` is its path.
+        """
+        return await asyncio.to_thread(lambda: {file.path: self._measured(file) for file in files})
+
+    def _measured(self, file: GivenFile) -> Attachment:
+        if not isinstance(file.source, InlineSource):
+            usual = PNG if file.is_image else PDF
+            name = checked_name(file.name, usual)
+            return Attachment(id=file.path, name=name, media_type=usual, size=0)
+        data = BytesIO(b"".join(self._decoded(file, file.source)))
+        kind = media_type(data) or PDF
+        try:
+            size = image_size(data, kind)
+        except ValueError as error:
+            refuse(file.path, f"It is not an image: {error}.", problem="invalid_image")
+        return Attachment(
+            id=file.path,
+            name=checked_name(file.name, kind),
+            media_type=kind,
+            size=data.getbuffer().nbytes,
+            width=size.width if size else None,
+            height=size.height if size else None,
+        )
+
     def _store_inline(self, file: GivenFile, source: InlineSource) -> Attachment:
         """Store a base64-encoded file. Blocks."""
+        pieces = self._decoded(file, source)
         store, max_bytes = self._attachments.store, self._attachments.max_bytes
+        return keep_pieces(store, pieces, name=file.name, max_bytes=max_bytes)
+
+    def _decoded(self, file: GivenFile, source: InlineSource) -> Sequence[bytes]:
+        max_bytes = self._attachments.max_bytes
         try:
             pieces = decode_base64(source.text, begin=source.begin, max_bytes=max_bytes)
         except InvalidBase64 as error:
@@ -128,7 +171,7 @@ class RequestFiles:
             ) from error
         if file.is_image and pieces and image_type(pieces[0][:HEAD_BYTES]) not in IMAGES:
             _refuse_type(file)
-        return keep_pieces(store, pieces, name=file.name, max_bytes=max_bytes)
+        return pieces
 
     async def _fetch_all(
         self, files: Sequence[GivenFile], *, new: Collection[str]

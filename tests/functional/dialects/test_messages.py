@@ -2,6 +2,7 @@
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -13,6 +14,7 @@ from mochi_server.testing import MODEL, MochiServer
 from tests.functional.conftest import NO_TLS, Server, StartServer, block
 from tests.functional.dialects.conftest import ServeOnce
 from tests.functional.dialects.connecting import http_at
+from tests.unit.sessions_app.attachments.images import png
 
 VERSION = {"anthropic-version": "2026-10-21"}
 READ = {"name": "Read", "input_schema": {"$schema": "https://x", "type": "object"}}
@@ -110,6 +112,24 @@ def test_tokens_are_counted_with_tools_and_without_a_model(
     assert count(system="You help. " * 100) > plain + 200
     assert count(tools=[{**READ, "description": "Reads a file. " * 100}]) > plain + 200
     assert len(house.model_requests) == calls
+
+
+def test_images_are_counted_and_neither_stored_nor_fetched(
+    house: MochiServer, key: dict[str, str]
+) -> None:
+    def count(*sources: Any) -> int:
+        images = [{"type": "image", "source": source} for source in sources]
+        said = {"role": "user", "content": images or "Hi"}
+        asked = {"model": "scripted-vision", "messages": [said]}
+        answer = post(house, "/count_tokens", json=asked, headers=key)
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["input_tokens"])
+
+    inline = {"type": "base64", "media_type": "image/png", "data": b64encode(png(3, 2)).decode()}
+    remote = {"type": "url", "url": "http://127.0.0.1:9/cat.png"}
+    assert count() + 100 < count(inline) < count(inline, remote)
+    files = [path for path in house.data_dir.rglob("*") if path.is_file()]
+    assert all(path.read_bytes() != png(3, 2) for path in files)
 
 
 def test_the_draft_of_a_schema_is_not_sent_to_the_model(
