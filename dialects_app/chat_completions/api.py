@@ -11,10 +11,11 @@ from ninja import Header
 from chat.http.request_schemas import IdempotencyKey
 from chat.inbox.service import InboxService
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.chat_completions.view import complete
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
+from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.waiting import WhenBusyHeader
 from mochi_project.app import service
 from mochi_project.http.clients import client_of

@@ -13,13 +13,13 @@ from chat.errors import MissingToolResult
 from dialects_app.chat_completions.body import MessageIn, PartIn, ToolCallIn
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile, given_file
+from dialects_app.shared.parsed_request import Conversation
 from models_app.call_arguments import arguments_of
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     AssistantMessage,
     Attachment,
     Message,
-    SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -33,36 +33,6 @@ _PARTS_OF = {
     "tool": ("text", *_FILE_PARTS),
 }
 _ONLY_TEXT = ("text",)
-
-
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """The messages of a request.
-
-    Attributes:
-        system: The text of all system messages, in order; None without any.
-        messages: All others, oldest first.
-        paths: Their paths in the request.
-        files: The images and files that they refer to, by path.
-    """
-
-    system: str | None
-    messages: Sequence[Message]
-    paths: Sequence[str]
-    files: Sequence[GivenFile] = ()
-
-    def with_system_message(self) -> "Conversation":
-        """Return the conversation with its system text as the first message."""
-        if self.system is None:
-            return self
-        prompt = SystemMessage(
-            content=self.system, message_id=new_message_id(), timestamp=utc_now()
-        )
-        return Conversation(
-            system=None,
-            messages=(prompt, *self.messages),
-            paths=("messages", *self.paths),
-            files=self.files,
-        )
 
 
 def whole_conversation(messages: Sequence[MessageIn]) -> Conversation:

@@ -4,11 +4,9 @@ Unsupported options that would change the meaning of the answer are refused, nam
 unsupported options are listed in ``x-mochi-warning``; unknown ones are ignored.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from chat.service import ChatRequest
@@ -16,7 +14,6 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn, ReasoningIn
 from dialects_app.chat_completions.branches import Branch
 from dialects_app.chat_completions.messages import (
-    Conversation,
     rest_of_conversation,
     what_follows,
     whole_conversation,
@@ -25,48 +22,25 @@ from dialects_app.chat_completions.tools import RequestedTools, read_tools
 from dialects_app.shared.additions import POLICY_OF_NAMED_TOOLS
 from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
-from dialects_app.shared.files import GivenFile, with_files
 from dialects_app.shared.labels import read_labels
+from dialects_app.shared.parsed_request import COMPLETION, Conversation, ParsedRequest
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.ids_and_clock import new_session_id, utc_now
-from sessions_app.messages import Attachment
 from sessions_app.session import Session, ToolSettings, fork, make_session
 
-COMPLETION = TurnRequest(dialect="chat_completions", approvals="deny")
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
-_MESSAGE = re.compile(r"messages\[(\d+)\]")
-_CLIENT_TOOL = re.compile(r"^client_tools\[(\d+)\]\.")
-_PARAMETERS = {
-    "message": "messages",
-    "attachments": "messages",
-    "think": "reasoning_effort",
-    "selected_tools": "X-Mochi-Tools",
-    "client_tools": "tools",
-    "session_id": "X-Mochi-Session-Id",
-}
-"""The names that fields of a turn's request have in this protocol."""
 
 
-class ParsedCompletion(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedCompletion(ParsedRequest, frozen=True, kw_only=True):
     """A parsed request for a chat completion.
 
     Attributes:
-        chat: The turn and its session.
-        model: The requested model name.
         streams: Whether the answer is streamed.
         includes_usage: Whether a stream ends with the usage.
-        warnings: The unsupported options.
-        paths: The paths of the turn's messages in the request.
-        files: The images and files that they refer to, which must be stored first.
     """
 
-    chat: ChatRequest
-    paths: Sequence[str]
-    files: Sequence[GivenFile] = ()
-    model: str
     streams: bool
     includes_usage: bool
-    warnings: Sequence[str]
 
 
 def read_request(
@@ -119,31 +93,6 @@ def read_request(
         includes_usage=bool(body.stream_options and body.stream_options.include_usage),
         warnings=_warnings(body, tools),
     )
-
-
-def with_kept_files(
-    parsed: ParsedCompletion, attachments: Mapping[str, Attachment]
-) -> ParsedCompletion:
-    """Return the request with its stored files, by path."""
-    if not attachments:
-        return parsed
-    chat = parsed.chat
-    turn = replace(chat.turn, messages=with_files(chat.turn.messages, attachments))
-    return msgspec.structs.replace(parsed, chat=msgspec.structs.replace(chat, turn=turn))
-
-
-def name_of_field(field: str, paths: Sequence[str] = ()) -> str:
-    """Return the name in this protocol of a field of a turn's request.
-
-    Args:
-        field: The field.
-        paths: The paths of the turn's messages in the request.
-    """
-    message = _MESSAGE.match(field)
-    if message is not None and int(message[1]) < len(paths):
-        return paths[int(message[1])] + field[message.end() :]
-    name = _CLIENT_TOOL.sub(r"tools[\1].function.", field)
-    return _PARAMETERS.get(name, name)
 
 
 def _refuse_what_is_not_done(body: CompletionIn) -> None:

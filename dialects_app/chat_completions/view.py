@@ -12,50 +12,24 @@ from django.http.response import HttpResponseBase
 from chat.inbox.queued_stream import QueuedStream
 from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import OpenTurn
-from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.answer import answer_of, whole_answer
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.branches import Branch, branch_from, branch_of_chat
 from dialects_app.chat_completions.projector import ChunkProjector
-from dialects_app.chat_completions.request import (
-    COMPLETION,
-    ParsedCompletion,
-    name_of_field,
-    read_request,
-    with_kept_files,
-)
-from dialects_app.shared.additions import SESSION_HEADER
+from dialects_app.chat_completions.request import ParsedCompletion, read_request
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.fields import renamed_fields
+from dialects_app.shared.parsed_request import (
+    RequestContext,
+    name_of_field,
+    with_kept_files,
+    with_notes,
+)
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.waiting import WHEN_BUSY_HEADER, WaitingTurn, open_or_queue
-from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
-from sessions_app.inbox import WhenBusy
 from sessions_app.service import SessionManager
-
-
-class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The headers of a request that matter here.
-
-    Attributes:
-        session_id: The session that it continues (``X-Mochi-Session-Id``).
-        own_tools: Tools of this server (``X-Mochi-Tools``).
-        chat_id: The chat of another program, if such chats have sessions here.
-        when_busy: What to do while a turn of the session runs (``X-Mochi-When-Busy``).
-        key: Its ``Idempotency-Key``.
-        client: The client, if turns are limited per client.
-        turn: What requests in its protocol say of the turn beside those for completions.
-    """
-
-    session_id: str | None = None
-    own_tools: str | None = None
-    chat_id: str | None = None
-    when_busy: WhenBusy | None = None
-    key: str | None = None
-    client: str | None = None
-    turn: TurnRequest = COMPLETION
 
 
 async def answer_completion(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
@@ -86,12 +60,7 @@ async def complete(
             answer = await _answer_later(parsed, turn)
         else:
             answer = await answer_with(parsed, turn)
-    if not parsed.chat.ephemeral:
-        answer[SESSION_HEADER] = turn.session_id
-    notes = [*parsed.warnings, *notes_on_choice(parsed.chat.turn.tool_choice, parsed.model, models)]
-    for name, value in warning_headers(notes).items():
-        answer[name] = value
-    return answer
+    return with_notes(answer, parsed, turn.session_id, models)
 
 
 async def _open(

@@ -11,9 +11,10 @@ from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService
 from chat.start.preparation import TurnPreparer
 from dialects_app.messages.body import CountTokensIn, MessagesIn
-from dialects_app.messages.view import Messages, RequestContext
+from dialects_app.messages.view import Messages
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
+from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
@@ -44,7 +45,7 @@ async def create_message(
             description="A session to continue: it gets what follows the last assistant message.",
         ),
     ] = None,
-    named_tools: Annotated[
+    own_tools: Annotated[
         str | None,
         Header(
             alias="X-Mochi-Tools",
@@ -63,9 +64,9 @@ async def create_message(
     """
     body = await read_body(request, MessagesIn)
     context = RequestContext(
-        headers=request.headers,
         session_id=session_id or None,
-        named_tools=named_tools,
+        own_tools=own_tools,
+        chat_id=service(Transcripts).conversation_of(request.headers),
         key=idempotency_key,
         client=client_of(request),
     )

@@ -108,6 +108,12 @@ class CountTokensIn(msgspec.Struct, frozen=True, kw_only=True):
         return sum(map(len, (self.messages, self.tools or (), *contents)))
 
     @property
+    def answer_schema(self) -> Block | None:
+        """Return the schema that the answer must match."""
+        form = (self.output_config and self.output_config.format) or self.output_format
+        return form.schema if form else None
+
+    @property
     def thinks(self) -> bool:
         """Return whether the model is to reason, if it can."""
         return self.thinking is not None and self.thinking.type != "disabled"

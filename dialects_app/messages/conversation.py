@@ -5,13 +5,14 @@ client was interrupted, gets one that says so; a refusal would end the conversat
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec.structs import replace
 
 from dialects_app.messages.blocks import Content, read_content, required_text
 from dialects_app.messages.body import Block, Blocks, MessageIn
+from dialects_app.shared import parsed_request
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.sealed import Unsealer
@@ -21,7 +22,6 @@ from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
-    SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -35,38 +35,19 @@ _LATE_SYSTEM = "<system-reminder>\n{}\n</system-reminder>"
 """The form in which Claude Code itself reminds a model of something."""
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+class Conversation(parsed_request.Conversation, frozen=True, kw_only=True):
     """The messages of a request.
 
     Attributes:
-        system: The system prompt; None without any.
-        messages: All other messages, oldest first.
-        paths: Their paths in the request.
-        files: The images and files that they refer to, by path.
         references: The deferred tools that the model was told of.
         left_out: A warning for each part that was left out.
     """
 
-    system: str | None
-    messages: Sequence[Message]
-    paths: Sequence[str]
-    files: Sequence[GivenFile]
+    prompt_path: str = "system"
     references: frozenset[str]
     left_out: Sequence[str]
 
-    def with_system_message(self) -> "Conversation":
-        """Return the conversation with its system prompt as the first message."""
-        if self.system is None:
-            return self
-        prompt = SystemMessage(content=self.system, **_identity(utc_now()))
-        return replace(
-            self,
-            system=None,
-            messages=(prompt, *self.messages),
-            paths=("system", *self.paths),
-        )
-
-    def what_follows(self) -> "Conversation":
+    def what_follows(self) -> Self:
         """Return the messages after the last one of the assistant; a session has the others."""
         at = [i for i, each in enumerate(self.messages) if isinstance(each, AssistantMessage)]
         first = at[-1] + 1 if at else 0

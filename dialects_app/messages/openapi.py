@@ -46,23 +46,13 @@ def message_operations() -> dict[str, dict[str, Any]]:
 
 
 def error_schema() -> dict[str, Any]:
-    """Return the schema of an error below ``/v1/messages``."""
-    text = {"type": "string"}
-    fields = {
-        "type": {**text, "description": "Anthropic's kind of error"},
-        "message": {**text, "description": "A sentence that says what to change"},
-        "mochi_code": {**text, "description": "Our code, as in all other routes"},
-        "details": {"type": "object", "description": "Facts for programs"},
-    }
-    example = error_answer("MODEL_NOT_FOUND", "Model 'qwen' not found.").body
+    """Return the schema of an error of Anthropic's clients."""
+    answer = error_answer("MODEL_NOT_FOUND", "Model 'qwen' not found.")
     return {
         "type": "object",
-        "description": "An error below `/v1/messages`.",
-        "required": ["type", "error", "request_id"],
-        "properties": {
-            "type": {"const": "error"},
-            "error": {"type": "object", "required": [*fields], "properties": fields},
-            "request_id": {**text, "description": "The header `request-id`"},
-        },
-        "example": {**example, "request_id": "req_0199c7d5e8001f2e3d4c5b6a"},
+        "description": "An error below `/v1/messages`, or with the header `anthropic-version`. In "
+        "`error` there are our code (`mochi_code`) and `details` beside Anthropic's fields.",
+        "required": [*answer.body],
+        "properties": {"type": {"const": "error"}, "error": {"type": "object"}},
+        "example": {**answer.body, "request_id": "req_0199c7d5e8001f2e3d4c5b6a"},
     }

@@ -14,7 +14,7 @@ from chat.inbox.service import InboxService
 from chat.service import OpenTurn
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.request import ParsedCompletion
-from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.chat_completions.view import complete
 from dialects_app.models_list import listing_of
 from dialects_app.ollama.body import AskIn, NameIn
 from dialects_app.ollama.models import shown, tag_of
@@ -23,6 +23,7 @@ from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import MOST_AT_ONCE, beside, read_body
+from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.streams import StartedTurn
 from dialects_app.shared.warnings import warning_headers

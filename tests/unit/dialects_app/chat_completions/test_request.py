@@ -3,7 +3,7 @@
 import pytest
 
 from dialects_app.chat_completions.branches import Branch, session_of_chat
-from dialects_app.chat_completions.request import name_of_field
+from dialects_app.shared.parsed_request import name_of_field
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import is_session_id
 from tests.unit.dialects_app.chat_completions.bodies import HELLO, asked, function, refused

@@ -12,7 +12,8 @@ from chat.service import ChatRequest, OpenTurn
 from chat.stream.events import Event
 from chat.stream.numbered_event import NumberedEvent, Push
 from chat.turn.outcome import Outcome
-from dialects_app.chat_completions.view import RequestContext, complete
+from dialects_app.chat_completions.view import complete
+from dialects_app.shared.parsed_request import RequestContext
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound
 from sessions_app.session import Session, make_session

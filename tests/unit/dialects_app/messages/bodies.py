@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from dialects_app.messages.body import MessagesIn
-from dialects_app.messages.request import ParsedRequest, read_request
+from dialects_app.messages.request import read_request
 from dialects_app.shared.body import decode_body
+from dialects_app.shared.parsed_request import ParsedRequest
 from sessions_app.errors import MochiError
 
 READ = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}

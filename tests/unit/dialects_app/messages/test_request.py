@@ -2,6 +2,7 @@
 
 import pytest
 
+from dialects_app.messages.request import name_of_field
 from models_app.language_model import TOKEN_LIMITS
 from sessions_app.errors import ValidationFailed
 from tests.unit.dialects_app.messages.bodies import (
@@ -130,7 +131,7 @@ def test_parallel_calls_can_not_be_forbidden():
 
 
 def test_this_servers_tools_run_if_the_header_names_them():
-    turn = asked(where={"named_tools": "add, wipe"}).chat.turn
+    turn = asked(where={"own_tools": "add, wipe"}).chat.turn
     assert (turn.selected_tools, turn.approvals) == (("add", "wipe"), "deny")
     assert asked().chat.turn.selected_tools == ()
     assert asked(model="agent:clerk").chat.turn.selected_tools is None
@@ -149,7 +150,7 @@ def test_a_thread_is_refused_so_that_the_packages_send_the_whole_conversation():
 def test_fields_of_turns_have_the_names_of_the_request():
     parsed = asked(system="Be brief.", tools=[READ])
     names = ("messages[1].attachments", "client_tools[0].name", "think", "other")
-    assert [*map(parsed.name_of_field, names)] == [
+    assert [name_of_field(name, parsed.paths) for name in names] == [
         "messages[0].attachments",
         "tools[0].name",
         "thinking",
