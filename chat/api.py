@@ -60,7 +60,7 @@ from tools_app.available_tools import AvailableTools
 
 router = Router(access="chat", tags=["chat"])
 
-Waits = Status[SuspendedOut] | Status[QueuedOut]
+Waits = Status[SuspendedOut] | HttpResponse
 """Answers of turns that wait for a person, and of messages that wait for a turn."""
 
 ERRORS: dict[Any, Any] = {
@@ -331,13 +331,17 @@ async def _streamed_turn(
         chat_request, key, when_busy=when_busy, client=client_of(request)
     )
     if isinstance(turn, QueuedMessage):
-        body = QueuedOut.of(turn).model_dump_json(exclude_none=True)
-        return HttpResponse(body, status=202, content_type="application/json; charset=utf-8")
+        return _queued(turn)
     return EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
 
 
 def _stream_of_queued(stream: QueuedStream) -> HttpResponseBase:
     return EventStream(EventStreamBody(stream, stream.close, QueuedEvents(stream)))
+
+
+def _queued(message: QueuedMessage) -> HttpResponse:
+    body = QueuedOut.of(message).model_dump_json(exclude_none=True)
+    return HttpResponse(body, status=202, content_type="application/json; charset=utf-8")
 
 
 async def _whole_turn(
@@ -349,7 +353,7 @@ async def _whole_turn(
         unheard, key, when_busy=when_busy, client=client_of(request)
     )
     if isinstance(turn, QueuedMessage):
-        return Status(202, QueuedOut.of(turn))
+        return _queued(turn)
     turn.listener.close()  # the stream is not read
     try:
         outcome = await turn.finished()

@@ -5,6 +5,8 @@ from typing import Any
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from sessions_app.http.schemas import PauseReason
+
 
 class WindowStatusOut(Schema):
     """The context window of a session, in tokens."""
@@ -48,7 +50,9 @@ class InboxStatusOut(Schema):
     """The messages that wait for the next turns of a session."""
 
     count: int
-    paused: str | None = Field(description="Why they are not answered: `cancelled`, `failed`")
+    paused: PauseReason | None = Field(
+        description="Why they are not answered: `cancelled`, `failed`"
+    )
 
 
 class StatusOut(Schema):

@@ -45,6 +45,7 @@ async def resume_inbox(request: HttpRequest, session_id: str) -> InboxOut:
     operation_id="edit_queued_message",
     summary="Change a message that waits",
     response={200: QueuedOut, **_ERRORS},
+    exclude_none=True,
 )
 async def edit_queued_message(
     request: HttpRequest, session_id: str, message_id: str, body: InboxEditIn

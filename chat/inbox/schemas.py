@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt
 from chat.inbox.service import QueuedMessage
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
-from sessions_app.http.schemas import AttachmentOut
+from sessions_app.http.schemas import AttachmentOut, PauseReason
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
 from sessions_app.inbox import Inbox
 
@@ -19,6 +19,19 @@ _QUEUED: dict[str, Any] = {
     "when_busy": "queue",
     "position": 1,
 }
+_WAITING: dict[str, Any] = {
+    "message_id": "9f2c41d07e",
+    "content": "And in Italy?",
+    "attachments": [],
+    "when_busy": "queue",
+    "queued_at": "2026-01-15T10:35:00.000000+00:00",
+    "position": 1,
+}
+
+
+_HowItWaits = Annotated[
+    str, Field(json_schema_extra={"enum": ["queue", "steer", "interrupt"]})
+]  # no Literal: a later server's file may have other values
 
 
 def _not_blank(text: str) -> str:
@@ -32,8 +45,8 @@ class QueuedMessageOut(Schema):
 
     message_id: str = Field(description="The id that the message has in the session, too")
     state: Literal["queued", "taken"] = Field(description="`taken`: a turn has it")
-    when_busy: str | None = Field(None, description="How it waits; null once it is taken")
-    position: int | None = Field(None, description="From 1; null once it is taken")
+    when_busy: _HowItWaits | None = Field(None, description="How it waits, until it is taken")
+    position: int | None = Field(None, description="From 1, until it is taken")
     turn_id: str | None = Field(None, description="The turn that took it")
 
 
@@ -60,7 +73,7 @@ class InboxMessageOut(Schema):
     message_id: str
     content: str
     attachments: list[AttachmentOut]
-    when_busy: str
+    when_busy: _HowItWaits
     queued_at: str = Field(description="UTC, ISO 8601 with microseconds")
     position: int
 
@@ -68,10 +81,12 @@ class InboxMessageOut(Schema):
 class InboxOut(Schema):
     """The messages that wait for the next turns, in the order in which they are answered."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"paused": None, "messages": []}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"paused": None, "messages": [_WAITING]}}
+    )
 
-    paused: str | None = Field(
-        description="Why nothing is answered: `cancelled`, `failed`; null if it is"
+    paused: PauseReason | None = Field(
+        description="Why nothing is answered: a turn was `cancelled`, or `failed`; null if it is"
     )
     messages: list[InboxMessageOut]
 
@@ -93,10 +108,14 @@ class InboxEditIn(BaseModel):
     )
 
     content: Annotated[str, AfterValidator(_not_blank)] | None = Field(
-        None, json_schema_extra={"pattern": NOT_BLANK_PATTERN}
+        None, description="The new text", json_schema_extra={"pattern": NOT_BLANK_PATTERN}
     )
-    attachments: list[AttachmentIn] | None = Field(None, max_length=MOST_ITEMS)
-    when_busy: Literal["queue", "steer", "interrupt"] | None = None
+    attachments: list[AttachmentIn] | None = Field(
+        None, max_length=MOST_ITEMS, description="All files of the message from now on"
+    )
+    when_busy: Literal["queue", "steer", "interrupt"] | None = Field(
+        None, description="How it waits from now on: `steer` and `interrupt` take effect at once"
+    )
     position: Annotated[StrictInt, Field(ge=1)] | None = Field(
         None, description="The new place, as far as messages of its kind go"
     )

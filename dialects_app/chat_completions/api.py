@@ -1,7 +1,7 @@
 """Serves the route of chat completions: parses, calls, encodes."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -59,7 +59,7 @@ async def chat_completion(
             "`MOCHI_CLIENT_SESSIONS` has `openwebui`.",
         ),
     ] = None,
-    when_busy: WhenBusyHeader = None,
+    when_busy: WhenBusyHeader[Literal["refuse", "queue", "interrupt"]] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
     """Answer a conversation, as one object or as a stream of chunks that ends with `[DONE]`.

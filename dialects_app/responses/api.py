@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
@@ -37,10 +37,9 @@ from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.responses.view import failed_stream, respond, respond_with_record
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
-from dialects_app.shared.fields import refuse
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.transcripts import Transcripts
-from dialects_app.shared.waiting import WHEN_BUSY_HEADER, WhenBusyHeader, interrupting
+from dialects_app.shared.waiting import WhenBusyHeader, interrupting
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
 from mochi_project.http.clients import client_of
@@ -169,7 +168,8 @@ async def list_input_items(
 )
 async def create_response(
     request: HttpRequest,
-    when_busy: WhenBusyHeader = None,
+    # Nothing waits here: a response is known by its turn.
+    when_busy: WhenBusyHeader[Literal["refuse", "interrupt"]] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
     """Create a response, as one object, as a stream of events, or in the background.
@@ -186,8 +186,6 @@ async def create_response(
     if items is not None:
         client = client_of(request)
         return await respond_with_record(_maker(), body, items, client=client, key=idempotency_key)
-    if when_busy not in {None, "refuse", "interrupt"}:  # its id is its turn's, which is not known
-        refuse(WHEN_BUSY_HEADER, "Here it is one of refuse, interrupt.")
     start = partial(
         _maker().start,
         body,

@@ -22,15 +22,17 @@ from sessions_app.errors import SessionBusy
 from sessions_app.inbox import WhenBusy
 
 Answer = TypeVar("Answer")
+Values = TypeVar("Values")
 
 MOST_INTERRUPTIONS = 5
 INTERRUPTION_SECONDS = 0.05
 
 WHEN_BUSY_HEADER = "X-Mochi-When-Busy"
 WhenBusyHeader = Annotated[
-    WhenBusy | None,
+    Values | None,
     Header(alias=WHEN_BUSY_HEADER, description="What to do while a turn of the session runs."),
 ]
+"""The header of a protocol that can show these values."""
 
 
 async def open_or_queue(
@@ -60,7 +62,7 @@ async def open_or_queue(
     how = when_busy or inbox.when_busy
     if how != "refuse" and how not in supported:
         if when_busy is not None:
-            refuse(field, f"Here it is one of refuse, {', '.join(supported)}.")
+            refuse(field, f"{field} is one of refuse, {', '.join(supported)} in this protocol.")
         how = "refuse"
     return await inbox.open(request, key, when_busy=how, **more)
 

@@ -314,6 +314,10 @@ class SessionDetailOut(SessionContents):
     state: State = STATE
 
 
+PauseReason = Annotated[str, Field(json_schema_extra={"enum": ["cancelled", "failed"]})]
+"""Why an inbox is paused; no Literal, as a later server's file may have other values."""
+
+
 class SessionEntry(SessionLabels):
     """A session in a list."""
 
@@ -325,7 +329,7 @@ class SessionEntry(SessionLabels):
     summary: Summary | None
     preview: str | None = Field(description="The first user message, 100 characters at most")
     queued: int = Field(0, description="Messages that wait for the next turn; left out without any")
-    queue_paused: str | None = Field(
+    queue_paused: PauseReason | None = Field(
         None, description="Why no turn takes them: `cancelled`, `failed`; left out without any"
     )
 

@@ -219,7 +219,9 @@ def test_a_run_waits_for_the_one_before_it_or_ends_it(server, http, how):
 def test_a_run_can_not_steer(server, http):
     answer = http.post("/api/v1/agui", json=run_input("steerless", "Hi", whenBusy="steer"))
     assert answer.status_code == 422
-    assert answer.json()["error"]["details"]["field"] == "forwardedProps.whenBusy"
+    error = answer.json()["error"]
+    assert error["details"]["field"] == "forwardedProps.whenBusy"
+    assert "forwardedProps.whenBusy is one of refuse, queue, interrupt" in error["message"]
 
 
 @pytest.fixture
@@ -260,12 +262,40 @@ def test_a_completion_waits_for_the_turn_before_it_or_ends_it(server, http, begi
     assert text == "The second."
 
 
+def test_all_native_routes_tell_the_same_of_a_message_that_waits(http, begin, server):
+    server.script(STUCK)
+    path = f"/api/v1/chat/{begin()}"
+    body = {"message": "And?", "when_busy": "queue"}
+    queued = [http.post(way, json=body).json()["queued"] for way in (path, f"{path}/stream")]
+    change = {"content": "And Italy?"}
+    changed = http.put(f"{path}/inbox/{queued[0]['message_id']}", json=change).json()["queued"]
+    for each in (*queued, changed):
+        assert sorted(each) == ["message_id", "position", "state", "when_busy"]
+
+
 def test_a_completion_can_not_steer(http, begin, server):
     server.script(STUCK)
     headers = {"X-Mochi-Session-Id": begin(), "X-Mochi-When-Busy": "steer"}
     body = {"model": MODEL, "messages": [{"role": "user", "content": "And?"}]}
     answer = http.post("/v1/chat/completions", json=body, headers=headers)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "X-Mochi-When-Busy")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "X-Mochi-When-Busy")
+    assert "X-Mochi-When-Busy: Input should be 'refuse', 'queue' or 'interrupt'" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("/v1/chat/completions", ["refuse", "queue", "interrupt"]),
+        ("/v1/responses", ["refuse", "interrupt"]),
+    ],
+)
+def test_the_document_names_what_each_protocol_can_do(http, path, values):
+    operation = http.get("/api/v1/openapi.json").json()["paths"][path]["post"]
+    (header,) = [each for each in operation["parameters"] if each["name"] == "X-Mochi-When-Busy"]
+    assert values in [
+        each.get("enum") for each in header["schema"].get("anyOf", [header["schema"]])
+    ]
 
 
 def test_a_response_ends_the_one_before_it(server, http):
