@@ -1,11 +1,13 @@
 """Converts a turn's events for clients that follow a thread, and need its messages. Pure."""
 
+import json
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from chat.stream.agent_events import AgentComplete, AgentStarted
+from chat.stream.encoding import text_literal
 from chat.stream.events import (
     ClientToolCall,
     ContentDelta,
@@ -33,6 +35,8 @@ from sessions_app.messages import (
     UserMessage,
 )
 
+_TEXTS = (ContentDelta.event, ThinkingContentDelta.event)
+
 
 class FollowedRunProjector(RunProjector):
     """Also sends messages: those before the turn, and all again without what was discarded.
@@ -59,7 +63,7 @@ class FollowedRunProjector(RunProjector):
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the run's events for these events. The hot path."""
-        if any(event.name == TurnResumed.event for event in events) and len(events) > 1:
+        if len(events) > 1 and any(event.name == TurnResumed.event for event in events):
             return b"".join(self.feed((event,)) for event in events)
         for event in events:
             self._turn.follow(event)
@@ -76,8 +80,8 @@ class FollowedRunProjector(RunProjector):
 
 class _Answer(msgspec.Struct, kw_only=True):
     message_id: str
-    text: list[str] = []
-    thinking: list[str] = []
+    text: str = ""
+    thinking: str = ""
     calls: list[ToolCall] = []
 
 
@@ -93,6 +97,8 @@ class TurnMessages(TurnFold):
         self._known = known
         self._calls: set[str] = set()
         self._entries: list[_Answer | Message] = []
+        self._kind = ""
+        self._pieces: list[str] = []
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -103,11 +109,11 @@ class TurnMessages(TurnFold):
 
     def _message(self, answer: _Answer) -> AssistantMessage:
         return AssistantMessage(
-            content="".join(answer.text).strip(),
+            content=answer.text.strip(),
             message_id=answer.message_id,
             timestamp="",
             model=self.model,
-            thinking="".join(answer.thinking).strip() or None,
+            thinking=answer.thinking.strip() or None,
             tool_calls=tuple(answer.calls),
             turn_id=self.turn_id,
         )
@@ -119,14 +125,30 @@ class TurnMessages(TurnFold):
         self._entries.append(answer := _Answer(message_id=self.message_id))
         return answer
 
-    def _on_content_delta(self, delta: ContentDelta) -> None:
-        self._answer().text.append(delta.content)
+    def follow(self, event: NumberedEvent) -> None:
+        """Take an event of a stream; pieces of a text are joined when something else comes."""
+        name = event.name
+        if name not in _TEXTS:
+            self._join()
+            super().follow(event)
+            return
+        if name != self._kind:
+            self._join()
+            self._kind = name
+        self._pieces.append(text_literal(event.data)[1:-1])
+
+    def _join(self) -> None:
+        if not self._pieces:
+            return
+        text = json.loads(f'"{"".join(self._pieces)}"')
+        self._pieces.clear()
+        if self._kind == ContentDelta.event:
+            self._answer().text += text
+        else:
+            self._answer().thinking += text
 
     def _on_content_reset(self, _: ContentReset) -> None:
-        self._answer().text.clear()
-
-    def _on_thinking_delta(self, delta: ThinkingContentDelta) -> None:
-        self._answer().thinking.append(delta.content)
+        self._answer().text = ""
 
     def _on_turn_resumed(self, resumed: TurnResumed) -> None:
         super()._on_turn_resumed(resumed)
