@@ -1,7 +1,6 @@
 """Converts a turn's events for clients that follow a thread, and need its messages. Pure."""
 
-import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +24,7 @@ from dialects_app.ag_ui.calls import ResumedCalls
 from dialects_app.ag_ui.projector import RunProjector
 from dialects_app.ag_ui.snapshot import shown_messages
 from dialects_app.shared.shown_calls import FAILED, agent_arguments, result_text
+from dialects_app.shared.spoken import text_in
 from dialects_app.shared.turn_fold import TurnFold
 from sessions_app.messages import (
     AssistantMessage,
@@ -92,10 +92,9 @@ class TurnMessages(TurnFold):
         known: The ids of calls of earlier turns, whose messages are there.
     """
 
-    def __init__(self, known: Container[str] = ()) -> None:
+    def __init__(self, known: Iterable[str] = ()) -> None:
         super().__init__()
-        self._known = known
-        self._calls: set[str] = set()
+        self._calls = set(known)
         self._entries: list[_Answer | Message] = []
         self._kind = ""
         self._pieces: list[str] = []
@@ -140,7 +139,7 @@ class TurnMessages(TurnFold):
     def _join(self) -> None:
         if not self._pieces:
             return
-        text = json.loads(f'"{"".join(self._pieces)}"')
+        text = text_in(self._pieces)
         self._pieces.clear()
         if self._kind == ContentDelta.event:
             self._answer().text += text
@@ -169,7 +168,7 @@ class TurnMessages(TurnFold):
     # Calls
 
     def _call(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
-        if call_id not in self._known and call_id not in self._calls:
+        if call_id not in self._calls:
             self._calls.add(call_id)
             self._answer().calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
 

@@ -9,13 +9,12 @@ from msgspec import UNSET, UnsetType
 from chat.errors import TurnCrashed
 from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
+from chat.stream.encoding import text_literal
 from chat.stream.events import (
     ClientToolCall,
     ContentDelta,
     Done,
     ThinkingContentDelta,
-    ToolContinuationStarted,
-    TurnResumed,
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.usage import UsageOut, usage_of
@@ -23,7 +22,7 @@ from dialects_app.shared.ending import Ending, FinishReason, ending_of, failure_
 from dialects_app.shared.ids import completion_id, created_at
 from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.shown_calls import arguments_text
-from dialects_app.shared.turn_fold import TurnFold
+from dialects_app.shared.spoken import Spoken, SpokenFold, text_in
 
 
 class FunctionOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,44 +79,33 @@ class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageOut
 
 
-class AnswerReader(TurnFold):
+class AnswerReader(SpokenFold):
     """Builds the answer from a turn's events."""
 
     def __init__(self) -> None:
         super().__init__()
         self._end: Ending | None = None
-        self._text: list[list[str]] = [[]]
-        self._thoughts: list[list[str]] = [[]]
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
         self._calls: list[ToolCallOut] = []
 
     def feed(self, events: Sequence[NumberedEvent]) -> None:
         """Add the next events."""
         for event in events:
-            self.follow(event)
-
-    def _on_content_delta(self, delta: ContentDelta) -> None:
-        self._text[-1].append(delta.content)
-
-    def _on_thinking_delta(self, delta: ThinkingContentDelta) -> None:
-        self._thoughts[-1].append(delta.content)
-
-    def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
-        super()._on_tool_continuation_start(going_on)
-        self._text.append([])
-        self._thoughts.append([])
-
-    def _on_turn_resumed(self, resumed: TurnResumed) -> None:
-        super()._on_turn_resumed(resumed)
-        if resumed.keeps == "results":
-            self._text.append([])
-            self._thoughts.append([])
+            if event.name == ContentDelta.event:
+                self._text.append(_piece(self.text, event))
+            elif event.name == ThinkingContentDelta.event:
+                self._thoughts.append(_piece(self.thoughts, event))
+            else:
+                self.follow(event)
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
         self._calls.append(_call(call))
 
     def _on_done(self, _: Done) -> None:
-        said = bool(self._joined(self._text) or self._joined(self._thoughts))
-        self._end = ending_of(self.ending, calls=len(self._calls), said_something=said)
+        self._end = ending_of(
+            self.ending, calls=len(self._calls), said_something=self.said_something
+        )
 
     def completion(self, turn_id: str, model: str) -> CompletionOut | None:
         """Return the answer; None if the turn has not ended.
@@ -130,7 +118,7 @@ class AnswerReader(TurnFold):
             return None
         if ending.error is not None:
             raise failure_of(ending.error)
-        text, thoughts = self._joined(self._text), self._joined(self._thoughts) or UNSET
+        text, thoughts = text_in(self._text), text_in(self._thoughts) or UNSET
         message = CompletionMessageOut(
             content=text if text or not self._calls else None,
             refusal=ending.refusal.message if ending.refusal else None,
@@ -146,11 +134,11 @@ class AnswerReader(TurnFold):
             usage=usage_of(ending.usage),
         )
 
-    @staticmethod
-    def _joined(rounds: Sequence[Sequence[str]]) -> str:
-        """Return the text of all rounds, as in the session's messages."""
-        texts = ["".join(pieces) for pieces in rounds]
-        return "\n\n".join(text for text in texts if text)
+
+def _piece(spoken: Spoken, event: NumberedEvent) -> str:
+    """Return a piece of a text as JSON without quotes."""
+    literal = text_literal(event.data)
+    return (spoken.take(literal) if spoken.needs_care else literal)[1:-1]
 
 
 async def answer_of(queued: QueuedStream, model: str) -> CompletionOut:

@@ -1,13 +1,12 @@
 """Converts streamed text or reasoning to events. Pure."""
 
-import json
 from typing import Any
 
 from chat.stream.encoding import ascii_json
 from dialects_app.responses.frames import Frames
 from dialects_app.responses.output_items import Item, Status, reasoning_item, text_item
 from dialects_app.shared.sealed import seal
-from sessions_app.surrogates import join_surrogates
+from dialects_app.shared.spoken import text_in
 
 _MANY_PIECES = 512
 """Pieces of a text that are joined to one: each takes some 50 bytes of memory beside its own."""
@@ -84,7 +83,7 @@ class OpenText:
     def text(self) -> str:
         """The text so far, which is that of the pieces."""
         if self._text is None:
-            self._text = text_in("".join(self._pieces))
+            self._text = text_in(self._pieces)
         return self._text
 
     def complete(self, text: str) -> None:
@@ -112,8 +111,3 @@ class OpenText:
     def _a_part(self, text: str) -> dict[str, Any]:
         part: dict[str, Any] = self._make(self._name, text)[self._part][0]
         return part
-
-
-def text_in(literal: str) -> str:
-    """Return the text of a JSON string without its quotes; may contain lone surrogates."""
-    return join_surrogates(json.loads(f'"{literal}"'))

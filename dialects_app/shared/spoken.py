@@ -1,7 +1,11 @@
 """Joins what is said in several rounds, for protocols with one text for a whole turn. Pure."""
 
+import json
+from collections.abc import Iterable
+
 from chat.stream.events import ToolContinuationStarted, TurnResumed
 from dialects_app.shared.turn_fold import TurnFold
+from sessions_app.surrogates import join_surrogates
 
 ROUND_BREAK = "\\n\\n"
 """Between what was said before tools ran and after: each is a message of its own in the session."""
@@ -57,3 +61,8 @@ class SpokenFold(TurnFold):
 
     def _begin_round(self) -> None:
         self.text.needs_care = self.thoughts.needs_care = True
+
+
+def text_in(pieces: Iterable[str]) -> str:
+    """Return the text of pieces of JSON strings, without quotes, which may halve characters."""
+    return join_surrogates(json.loads(f'"{"".join(pieces)}"'))
