@@ -8,13 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from search_app.entries import FoundRole
 from search_app.query import Query, read_query
-from search_app.search_request import (
-    Found,
-    IndexState,
-    Results,
-    SearchRequest,
-    read_cursor,
-)
+from search_app.search_request import Found, IndexState, Results, SearchRequest, read_cursor
 from search_app.snippets import score, snippet
 from sessions_app.errors import ValidationFailed
 

@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 
 from chat.stream.agent_events import AgentToolResult
-from chat.stream.events import (
-    ToolResultReceived,
-)
+from chat.stream.events import ToolResultReceived
 from dialects_app.ag_ui.frames import Frames
 from dialects_app.shared.shown_calls import arguments_text, shown_call
 from sessions_app.messages import Attachment, ToolCall

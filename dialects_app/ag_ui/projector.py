@@ -33,11 +33,7 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
-from dialects_app.ag_ui.calls import (
-    ResumedCalls,
-    ShownCalls,
-    result_metadata,
-)
+from dialects_app.ag_ui.calls import ResumedCalls, ShownCalls, result_metadata
 from dialects_app.ag_ui.frames import Frames
 from dialects_app.ag_ui.interrupts import interrupt_of
 from dialects_app.ag_ui.subagents import Subagent

@@ -39,12 +39,7 @@ from dialects_app.shared.turn_output import without_output
 from dialects_app.shared.waiting import WaitingTurn, open_or_queue
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
-from sessions_app.errors import (
-    MochiError,
-    SessionExists,
-    SessionNotFound,
-    ValidationFailed,
-)
+from sessions_app.errors import MochiError, SessionExists, SessionNotFound, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, Message, ToolMessage
 from sessions_app.service import SessionManager

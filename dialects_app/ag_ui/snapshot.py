@@ -5,11 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.ag_ui.calls import (
-    ResumedCalls,
-    attachments_of,
-    result_id,
-)
+from dialects_app.ag_ui.calls import ResumedCalls, attachments_of, result_id
 from dialects_app.ag_ui.text_events import reasoning_id
 from dialects_app.shared.shown_calls import arguments_text, shown_call
 from dialects_app.shared.turn_output import without_output

@@ -6,9 +6,7 @@ from msgspec import UNSET
 
 from chat.stream.agent_events import AgentToolCall, AgentToolResult
 from chat.stream.encoding import ascii_json
-from chat.stream.events import (
-    ToolConfirmationRequired,
-)
+from chat.stream.events import ToolConfirmationRequired
 from dialects_app.ag_ui.calls import ShownCalls, result_metadata
 from dialects_app.ag_ui.frames import TAIL, Frames, delta_head
 from dialects_app.ag_ui.interrupts import interrupt_of

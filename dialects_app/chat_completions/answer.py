@@ -10,12 +10,7 @@ from chat.errors import TurnCrashed
 from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
 from chat.stream.encoding import text_literal
-from chat.stream.events import (
-    ClientToolCall,
-    ContentDelta,
-    Done,
-    ThinkingContentDelta,
-)
+from chat.stream.events import ClientToolCall, ContentDelta, Done, ThinkingContentDelta
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.usage import UsageOut, usage_of
 from dialects_app.shared.ending import Ending, FinishReason, ending_of, failure_of

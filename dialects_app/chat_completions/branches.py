@@ -12,11 +12,7 @@ import msgspec
 from dialects_app.chat_completions.body import MessageIn
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id
-from sessions_app.messages import (
-    AssistantMessage,
-    Message,
-    unmark_cancelled,
-)
+from sessions_app.messages import AssistantMessage, Message, unmark_cancelled
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 

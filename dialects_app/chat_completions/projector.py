@@ -4,12 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chat.stream.encoding import ascii_json, text_literal
-from chat.stream.events import (
-    ClientToolCall,
-    Done,
-    Failed,
-    TurnStarted,
-)
+from chat.stream.events import ClientToolCall, Done, Failed, TurnStarted
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.usage import usage_of
 from dialects_app.shared.ending import Ending, ending_of

@@ -9,12 +9,7 @@ from msgspec import Meta
 
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
 from dialects_app.responses.item_schemas import Labels, items_schema, or_null
-from dialects_app.responses.items import (
-    FindItem,
-    ParsedInput,
-    parse_input,
-    referenced_sessions,
-)
+from dialects_app.responses.items import FindItem, ParsedInput, parse_input, referenced_sessions
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, items_of

@@ -10,13 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.responses.content import (
-    read_each,
-    required,
-    shown,
-    text_and_files_of,
-    text_of,
-)
+from dialects_app.responses.content import read_each, required, shown, text_and_files_of, text_of
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.item_calls import (
     ApprovalAnswer,
