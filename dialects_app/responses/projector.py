@@ -67,7 +67,6 @@ class ResponseProjector(TurnFold):
 
     Attributes:
         state: The end of the response, or that it is running.
-        has_begun: Whether any event was converted.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class ResponseProjector(TurnFold):
     ) -> None:
         super().__init__(turn_id)
         self.state = QUEUED if record.background else IN_PROGRESS
-        self.has_begun = False
         self._session_id = session_id
         self._record = record
         self._frames = Frames(after)
@@ -142,7 +140,6 @@ class ResponseProjector(TurnFold):
 
     def _on_turn_started(self, started: TurnStarted) -> None:
         super()._on_turn_started(started)
-        self.has_begun = True
         response = encoded(self.resource())
         self._frames.add("response.created", response=response)
         if self._record.background:

@@ -13,7 +13,7 @@ from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.store import ResponseStore
-from dialects_app.shared.refused_turns import events_of_refused
+from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.shown_calls import questions_of
 from sessions_app.errors import StorageError
 
@@ -51,12 +51,9 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             MochiError: The response failed.
         """
-        error = (await self.turn.finished()).error
         projector = self.projector()
-        while (events := await self.turn.listener.next()) is not None:
-            projector.feed(events)
-        if error is not None and not projector.has_begun:
-            projector.feed(events_of_refused(self.turn, self.model, error))
+        projector.feed(await events_at_end(self.turn, self.model))
+        error = (await self.turn.finished()).error
         # An answer that the provider cut off is one, though the turn ended with an error.
         if error is not None and projector.state.status != "incomplete":
             raise error
