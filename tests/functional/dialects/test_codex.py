@@ -171,7 +171,7 @@ def test_a_socket_is_refused_so_that_codex_takes_the_other_way_at_once(scripted)
         )
         head = connection.recv(4096).decode()
     assert head.startswith("HTTP/1.1 426 ")
-    plain = httpx.get(f"{scripted.url}/v1/responses", trust_env=False, verify=NO_TLS)
+    plain = httpx.get(f"{scripted.url}/v1/responses", trust_env=False, verify=NO_TLS, timeout=60)
     assert (plain.status_code, plain.headers["allow"]) == (405, "POST")
     assert plain.json()["error"]["mochi_code"] == "METHOD_NOT_ALLOWED"
 

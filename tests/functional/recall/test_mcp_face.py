@@ -219,14 +219,15 @@ def test_the_door_is_shut_unless_it_is_opened_and_asks_for_the_token(
 ) -> None:
     shut = start()
     ping = message("ping")
+    patient: Any = {"json": ping, "trust_env": False, "verify": NO_TLS, "timeout": 30}
     for method in ("POST", "GET"):
-        assert httpx.request(method, f"{shut.url}/mcp", json=ping).status_code == 404
+        assert httpx.request(method, f"{shut.url}/mcp", **patient).status_code == 404
     shut.stop()
     server = start(MOCHI_MCP_SERVER="true", MOCHI_API_TOKEN="long-and-secret-token")
-    assert error_of(httpx.post(f"{server.url}/mcp", json=ping)) == (401, -32600)
+    assert error_of(httpx.post(f"{server.url}/mcp", **patient)) == (401, -32600)
     for headers in (
         {"authorization": "Bearer long-and-secret-token"},
         {"x-api-key": "long-and-secret-token"},
     ):
-        answer = httpx.post(f"{server.url}/mcp", json=ping, headers=headers)
+        answer = httpx.post(f"{server.url}/mcp", headers=headers, **patient)
         assert answer.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -25,13 +25,23 @@ DOORS = {
 }
 
 
+def post(server: MochiServer, path: str, body: Any, headers: Any = ()) -> httpx.Response:
+    return httpx.post(
+        f"{server.url}{path}",
+        json=body,
+        headers=dict(headers),
+        verify=NO_TLS,
+        trust_env=False,
+        timeout=60,
+    )
+
+
 @pytest.fixture(scope="module")
 def scripted() -> Iterator[MochiServer]:
     """Return a server at which something was said."""
     with serve() as server:
-        made = httpx.post(f"{server.url}/api/v1/sessions", json={"model": MODEL}).json()
-        url = f"{server.url}/api/v1/chat/{made['session_id']}"
-        httpx.post(url, json={"message": SECRET}).raise_for_status()
+        made = post(server, "/api/v1/sessions", {"model": MODEL}).json()
+        post(server, f"/api/v1/chat/{made['session_id']}", {"message": SECRET}).raise_for_status()
         yield server
 
 
@@ -39,7 +49,7 @@ def test_who_names_no_tool_gets_all_but_the_built_in_ones(scripted: MochiServer)
     scripted.reset()
     tools = [{key: value for key, value in OWN.items() if key != "allowed_tools"}]
     body = {"model": MODEL, "input": "Since when?", "tools": tools}
-    httpx.post(f"{scripted.url}/v1/responses", json=body).raise_for_status()
+    post(scripted, "/v1/responses", body).raise_for_status()
     assert not scripted.model_requests[-1].get("tools")
 
 
@@ -48,14 +58,8 @@ def test_a_model_behind_any_door_finds_what_was_said(scripted: MochiServer, path
     scripted.reset()
     call = ToolCall("search_conversations", {"query": "Hiiumaa"})
     scripted.script(Reply(tool_calls=[call]), "Since 1531.")
-    answer = httpx.post(
-        f"{scripted.url}{path}",
-        json={"model": MODEL, **DOORS[path]},
-        headers={"x-mochi-tools": "search_conversations"},
-        verify=NO_TLS,
-        trust_env=False,
-        timeout=60,
-    )
+    headers = {"x-mochi-tools": "search_conversations"}
+    answer = post(scripted, path, {"model": MODEL, **DOORS[path]}, headers)
     assert answer.status_code == 200, answer.text
     assert "Since 1531." in answer.text
     [result] = [
