@@ -31,9 +31,10 @@ const composer = new Composer({
   model: (model) => conversation.id && conversation.update({ model }),
 });
 
-const inbox = new Inbox($("inbox"), {
+const inbox = new Inbox($("inbox"), $("waiting"), {
   doing: (action) => conversation.doing(action),
   restore: (text, id) => composer.restore(text, [], id),
+  running: () => conversation.running,
 });
 
 const conversation = new Conversation($("thread"), new Following($("messages"), $("thread"), $("jump")), {

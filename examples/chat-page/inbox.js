@@ -6,15 +6,19 @@ import { arrange, button, element, focusMessage } from "./elements.js";
 import { openMenu } from "./menu.js";
 
 const PAUSED = { cancelled: "You stopped an answer, so these wait. ", failed: "An answer failed, so these wait. " };
+const GONE = { QUEUED_MESSAGE_TAKEN: "That message is being answered already.", QUEUED_MESSAGE_NOT_FOUND: "That message was deleted." };
 const NOTES = { steer: "read before the next step", interrupt: "next" };
 
 export class Inbox {
   /**
    * @param place The element that they are shown in.
-   * @param hooks `doing(action)`, which says what fails; and `restore(text, id)`: back into the field.
+   * @param news The element that tells screen readers what has changed.
+   * @param hooks `doing(action)`, which says what fails; `restore(text, id)`: back into the field;
+   *   and `running()`: whether an answer is written.
    */
-  constructor(place, hooks) {
+  constructor(place, news, hooks) {
     this.place = place;
+    this.news = news;
     this.hooks = hooks;
     this.line = element("p", { class: "note" });
     this.list = element("ol");
@@ -45,13 +49,18 @@ export class Inbox {
 
   show({ paused, messages }) {
     const hadFocus = this.place.contains(document.activeElement);
+    const before = this.paused;
     this.paused = messages.length ? paused : null;
     const old = this.items;
     this.items = new Map();
     messages.forEach((message, index) => this.items.set(message.message_id, this.item(old.get(message.message_id), message, index)));
     const sending = [...this.sending].filter((each) => !this.items.has(each.messageId));
     arrange(this.list, [...this.items.values(), ...sending]);
-    this.line.replaceChildren(...(this.paused ? [PAUSED[this.paused] ?? "These wait. ", button("Resume", () => this.do(() => this.resume()))] : []));
+    const line = this.paused ? (PAUSED[this.paused] ?? "These wait. ") : "";
+    if (this.paused !== before) this.line.replaceChildren(line, line && button("Resume", () => this.do(() => this.resume())));
+    const steering = messages.filter((each) => each.when_busy === "steer").length;
+    const news = messages.length ? `${line}${messages.length} waiting${steering ? `, ${steering} ${NOTES.steer}` : ""}` : "";
+    if (this.news.textContent !== news) this.news.textContent = news;
     this.place.hidden = !this.list.children.length;
     if (hadFocus && !this.place.contains(document.activeElement)) focusMessage();
   }
@@ -59,21 +68,24 @@ export class Inbox {
   /** Return the element of a message: the one that is shown, with what is new in it. */
   item(item, message, index) {
     if (!item) {
-      const now = button("Send now", () => this.do(() => this.sendNow(item.message)), { title: "Stop the answer and send this" });
-      const menu = button("", () => openMenu(menu, this.actionsOf(item)), { class: "icon dots", "aria-haspopup": "menu", "aria-label": "Actions for this waiting message" });
-      item = element("li", {}, element("span", { class: "waiting", dir: "auto" }), now, menu);
+      const id = `waiting-${encodeURIComponent(message.message_id)}`;
+      const now = button("Send now", () => this.do(() => this.sendNow(item.message)), { title: "Stop the answer and send this", "aria-describedby": id });
+      const menu = button("", () => openMenu(menu, this.actionsOf(item)), { class: "icon dots", "aria-haspopup": "menu", "aria-label": "Actions for this waiting message", "aria-describedby": id });
+      item = element("li", {}, element("span", { id, class: "waiting", dir: "auto" }), now, menu);
     }
+    const isSame = JSON.stringify(item.message) === JSON.stringify(message);
     Object.assign(item, { message, index });
-    item.firstChild.replaceChildren(...shown(message));
+    if (!isSame) item.firstChild.replaceChildren(...shown(message));
     return item;
   }
 
   actionsOf({ message, index }) {
     const change = (changes) => () => this.do(() => this.change(message, changes));
+    const above = [...this.items.values()][index - 1]?.message;
     return [
-      message.when_busy === "queue" && ["Let the model read it now", change({ when_busy: "steer" })],
+      message.when_busy === "queue" && this.hooks.running() && ["Let the model read it now", change({ when_busy: "steer" })],
       ["Edit", () => this.do(() => this.edit(message))],
-      index > 0 && ["Move up", change({ position: index })],
+      above?.when_busy === message.when_busy && ["Move up", change({ position: index })],
       ["Delete", () => this.do(() => this.request(message, { method: "DELETE" }))],
     ];
   }
@@ -120,6 +132,7 @@ export class Inbox {
     const { id } = this;
     const text = await ask("Edit the waiting message", { label: "Message", value: message.content });
     if (text === null || text === message.content) return;
+    if (!text.trim() && !message.attachments.length) throw new Error("An empty message would say nothing: delete it instead.");
     try {
       await this.change(message, { content: text });
     } catch (error) {
@@ -140,7 +153,7 @@ export class Inbox {
     try {
       await call(`chat/${this.id}/inbox/${encodeURIComponent(messageId)}`, options);
     } catch (error) {
-      throw error.code === "QUEUED_MESSAGE_TAKEN" ? new Error("That message is being answered already.") : error;
+      throw GONE[error.code] ? new Error(GONE[error.code]) : error;
     }
   }
 

@@ -130,6 +130,85 @@ async def test_an_edit_that_comes_too_late_is_said_kindly_and_kept(asked: Page) 
     assert written == "Good morning"
 
 
+async def test_an_edit_of_a_message_that_was_deleted_is_said_and_kept(asked: Page) -> None:
+    late = f"""{HELPERS}
+        await queue('Hello');
+        act(0, 'Edit');
+        await until(() => $('ask').open);
+        await api(`chat/${{location.hash.slice(2)}}/inbox`, undefined, 'DELETE');
+        await until(() => $('inbox').hidden);
+        $('ask-value').value = 'Good morning';
+        press('OK', $('ask'));
+        const told = await until(() => $('alert').innerText);
+        return [told, $('message').value];
+    """
+    told, written = await asked.do(late)
+    assert "That message was deleted. What you wrote is in the message field." in told
+    assert written == "Good morning"
+
+
+async def test_an_edit_that_leaves_nothing_changes_nothing(asked: Page) -> None:
+    blank = f"""{HELPERS}
+        await queue('Hello');
+        act(0, 'Edit');
+        await until(() => $('ask').open);
+        $('ask-value').value = ' ';
+        press('OK', $('ask'));
+        const told = await until(() => $('alert').innerText);
+        return [told, waiting(), $('message').value];
+    """
+    told, waiting, written = await asked.do(blank)
+    assert "An empty message would say nothing: delete it instead." in told
+    assert (waiting, written) == (["Hello"], "")
+
+
+async def test_only_what_can_be_done_is_offered(asked: Page) -> None:
+    offered = f"""{HELPERS}
+        const offers = (index) => {{
+          all('#inbox li')[index].querySelector('.dots').click();
+          const labels = [...$('menu').children].map((each) => each.textContent);
+          $('menu').hidePopover();
+          return labels;
+        }};
+        await queue('one');
+        await queue('two');
+        await queue('three');
+        const running = offers(2);
+        act(0, 'Let the model read it now');
+        await until(() => $('inbox').innerText.includes('before the next step'));
+        const below = offers(1);
+        $('stop').click();
+        await until(() => $('inbox').innerText.includes('You stopped an answer'));
+        await idle();
+        return [running, below, offers(2)];
+    """
+    rest = ["Edit", "Delete"]
+    running, below, idle = await asked.do(offered)
+    assert running == ["Let the model read it now", "Edit", "Move up", "Delete"]
+    assert below == ["Let the model read it now", *rest]
+    assert idle == ["Edit", "Move up", "Delete"]
+
+
+async def test_screen_readers_hear_what_changed_and_which_message_a_button_is_of(
+    asked: Page,
+) -> None:
+    heard = f"""{HELPERS}
+        await queue('one');
+        const [text] = $('inbox').querySelector('.waiting').childNodes;
+        await queue('two');
+        const isKept = text.isConnected;
+        const described = all('#inbox button').map((each) =>
+          document.getElementById(each.getAttribute('aria-describedby'))?.textContent);
+        const live = $('inbox').matches('[aria-live]');
+        const two = $('waiting').textContent;
+        act(0, 'Delete');
+        await until(() => waiting().length === 1);
+        return [live, isKept, described, two, $('waiting').textContent];
+    """
+    described = ["one", "one", "two", "two"]
+    assert await asked.do(heard) == [False, True, described, "2 waiting", "1 waiting"]
+
+
 async def test_a_message_that_is_sent_now_withdraws_the_question(asked: Page) -> None:
     now = f"""{HELPERS}
         await queue('later');
