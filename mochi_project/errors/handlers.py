@@ -77,14 +77,14 @@ def plain_error(status: int, message: str | None = None, **place: Any) -> HttpRe
     return error_response(code, message or default_message, status=status, **place)
 
 
-def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -> HttpResponse:
+def not_allowed(method: str | None, allowed: Iterable[str], **place: Any) -> HttpResponse:
     """Return a 405 response with the allowed methods in the envelope and in ``Allow``."""
     methods = sorted(allowed)
     response = error_response(
         "METHOD_NOT_ALLOWED",
         f"{method} is not allowed here; use {' or '.join(methods)}.",
         details={"allowed": methods},
-        path=path,
+        **place,
     )
     if "GET" in methods:
         methods = sorted({*methods, "HEAD"})
@@ -92,7 +92,7 @@ def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -
     return response
 
 
-def _place_of(request: HttpRequest) -> dict[str, Any]:
+def place_of(request: HttpRequest) -> dict[str, Any]:
     """Return what of a request says the format of its errors."""
     return {"path": request.path_info, "headers": request.headers}
 
@@ -104,7 +104,7 @@ def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
         error.message,
         retryable=error.retryable,
         details=error.details,
-        **_place_of(request),
+        **place_of(request),
     )
     if response.status_code >= 500:
         cause = f" ({error.__cause__})" if isinstance(error.__cause__, OSError) else ""
@@ -129,7 +129,7 @@ def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
         "VALIDATION_ERROR",
         message,
         details={"field": errors[0]["field"], "errors": errors, "error_count": count},
-        **_place_of(request),
+        **place_of(request),
     )
 
 
@@ -137,18 +137,18 @@ def on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a request that Ninja rejects, such as an unparsable body."""
     if isinstance(error.__cause__, MochiError):
         return on_mochi_error(request, error.__cause__)
-    return plain_error(error.status_code, error.message, **_place_of(request))
+    return plain_error(error.status_code, error.message, **place_of(request))
 
 
 def on_not_found(request: HttpRequest, _error: Any) -> HttpResponse:
     """Return the response to Django's ``Http404``."""
-    return plain_error(404, **_place_of(request))
+    return plain_error(404, **place_of(request))
 
 
 def on_suspicious_operation(request: HttpRequest, error: Any) -> HttpResponse:
     """Return the response to a request that Django rejects as malformed."""
     logger.warning("suspicious request: %s", error)
-    return plain_error(400, **_place_of(request))
+    return plain_error(400, **place_of(request))
 
 
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
@@ -163,7 +163,7 @@ def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
 def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Log the traceback of an unexpected exception; return a response without its details."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    return plain_error(500, **_place_of(request))
+    return plain_error(500, **place_of(request))
 
 
 _HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
@@ -194,7 +194,7 @@ def _view_of(status: int) -> Callable[..., HttpResponse]:
     """Return the view that Django calls for a status: ``handler404``."""
 
     def view(request: HttpRequest, exception: Any = None) -> HttpResponse:  # noqa: ARG001
-        return plain_error(status, **_place_of(request))
+        return plain_error(status, **place_of(request))
 
     return view
 
@@ -207,7 +207,7 @@ async def unknown_path_view(request: HttpRequest) -> HttpResponse:
     """Return 404 for a path without a route: the last entry of the URL configuration."""
     path = request.path_info
     message = _TOO_LONG_BY_A_SLASH if _is_route_without_slash(path) else None
-    return plain_error(404, message, path=path)
+    return plain_error(404, message, **place_of(request))
 
 
 def _is_route_without_slash(path: str) -> bool:

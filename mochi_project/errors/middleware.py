@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase, HttpResponseNotAllowed
 from django.utils.decorators import async_only_middleware
 
-from mochi_project.errors.handlers import not_allowed, on_mochi_error, plain_error
+from mochi_project.errors.handlers import not_allowed, on_mochi_error, place_of, plain_error
 from mochi_project.errors.statuses import ERROR_HEADER
 from sessions_app.errors import MochiError
 
@@ -39,8 +39,8 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
             return response
         if isinstance(response, HttpResponseNotAllowed):
             allowed = response["Allow"].split(", ")
-            return not_allowed(request.method, allowed, path=request.path_info)
-        return plain_error(response.status_code, path=request.path_info)
+            return not_allowed(request.method, allowed, **place_of(request))
+        return plain_error(response.status_code, **place_of(request))
 
     return middleware
 

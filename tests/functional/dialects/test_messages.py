@@ -94,6 +94,7 @@ def test_models_have_anthropics_shape_for_its_clients_alone(
     assert get("?after_id=nope", key)["error"]["type"] == "invalid_request_error"
     assert get("?limit=0", key)["error"]["type"] == "invalid_request_error"
     assert get("", VERSION)["error"]["type"] == "authentication_error"
+    assert get("/../nothing", key)["error"]["type"] == "not_found_error"
     del key["anthropic-version"]
     assert get("", key)["object"] == "list"
 
