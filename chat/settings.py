@@ -68,12 +68,17 @@ class ChatSettings(AppSettings):
         "lets another process go on",
     )
     max_resumes: int = Field(
-        2, ge=0, le=10, description="How often a turn goes on without any output in between"
+        2,
+        ge=0,
+        le=10,
+        description="How often in a row a turn goes on after a death of its process without new "
+        "output; then it ends",
     )
     when_busy: WhenBusy = Field(
         "refuse",
         description="What becomes of a message while a turn runs, unless its request says so: "
-        "`refuse`, `queue`, `steer` or `interrupt`",
+        "`refuse`, `queue`, `steer` or `interrupt`; in `/chat`, the AI SDK, AG-UI and chat "
+        "completions, where the last two know no `steer` and refuse then",
     )
     turn_retention_seconds: float = Field(
         600, ge=0, description="How long a finished turn can be re-attached to"
