@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from chat.errors import TooManyTurns
 from chat.live_turn import LiveTurn
 from chat.remote.replay import is_output
 from chat.start.claiming import ClaimedTurn
@@ -25,8 +24,9 @@ Run = Callable[[ClaimedTurn, TurnRequest], LiveTurn]
 
 
 class TurnResumer:
-    """Takes turns over and runs them, if there are places for them; else the next finder does.
+    """Takes turns over and runs them, each once there is a place for it.
 
+    Those without a place can be taken over by another process meanwhile. Cancelled ones need none.
     A turn that died without output goes on alone among its like until its first output: if it
     kills its process each time, it takes no other one with it that often.
 
@@ -51,6 +51,8 @@ class TurnResumer:
         self._run = run
         self._in_thread = in_thread
         self._sessions: set[str] = set()
+        self._waiting: dict[str, None] = {}
+        places.when_free.append(self._begin_next)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._suspects = asyncio.Semaphore(1)
         self._others = asyncio.Semaphore(MOST_AT_ONCE)
@@ -76,6 +78,13 @@ class TurnResumer:
         self.tasks.add(task)
         task.add_done_callback(partial(self._ended, session_id))
 
+    def _begin_next(self) -> None:
+        """Begin the turn that has waited longest for a place."""
+        if self._waiting:
+            session_id = next(iter(self._waiting))
+            del self._waiting[session_id]
+            self._begin(session_id)
+
     def _ended(self, session_id: str, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
         self._sessions.discard(session_id)
@@ -83,18 +92,23 @@ class TurnResumer:
             logger.error(
                 "a turn could not be taken over", exc_info=error, extra={"session_id": session_id}
             )
+        if session_id not in self._waiting:
+            self._begin_next()
 
     async def _resume(self, session_id: str) -> None:
-        turn = await self._in_thread(partial(self.takeover.look, session_id))
-        if turn is None:
+        found = await self._in_thread(partial(self.takeover.look, session_id))
+        if found is None or self._loop is None:
             return
-        async with self._suspects if turn.barren_resumes else self._others:
-            if self._loop is None:
-                return
-            try:
-                leave = self._places.take(None)
-            except TooManyTurns:
-                return
+        turn, is_cancelled = found
+        if is_cancelled:
+            await self._started(session_id)
+            return
+        gate = self._suspects if turn.barren_resumes else self._others
+        if gate.locked() or self._places.is_full:
+            self._waiting[session_id] = None
+            return
+        async with gate:
+            leave = self._places.take(None)
             live: LiveTurn | None = None
             try:
                 live = await self._started(session_id)

@@ -108,10 +108,10 @@ class InboxService:
         if message is None or (not waits and await self._chat.knows(key)):
             return await open_turn()
         session_id = request.session_id
-        session, claim = await asyncio.to_thread(self._space.repository.load_claimed, session_id)
+        session, claim = await self._load_settled(session_id)
         if known := _find(session, message.message_id):
             return _same(session, known, message)
-        is_idle = session.inbox.is_empty and (claim is None or not claim.alive)
+        is_idle = session.inbox.is_empty and claim is None
         # A key is recorded before its turn claims the session: who sees the claim finds the key.
         if not waits or is_idle or await self._chat.knows(key):
             try:
@@ -121,6 +121,15 @@ class InboxService:
                     raise
         # Its client may leave: a message that is in the inbox is made known, too.
         return await asyncio.shield(self._append(session_id, message))
+
+    async def _load_settled(self, session_id: str) -> tuple[Session, Claim | None]:
+        """Return the session with its claim; that of a dead turn only if the turn goes on."""
+        load = partial(self._space.repository.load_claimed, session_id)
+        session, claim = await asyncio.to_thread(load)
+        if claim is not None and not claim.alive:
+            await self._space.remote.settle(session_id)
+            session, claim = await asyncio.to_thread(load)
+        return session, claim
 
     async def _append(self, session_id: str, message: InboxMessage) -> QueuedMessage:
         def append(session: Session) -> Session:

@@ -142,7 +142,10 @@ class TurnRecovery:
         if self._journal.is_being_written(session_id, turn_id):  # another process goes on already
             raise ToBeContinued(session_id, turn_id)
         turn = self._replay(session_id, turn_id)
-        if self._repository.owners.lives(claim.owner) and not turn.was_handed_over:
+        is_left = (
+            turn.was_handed_over or turn.is_resuming
+        )  # by who let go of it, or failed to go on
+        if self._repository.owners.lives(claim.owner) and not is_left:
             return  # it could not be saved, and its clients were told so
         if self.may_continue(session, turn, turn_id):
             self._continue(session_id)

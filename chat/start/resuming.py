@@ -98,12 +98,16 @@ class TurnTakeover:
         is_detached = request.detached or request.on_crash == "continue"
         return JobNoted(detached=is_detached, keyed=request.keyed, request=request.noted())
 
-    def look(self, session_id: str) -> ReplayedTurn | None:
-        """Return the turn that has the session's claim; None without one. Blocks."""
+    def look(self, session_id: str) -> tuple[ReplayedTurn, bool] | None:
+        """Return the turn that has the session's claim, and whether it is cancelled. Blocks.
+
+        None without one.
+        """
         claim = self.repository.claim_of(session_id)
         if claim is None or not claim.turn_id:
             return None
-        return replay(whole_journal(self.journal, session_id, claim.turn_id))
+        turn = replay(whole_journal(self.journal, session_id, claim.turn_id))
+        return turn, self.signals.is_waiting(claim.turn_id, "cancel")
 
     def take(self, session_id: str) -> TakenTurn | None:
         """Take the session's turn over; None if that is not possible any more. Blocks."""
@@ -131,6 +135,8 @@ class TurnTakeover:
         turn = replay(whole_journal(self.journal, session_id, turn_id))
         try:
             session = self.repository.load(session_id)
+            # Before the claim: from then on, what fails has to be noted.
+            is_cancelled = self.signals.is_waiting(turn_id, "cancel")
             if not self.recovery.may_continue(session, turn, turn_id):
                 return None
             session = self.repository.update(
@@ -144,7 +150,7 @@ class TurnTakeover:
             session=session,
             turn=turn,
             writer=writer,
-            is_cancelled=self.signals.is_waiting(turn_id, "cancel"),
+            is_cancelled=is_cancelled,
         )
 
     async def resume(self, taken: TakenTurn) -> tuple[ClaimedTurn, TurnRequest] | None:

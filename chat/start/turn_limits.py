@@ -31,6 +31,9 @@ class TurnPlaces:
     Args:
         active: The maximum number of running turns.
         per_client: The maximum number of running turns of a client; 0 for no limit.
+
+    Attributes:
+        when_free: Called each time that a place is given back.
     """
 
     def __init__(self, active: int, per_client: int = 0) -> None:
@@ -38,6 +41,12 @@ class TurnPlaces:
         self._per_client = per_client
         self._taken = 0
         self._taken_by: Counter[str] = Counter()
+        self.when_free: list[Callable[[], None]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the maximum number of turns runs."""
+        return self._taken >= self._active
 
     def take(self, client: str | None) -> Callable[[], None]:
         """Take a place for a turn of a client; return the function that releases it.
@@ -46,7 +55,7 @@ class TurnPlaces:
             TooManyTurns: The maximum number of turns runs.
             TooManyTurnsOfClient: The client's maximum number of turns runs.
         """
-        if self._taken >= self._active:
+        if self.is_full:
             raise TooManyTurns(self._active)
         counted = client if self._per_client else None
         if counted is not None:
@@ -62,6 +71,8 @@ class TurnPlaces:
             self._taken_by[counted] -= 1
             if not self._taken_by[counted]:
                 del self._taken_by[counted]
+        for call in self.when_free:
+            call()
 
 
 def call_at_end(leave: Callable[[], None], starting: asyncio.Task[Any]) -> None:

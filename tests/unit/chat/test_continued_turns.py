@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from chat.remote.continuing import ContinuingRules
+from chat.remote.recovery import ToBeContinued
 from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import ToolMessage, UserMessage
 from sessions_app.session import append_messages
+from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.nodes import Node
 from tests.unit.chat.turns import WAIT, Calculator, call
 
@@ -235,6 +237,75 @@ async def test_without_a_place_the_turn_is_left_to_the_next_who_finds_it(
     node = make_node("next", beside=owner)
     assert (await until_ended(node, session_id))[-1].event == "done"
     await full.turns.shutdown(grace_seconds=0)
+
+
+@pytest.fixture
+async def full(wreck, data_dir):
+    """Return a process without a place for the turn that it finds."""
+    owner, session_id = wreck
+    node = GoingOn(data_dir, "full", beside=owner, active=1)
+    node.turns.go_on()
+    node.model.say([TextDelta("On")], ..., [Finished()])
+    node.model.say_text(*ANSWER)
+    turn = await node.turns.start(await node.new_session(), DETACHED)
+    await node.model.asked.wait()
+    assert await asyncio.to_thread(node.recovery.seal, session_id)
+    yield node, session_id
+    node.model.go_on.set()
+    await turn.finished()
+    await node.turns.shutdown(grace_seconds=0)
+
+
+async def test_a_turn_that_waits_for_a_place_can_be_cancelled(full):
+    node, session_id = full
+    async with asyncio.timeout(20):
+        report = await node.turns.cancel(session_id)
+    assert report.partial_content == ""
+    assert (await events_of(node, session_id))[-2].event == "cancelled"
+    assert len(node.model.requests) == 1
+
+
+async def test_a_turn_that_waits_for_a_place_goes_on_once_there_is_one(full):
+    node, session_id = full
+    [turn_id] = node.journal.turns(session_id)
+    node.model.go_on.set()
+    async with asyncio.timeout(20):
+        while not node.journal.has_ended(session_id, turn_id):
+            await asyncio.sleep(0.002)
+    assert (await node.messages(session_id))[-1].content == "An answer."
+
+
+async def test_a_message_to_a_turn_that_waits_for_a_place_is_queued(full):
+    node, session_id = full
+    queued = await Desk(node).queue(session_id, "Later?")
+    assert queued.position == 1
+
+
+async def test_a_turn_whose_takeover_failed_once_goes_on_with_the_next_try(
+    wreck, make_node, monkeypatch
+):
+    owner, session_id = wreck
+    node = make_node("next", beside=owner)
+    describe, failed = node.model.describe, asyncio.Event()
+
+    async def fail_once(name):
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("for a moment")
+        return await describe(name)
+
+    monkeypatch.setattr(node.model, "describe", fail_once)
+    [turn_id] = node.journal.turns(session_id)
+    await asyncio.to_thread(node.recovery.seal, session_id)
+    async with asyncio.timeout(20):
+        while not failed.is_set() or node.journal.is_being_written(session_id, turn_id):
+            await asyncio.sleep(0.002)
+    session, claim = node.repository.load_claimed(session_id)
+    dead = msgspec.structs.replace(claim, alive=False)  # as nobody writes its journal
+    with pytest.raises(ToBeContinued):
+        await asyncio.to_thread(node.recovery.recover, session, dead)
+    events = await until_ended(node, session_id)
+    assert events[-2].event == "message_complete"
 
 
 async def test_what_a_new_message_finds_is_a_busy_session(wreck, make_node):
