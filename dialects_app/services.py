@@ -6,6 +6,7 @@ from dialects_app.settings import DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import ServerSettings
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
@@ -24,8 +25,11 @@ def _request_files(services: Services) -> RequestFiles:
 
 
 def _transcripts(services: Services) -> Transcripts:
-    clients = services.get(DialectsSettings).saved_clients
-    transcripts = Transcripts(services.get(SessionManager), clients)
+    transcripts = Transcripts(
+        services.get(SessionManager),
+        services.get(DialectsSettings).saved_clients,
+        grace_seconds=services.get(ServerSettings).shutdown_grace_seconds,
+    )
     services.on_close(transcripts.aclose)
     return transcripts
 

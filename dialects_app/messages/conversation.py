@@ -16,6 +16,7 @@ from dialects_app.shared import parsed_request
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.sealed import Unsealer
+from dialects_app.shared.transcript_merging import own_words
 from models_app.call_arguments import arguments_of
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -41,11 +42,13 @@ class Conversation(parsed_request.Conversation, frozen=True, kw_only=True):
     Attributes:
         references: The deferred tools that the model was told of.
         left_out: A warning for each part that was left out.
+        words: What a person said, without what the client added, by the ids of messages.
     """
 
     prompt_path: str = "system"
     references: frozenset[str]
     left_out: Sequence[str]
+    words: Mapping[str, str]
 
     def what_follows(self) -> Self:
         """Return the messages after the last one of the assistant; a session has the others."""
@@ -98,6 +101,7 @@ class _Reader:
         self._files: list[GivenFile] = []
         self._references: set[str] = set()
         self._left_out: list[str] = []
+        self._words: dict[str, str] = {}
         self._continues = continues
         self._now = utc_now()
         self._has_answer = False
@@ -116,7 +120,8 @@ class _Reader:
             self.add_system(message.content, f"{path}.content")
         elif message.role == "system":
             content = self._content(message.content, f"{path}.content")
-            self._say(_LATE_SYSTEM.format(content.text), content, path)
+            content.texts[:] = [_LATE_SYSTEM.format(content.text)]
+            self._say(content, path)
         else:
             self._read_user(message.content, f"{path}.content", path)
 
@@ -141,6 +146,7 @@ class _Reader:
             files=self._files,
             references=frozenset(self._references),
             left_out=self._left_out,
+            words=self._words,
         )
 
     def _read_user(self, blocks: Blocks, path: str, message_path: str) -> None:
@@ -150,11 +156,13 @@ class _Reader:
                     self._add_result(block, f"{path}[{index}]")
         content = self._content(blocks, path, but=("tool_result",))
         if content.text or content.files:
-            self._say(content.text, content, message_path)
+            self._say(content, message_path)
 
-    def _say(self, text: str, content: Content, path: str) -> None:
+    def _say(self, content: Content, path: str) -> None:
         files = tuple(file.placeholder() for file in content.files)
-        said = UserMessage(content=text, attachments=files, **_identity(self._now))
+        said = UserMessage(content=content.text, attachments=files, **_identity(self._now))
+        words = replace(content, texts=own_words(content.texts))
+        self._words[said.message_id] = words.text
         self._said.append((said, path))
 
     def _add_result(self, block: Block, path: str) -> None:

@@ -65,7 +65,7 @@ def read_request(
         think=_think(body, can_think=can_think),
         selected_tools=tools.own,
         approvals="deny",
-        client_tools=() if tools.choice == "none" else tools.client,
+        client_tools=tools.client,
         tool_choice=tools.choice,
         options=_options(body) if isinstance(body, MessagesIn) else {},
         answer_schema=body.answer_schema,
@@ -76,6 +76,7 @@ def read_request(
         files=_files_of(conversation),
         model=body.model,
         warnings=[*tools.left_out, *conversation.left_out],
+        words=conversation.words,
     )
 
 

@@ -62,7 +62,9 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
                 identity=[sent, context.session_id, context.own_tools],
             )
             if parsed.chat.ephemeral and context.chat_id is not None:
-                self.transcripts.save(context.chat_id, body.model, parsed.chat.turn, turn)
+                self.transcripts.save(
+                    context.chat_id, body.model, parsed.chat.turn, turn, words=parsed.words
+                )
             answer = await self._answer(body, parsed.chat.turn, turn)
         answer[REQUEST_ID_HEADER] = f"req_{turn.turn_id}"
         return with_notes(answer, parsed, turn.session_id, self.models)
@@ -120,4 +122,5 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 def _estimate(request: TurnRequest) -> int:
     """Return the estimated tokens of a request; the end of the message has the counted ones."""
     messages = sum(map(estimate_message, request.messages))
-    return messages + estimate_tools(request.client_tools)
+    tools = () if request.tool_choice == "none" else request.client_tools
+    return messages + estimate_tools(tools)

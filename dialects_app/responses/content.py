@@ -37,14 +37,14 @@ def text_of(content: Any, path: str, *, between: str = "\n") -> str:
     return between.join(_part(part, f"{path}[{at}]") for at, part in enumerate(content))
 
 
-def text_and_files_of(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
-    """Return the text of an item's content, one line per part, and its images and files.
+def texts_and_files_of(content: Any, path: str) -> tuple[Sequence[str], Sequence[GivenFile]]:
+    """Return the texts of an item's content, one for each part, and its images and files.
 
     Raises:
         ValidationFailed: It has other content.
     """
     if not isinstance(content, list):
-        return text_of(content, path), ()
+        return [text_of(content, path)], ()
     texts: list[str] = []
     files: list[GivenFile] = []
     for at, part in enumerate(content):
@@ -54,7 +54,7 @@ def text_and_files_of(content: Any, path: str) -> tuple[str, Sequence[GivenFile]
             files.append(given_file(part, place))
         else:
             texts.append(_part(part, place))
-    return "\n".join(texts), files
+    return texts, files
 
 
 def _part(part: Any, path: str) -> str:

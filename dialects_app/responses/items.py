@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.responses.content import read_each, required, shown, text_and_files_of, text_of
+from dialects_app.responses.content import read_each, required, shown, text_of, texts_and_files_of
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.item_calls import (
     ApprovalAnswer,
@@ -25,9 +25,11 @@ from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
 from dialects_app.shared.sealed import Unsealer
+from dialects_app.shared.transcript_merging import own_words
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
+    NO_EXTRA,
     Attachment,
     Message,
     SystemMessage,
@@ -57,6 +59,7 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
             of a session that has the rest. Outputs of client calls are new.
         files: The images and files that the messages refer to, which must be stored first.
         left_out: A sentence for each item that was left out, beginning with its path.
+        words: What a person said, without what the client added, by the ids of messages.
     """
 
     messages: Sequence[Message]
@@ -64,6 +67,7 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
     new_from: int
     files: Sequence[GivenFile] = ()
     left_out: Sequence[str] = ()
+    words: Mapping[str, str] = NO_EXTRA
 
 
 def referenced_sessions(value: Any) -> set[str]:
@@ -104,7 +108,7 @@ def parse_input(
         ItemNotFound: A referenced item does not exist.
     """
     if isinstance(value, str):
-        return _one_message(value)
+        value = [{"role": "user", "content": value}]
     if not isinstance(value, list):
         refuse(field, f"Invalid type for '{field}': expected a string or a list of items.")
     if len(value) > MOST_ITEMS:
@@ -116,11 +120,6 @@ def parse_input(
             reader.reasons = reader.records
         reader.read(item, f"{field}[{at}]")
     return reader.parsed(field if is_whole else None)
-
-
-def _one_message(text: str) -> ParsedInput:
-    message = UserMessage(content=text, message_id=new_message_id(), timestamp=utc_now())
-    return ParsedInput(messages=[message], approvals=(), new_from=0)
 
 
 class _Reader:
@@ -143,6 +142,7 @@ class _Reader:
         self._referred: set[str] = set()
         self._open_questions: dict[str, str] = {}
         self._files: list[GivenFile] = []
+        self._words: dict[str, str] = {}
         self._now = utc_now()
         self.records = Unsealer()
         self.reasons = Unsealer(room=0)
@@ -187,6 +187,7 @@ class _Reader:
             new_from=new_from,
             files=self._files,
             left_out=tuple(self._left_out),
+            words=self._words,
         )
 
     # Items
@@ -228,22 +229,18 @@ class _Reader:
         self._entries.append(self._sent_message(role, item.get("content"), f"{path}.content"))
 
     def _sent_message(self, role: str, content: Any, path: str) -> UserMessage | SystemMessage:
+        identity: dict[str, Any] = {"message_id": new_message_id(), "timestamp": self._now}
         if role != "user":
-            text = text_of(content, path)
-            return SystemMessage(content=text, message_id=new_message_id(), timestamp=self._now)
-        text, attachments = self._with_files(content, path)
-        return UserMessage(
-            content=text,
-            attachments=attachments,
-            message_id=new_message_id(),
-            timestamp=self._now,
-        )
+            return SystemMessage(content=text_of(content, path), **identity)
+        texts, attachments = self._with_files(content, path)
+        self._words[identity["message_id"]] = "\n".join(own_words(texts))
+        return UserMessage(content="\n".join(texts), attachments=attachments, **identity)
 
-    def _with_files(self, content: Any, path: str) -> tuple[str, tuple[Attachment, ...]]:
-        """Return a text, and placeholders for its images and files, which are recorded."""
-        text, files = text_and_files_of(content, path)
+    def _with_files(self, content: Any, path: str) -> tuple[Sequence[str], tuple[Attachment, ...]]:
+        """Return texts, and placeholders for their images and files, which are recorded."""
+        texts, files = texts_and_files_of(content, path)
         self._files += files
-        return text, tuple(file.placeholder() for file in files)
+        return texts, tuple(file.placeholder() for file in files)
 
     def reasoning(self, item: Item, path: str) -> None:
         texts = [
@@ -264,15 +261,15 @@ class _Reader:
         call_id = required(item, "call_id", path)
         if call_id in self._left_out_calls:
             return
-        output, attachments = self._with_files(item.get("output"), f"{path}.output")
+        texts, attachments = self._with_files(item.get("output"), f"{path}.output")
         asked_by = self._calls.get(call_id)
         if asked_by is not None:
-            asked_by.results.setdefault(call_id, Outcome(output, attachments=attachments))
+            asked_by.results.setdefault(call_id, Outcome("\n".join(texts), attachments=attachments))
             asked_by.closed = True
             return
         self._entries.append(
             ToolMessage(
-                content=output,
+                content="\n".join(texts),
                 attachments=attachments,
                 tool_call_id=call_id,
                 tool_name=self._called(call_id, path),
@@ -312,7 +309,9 @@ class _Reader:
             self._leave_out(item, path, "is of another server")
             return
         self._round = None
-        self._entries.append(self._sent_message("user", f"{_BEFORE_RECORD}\n\n{record}", path))
+        message = self._sent_message("user", f"{_BEFORE_RECORD}\n\n{record}", path)
+        self._words[message.message_id] = ""
+        self._entries.append(message)
 
     def nothing(self, item: Item, path: str) -> None:
         """Ignore a list of tools: it is created for each turn, or read with the others."""

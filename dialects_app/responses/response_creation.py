@@ -49,8 +49,8 @@ from sessions_app.session import fork, make_session
 from sessions_app.session_settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
-_Plan = tuple[ChatRequest, Continued | None, Answers | None, str, Sequence[str]]
-"""A requested turn, what it continues, its decisions, its model, and what is left out of it."""
+_Plan = tuple[ChatRequest, Continued | None, Answers | None, str, ParsedInput]
+"""A requested turn, what it continues, its decisions, its model, and its input."""
 
 
 class ResponseMaker:
@@ -183,9 +183,11 @@ class ResponseMaker:
                 plan = await self._plan(body, parsed, beside=error.details.get("turn_id"))
                 if isinstance(error, SessionBusy) and plan[0].new is None:
                     raise
-        request, continued, *_ = plan
+        request, continued, *_, new_input = plan
         if conversation is not None and request.ephemeral and continued is None:
-            self._transcripts.save(conversation, started.model, request.turn, started.turn)
+            self._transcripts.save(
+                conversation, started.model, request.turn, started.turn, words=new_input.words
+            )
         return started
 
     async def _begin(
@@ -199,7 +201,7 @@ class ResponseMaker:
         client: str | None,
     ) -> StartedResponse:
         """Start the turn; one of a known key is found again."""
-        request, continued, answers, model, left_out = plan
+        request, continued, answers, model, new_input = plan
         record = _record(body, parsed, continued)
         if answers is not None:
             await answers.require_open_calls()
@@ -222,7 +224,7 @@ class ResponseMaker:
             turn=opened,
             model=model,
             record=record,
-            warnings=[*parsed.warnings, *left_out, *notes],
+            warnings=[*parsed.warnings, *new_input.left_out, *notes],
             store=store if is_kept else None,
         )
 
@@ -265,7 +267,7 @@ class ResponseMaker:
         model = await self._model(body, continued)
         turn = await self._turn(parsed, new_input, continued, answers, model)
         request = self._request(body, parsed, turn, continued, answers, model=model, beside=beside)
-        return request, continued, answers, model, new_input.left_out
+        return request, continued, answers, model, new_input
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks if a session must be read."""

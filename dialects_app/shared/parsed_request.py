@@ -16,7 +16,7 @@ from dialects_app.shared.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.inbox import WhenBusy
-from sessions_app.messages import Attachment, Message, SystemMessage
+from sessions_app.messages import NO_EXTRA, Attachment, Message, SystemMessage
 
 COMPLETION = TurnRequest(dialect="chat_completions", approvals="deny")
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
@@ -97,6 +97,7 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
         warnings: A sentence for each thing that was left out.
         paths: The paths of the turn's messages in the request.
         files: The images and files that they refer to, which must be stored first.
+        words: What a person said, without what the client added, by the ids of messages.
     """
 
     chat: ChatRequest
@@ -104,6 +105,7 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     warnings: Sequence[str]
     paths: Sequence[str]
     files: Sequence[GivenFile] = ()
+    words: Mapping[str, str] = NO_EXTRA
 
 
 AnyRequest = TypeVar("AnyRequest", bound=ParsedRequest)

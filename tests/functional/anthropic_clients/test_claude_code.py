@@ -3,6 +3,7 @@
 import json
 import struct
 import subprocess
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -131,9 +132,37 @@ def test_a_subagent_answers_its_agent_and_each_has_a_session(
     assert len(listed(server)) == sessions + 2
 
 
-def listed(server: MochiServer) -> list[Any]:
-    answer = httpx.get(f"{server.api_url}/sessions", trust_env=False, verify=NO_TLS, timeout=30)
-    return list(answer.json()["sessions"])
+def listed(server: MochiServer, path: str = "", name: str = "sessions") -> list[Any]:
+    url = f"{server.api_url}/sessions{path}"
+    return list(httpx.get(url, trust_env=False, verify=NO_TLS, timeout=30).json()[name])
+
+
+def test_a_conversation_that_goes_on_and_compacts_is_saved_once(
+    claude: Claude, server: MochiServer, tmp_path: Path
+) -> None:
+    server.reset()
+    known = {session["session_id"] for session in listed(server)}
+    (tmp_path / "work" / "a.txt").write_text("one\n")
+    script = rounds(call("Read", file_path=str(tmp_path / "work" / "a.txt")), "Read.")
+    claude(script)
+    for words in ("Go on.", "Go on.", "/compact", "Go on."):
+        claude(words, "--continue")
+
+    [session] = [each for each in listed(server) if each["session_id"] not in known]
+    messages: list[Any] = []
+    deadline = time.monotonic() + 60
+    while len(messages) < 12:
+        assert time.monotonic() < deadline, messages
+        messages = listed(server, f"/{session['session_id']}/messages", "messages")
+    texts = [message["content"] for message in messages if message["role"] == "user"]
+    first, again, once_more, compact, last = texts
+    assert (first, again, once_more) == (script, "Go on.", "Go on.")
+    assert "summary" in compact
+    assert last.startswith("<command-name>/compact</command-name>")
+    assert last.endswith("\n\nGo on.")
+    assert [message["content"] for message in messages if message["role"] == "tool"] == [
+        "1\tone\n2\t"
+    ]
 
 
 def test_it_counts_the_context_and_compacts_a_conversation(

@@ -280,3 +280,22 @@ def _said_since(server: MochiServer, before: set[str]) -> list[dict[str, Any]]:
         for name in new
         for message in native(server, f"/sessions/{name}/messages")["messages"]
     ]
+
+
+def test_a_compacted_conversation_of_codex_adds_only_what_is_new(saving):
+    before = {*sessions(saving)}
+    headers = {**CODEX, "session-id": "01a222b2-33ac-7a82-a039-5a2bc15dd1e2"}
+    own = {"type": "input_text", "text": "<environment_context>here</environment_context>"}
+    old = {"role": "user", "content": [own, {"type": "input_text", "text": "Go on."}]}
+    saving.script("One.", "A record.", "Two.")
+    events_of(post(saving, headers, input=[old], store=False, tools=TOOLS))
+    first = {"role": "assistant", "content": "One."}
+    made = events_of(post(saving, headers, input=[old, first, TRIGGER], store=False))
+    [record] = made[-1]["response"]["output"]
+    again = {"role": "user", "content": "Go on."}
+    events_of(post(saving, headers, input=[old, record, again], store=False, tools=TOOLS))
+    deadline = time.monotonic() + 30
+    while len(said := _said_since(saving, before)) < 4:
+        assert time.monotonic() < deadline, said
+        time.sleep(0.02)
+    assert [each["content"] for each in said] == ["Go on.", "One.", "Go on.", "Two."]

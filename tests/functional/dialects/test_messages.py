@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from dialects_app.shared.client_sessions import session_id_of
 from mochi_server.testing import MODEL, MochiServer
 from tests.functional.conftest import NO_TLS, Server, StartServer, block
 from tests.functional.dialects.conftest import ServeOnce
@@ -226,28 +227,72 @@ def test_a_busy_session_is_tried_again_after_a_second(
         assert busy.json()["error"]["type"] == "rate_limit_error"
 
 
+CONVERSATION = "x-claude-code-session-id"
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+def texts_in(house: MochiServer, key: dict[str, str], title: str, count: int) -> list[str]:
+    """Wait until the session with a title has so many messages; return their texts."""
+    url = f"{house.url}/api/v1/sessions"
+    texts: list[str] = []
+    deadline = time.monotonic() + 60
+    with httpx.Client(headers=key, trust_env=False, verify=NO_TLS, timeout=30) as http:
+        while len(texts) < count and time.monotonic() < deadline:
+            for session in http.get(url).json()["sessions"]:
+                if session.get("title") == title:
+                    found = http.get(f"{url}/{session['session_id']}/messages").json()
+                    texts = [message["content"] for message in found["messages"]]
+    return texts
+
+
 def test_claude_codes_conversation_is_saved_as_a_session_that_only_grows(
     house: MochiServer, key: dict[str, str]
 ) -> None:
-    headers = {**key, "x-claude-code-session-id": "6f9619ff-8b86-4d01"}
-    first = body("What is the capital of Norway?", tools=[READ])
-    answer = post(house, json=first, headers=headers).json()["content"][0]["text"]
-    summary = {"role": "assistant", "content": "We talked about capitals."}
-    compacted = body("And of Sweden?", tools=[READ])
-    compacted["messages"].insert(0, summary)
-    post(house, json=compacted, headers=headers)
+    headers = {**key, CONVERSATION: "6f9619ff-8b86-4d01"}
+    question, reminder = "What is the capital of Norway?", "<system-reminder>Now.</system-reminder>"
+    blocks = [{"type": "text", "text": text} for text in (reminder, question)]
+    house.script("Oslo", "Oslo.", "Stockholm.", "Helsinki.")
+    for _ in range(2):  # Claude Code repeats requests
+        first = body(messages=[{"role": "user", "content": blocks}], tools=[READ])
+        assert post(house, json=first, headers=headers).status_code == 200
+    words = f"{reminder} was shown to me: why?"
+    compacted = [said("The capital of Norway is Oslo."), said(words)]
+    calls_none = {"tools": [READ], "tool_choice": {"type": "none"}}
+    post(house, json=body(messages=compacted, **calls_none), headers=headers)
+    begun = [*compacted, said("Stockholm.", "assistant"), said("And?"), said("It is ", "assistant")]
+    post(house, json=body(messages=begun, tools=[READ]), headers=headers)
 
-    url = f"{house.url}/api/v1/sessions"
-    with httpx.Client(headers=key, trust_env=False, verify=NO_TLS, timeout=30) as http:
-        texts: list[str] = []
-        deadline = time.monotonic() + 60
-        while len(texts) < 4 and time.monotonic() < deadline:
-            for session in http.get(url).json()["sessions"]:
-                if session.get("title") == "What is the capital of Norway?":
-                    found = http.get(f"{url}/{session['session_id']}/messages").json()
-                    texts = [message["content"] for message in found["messages"]]
-    assert texts[:3] == ["What is the capital of Norway?", answer, "And of Sweden?"]
-    assert len(texts) == 4
+    assert texts_in(house, key, question, 7) == [
+        *(question, "Oslo.", "The capital of Norway is Oslo.", words, "Stockholm."),
+        *("And?", "It is Helsinki."),
+    ]
+
+
+def test_what_waits_for_the_turn_of_a_person_is_saved_when_the_server_stops(
+    start: StartServer,
+) -> None:
+    server = start(MOCHI_CLIENT_SESSIONS="claude-code", MOCHI_SHUTDOWN_GRACE_SECONDS="0")
+    headers, session = {CONVERSATION: "c1"}, session_id_of("claude-code:c1")
+    one = body(messages=[said("One.")], tools=[READ])
+    begun = [
+        said("One."),
+        said(post(server, json=one, headers=headers).json()["content"][0]["text"], "assistant"),
+    ]
+    native = server.chat()
+    deadline = time.monotonic() + 60
+    while native.http.get(f"/sessions/{session}").status_code == 404:
+        assert time.monotonic() < deadline
+    with native.stream(session, message=SLOW) as events:
+        next(events)
+        two = body(messages=[*begun, said("Two.")], tools=[READ])
+        assert post(server, json=two, headers=headers).status_code == 200
+        server.stop()
+    texts = [message["content"] for message in server.session_file(session)["messages"]]
+    assert (texts[0], texts[2], texts[4]) == ("One.", SLOW, "Two.")
+    assert len(texts) == 6
 
 
 def test_a_client_that_leaves_closes_the_models_connection(

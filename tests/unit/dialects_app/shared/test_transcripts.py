@@ -1,6 +1,7 @@
 """Conversations of clients that keep their own, saved here as well."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -21,6 +22,7 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.service import SessionManager
+from sessions_app.store import session_files
 
 READ = ToolSpec(name="Read", description="", parameters={})
 HEADERS = {"x-claude-code-session-id": "6f9619ff-8b86"}
@@ -33,20 +35,35 @@ def sessions(tmp_path):
 
 @pytest.fixture
 def transcripts(sessions):
-    return Transcripts(sessions, ["claude-code"])
+    return Transcripts(sessions, ["claude-code"], grace_seconds=30)
 
 
 def said(kind, content, **fields):
     return kind(content=content, message_id=new_message_id(), timestamp=utc_now(), **fields)
 
 
-async def save(transcripts, history, *answer, headers=HEADERS, tools=(READ,), model="qwen3:14b"):
+async def save(transcripts, history, *answer, **request):
     """Save a request with this history, and the answer that its turn added."""
+    messages = begin(transcripts, history, *answer, **request)
+    await transcripts.aclose()
+    return messages
+
+
+async def ended():
+    return Outcome()
+
+
+def begin(
+    transcripts,
+    history,
+    *answer,
+    headers=HEADERS,
+    tools=(READ,),
+    model="qwen3:14b",
+    words=None,
+    finished=ended,
+):
     messages = [*history, *answer]
-
-    async def finished():
-        return Outcome()
-
     turn = OpenTurn(
         session_id="0123456789",
         turn_id="",
@@ -57,8 +74,8 @@ async def save(transcripts, history, *answer, headers=HEADERS, tools=(READ,), mo
         messages=lambda: messages,
     )
     name = transcripts.conversation_of(headers)
-    transcripts.save(name, model, TurnRequest(messages=history, client_tools=tools), turn)
-    await transcripts.aclose()
+    request = TurnRequest(messages=history, client_tools=tools)
+    transcripts.save(name, model, request, turn, words=words or {})
     return messages
 
 
@@ -78,7 +95,7 @@ async def test_a_session_gets_what_is_new_in_each_request(sessions, transcripts)
         transcripts,
         [
             said(SystemMessage, "You are Claude Code."),
-            said(UserMessage, "<system-reminder>Be kind.</system-reminder>\n\nRead the file."),
+            said(UserMessage, "Read the file."),
         ],
         said(AssistantMessage, "", tool_calls=(call,)),
     )
@@ -88,16 +105,6 @@ async def test_a_session_gets_what_is_new_in_each_request(sessions, transcripts)
     assert await texts_of(sessions) == ["Read the file.", "", "42", "It says 42."]
     (session,) = await listed(sessions)
     assert (session.title, session.model) == ("Read the file.", "qwen3:14b")
-
-
-async def test_a_client_that_shortens_its_history_takes_nothing_away(sessions, transcripts):
-    await save(transcripts, [said(UserMessage, "Hello.")], said(AssistantMessage, "Hi."))
-    summary = [said(UserMessage, "They greeted."), said(AssistantMessage, "I see.")]
-    await save(
-        transcripts, [*summary, said(UserMessage, "Go on.")], said(AssistantMessage, "Gladly.")
-    )
-
-    assert await texts_of(sessions) == ["Hello.", "Hi.", "Go on.", "Gladly."]
 
 
 async def test_each_subagent_has_a_session_of_its_own(sessions, transcripts):
@@ -125,24 +132,6 @@ async def test_a_turn_without_an_answer_is_not_saved_as_its_client_asks_again(
     assert await texts_of(sessions) == ["Hello.", "Hi."]
 
 
-async def test_a_session_that_a_person_goes_on_with_is_waited_for(
-    sessions, transcripts, monkeypatch
-):
-    monkeypatch.setattr(module, "BUSY_SECONDS", 0.0)
-    await save(transcripts, [said(UserMessage, "One.")], said(AssistantMessage, "1"))
-    change, refusals = sessions.change, iter([SessionBusy("0123456789")] * 2)
-
-    def busy_at_first(*arguments):
-        if (error := next(refusals, None)) is not None:
-            raise error
-        return change(*arguments)
-
-    monkeypatch.setattr(sessions, "change", busy_at_first)
-    await save(transcripts, [said(UserMessage, "Two.")], said(AssistantMessage, "2"))
-
-    assert await texts_of(sessions) == ["One.", "1", "Two.", "2"]
-
-
 async def test_two_first_requests_at_once_make_one_session(sessions, transcripts):
     await asyncio.gather(
         *(
@@ -155,7 +144,7 @@ async def test_two_first_requests_at_once_make_one_session(sessions, transcripts
 
 
 def test_only_the_named_clients_conversations_are_saved(sessions):
-    codex = Transcripts(sessions, ["codex"])
+    codex = Transcripts(sessions, ["codex"], grace_seconds=30)
 
     assert codex.conversation_of(HEADERS) is None
     assert codex.conversation_of({"session-id": "0199"}) == "codex:0199"
@@ -172,15 +161,120 @@ def test_the_former_switch_of_open_webui_is_a_name_for_its_entry():
         DialectsSettings(client_sessions="chatgpt")
 
 
-async def test_what_a_person_said_is_saved_once_though_the_client_compacts(sessions, transcripts):
-    hello, again = said(UserMessage, "Hello!"), said(UserMessage, "Go on.")
-    begun = await save(transcripts, [hello], said(AssistantMessage, "Hi!"))
-    await save(transcripts, [*begun, again], said(AssistantMessage, "I do."))
+async def test_what_a_client_adds_to_the_words_of_a_person_is_not_saved(sessions, transcripts):
+    record, hello = said(UserMessage, "A record."), said(UserMessage, "Reminder. Hello!")
+    words = {record.message_id: "", hello.message_id: "Hello!"}
+    await save(transcripts, [record, hello], said(AssistantMessage, "Hi!"), words=words)
 
-    compacted = [said(UserMessage, each) for each in ("Hello!", "Go on.", "A summary.", "Go on.")]
-    await save(transcripts, compacted, said(AssistantMessage, "Done."))
+    assert await texts_of(sessions) == ["Hello!", "Hi!"]
+
+
+# --- In order ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(sessions, monkeypatch):
+    """Return an event: until it is set, a turn runs on all sessions."""
+    free, change = threading.Event(), sessions.change
+
+    def changed(session_id, *arguments):
+        if not free.is_set():
+            raise SessionBusy(session_id)
+        return change(session_id, *arguments)
+
+    monkeypatch.setattr(module, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(sessions, "change", changed)
+    return free
+
+
+def conversation(*texts):
+    kinds = [UserMessage, AssistantMessage] * len(texts)
+    return [said(kind, text) for kind, text in zip(kinds, texts, strict=False)]
+
+
+async def test_requests_wait_in_order_while_a_person_goes_on(sessions, transcripts, busy):
+    history = await save(transcripts, [said(UserMessage, "0")], said(AssistantMessage, "a0"))
+    for number in range(1, 6):
+        question, answer = conversation(f"{number}", f"a{number}")
+        history = begin(transcripts, [*history, question], answer)
+    await asyncio.sleep(0)
+    busy.set()
+    await transcripts.aclose()
 
     assert await texts_of(sessions) == [
-        *("Hello!", "Hi!", "Go on.", "I do."),
-        *("A summary.", "Go on.", "Done."),
+        text for number in range(6) for text in (f"{number}", f"a{number}")
     ]
+
+
+async def test_a_request_waits_for_the_turn_of_an_earlier_one(sessions, transcripts):
+    ends = asyncio.Event()
+
+    async def finished():
+        await ends.wait()
+        return Outcome()
+
+    begin(transcripts, conversation("1"), said(AssistantMessage, "a1"), finished=finished)
+    begin(transcripts, conversation("1", "a1", "2"), said(AssistantMessage, "a2"))
+    await asyncio.sleep(0)
+    ends.set()
+    await transcripts.aclose()
+
+    assert await texts_of(sessions) == ["1", "a1", "2", "a2"]
+
+
+async def test_those_that_wait_are_few_and_the_last_one_has_what_the_others_said(
+    sessions, transcripts, busy, monkeypatch, caplog
+):
+    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    history = await save(transcripts, [said(UserMessage, "0")], said(AssistantMessage, "a0"))
+    for number in range(1, 6):
+        question, answer = conversation(f"{number}", f"a{number}")
+        history = begin(transcripts, [*history, question], answer)
+    busy.set()
+    await transcripts.aclose()
+
+    assert await texts_of(sessions) == [
+        text for number in range(6) for text in (f"{number}", f"a{number}")
+    ]
+    assert "waits" in caplog.text
+
+
+async def test_the_end_of_the_server_waits_no_longer_than_its_grace(
+    sessions, busy, caplog, monkeypatch
+):
+    monkeypatch.setattr(module, "LEAST_GRACE_SECONDS", 0.01)
+    transcripts = Transcripts(sessions, ["claude-code"], grace_seconds=0)
+    await save(transcripts, conversation("1"), said(AssistantMessage, "a1"))
+    begin(transcripts, conversation("1", "a1", "2"), said(AssistantMessage, "a2"))
+    await transcripts.aclose()
+
+    assert "1 conversations can't be saved" in caplog.text
+
+
+async def test_one_that_fails_does_not_stop_those_that_follow(sessions, transcripts, caplog):
+    async def failed():
+        raise RuntimeError
+
+    begin(transcripts, conversation("1"), said(AssistantMessage, "a1"), finished=failed)
+    begin(transcripts, conversation("1", "a1", "2"), said(AssistantMessage, "a2"))
+    await transcripts.aclose()
+
+    assert await texts_of(sessions) == ["1", "a1", "2", "a2"]
+    assert "RuntimeError" in caplog.text
+
+
+# --- In full -----------------------------------------------------------------------------------
+
+
+async def test_a_session_that_is_full_is_followed_by_another(sessions, transcripts, monkeypatch):
+    history = await save(transcripts, conversation("1" * 3000), said(AssistantMessage, "a1"))
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 6000)
+    for number in "23":
+        question, answer = conversation(number * 1500, f"a{number}")
+        history = await save(transcripts, [*history, question], answer)
+
+    newest, first = await listed(sessions)
+    assert newest.forked_from == {"session_id": first.session_id, "message_index": 1}
+    found = await asyncio.to_thread(sessions.messages, newest.session_id)
+    assert [message.content for message in found] == ["2" * 1500, "a2", "3" * 1500, "a3"]
+    assert first.message_count == 2
