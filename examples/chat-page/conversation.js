@@ -244,7 +244,7 @@ export class Conversation {
     try {
       for await (const event of events) {
         const isOther = event.event === "turn_started" && (begun || (turnId && event.data.turn_id !== turnId)); // it began since
-        if (leaving.signal.aborted || isOther) break;
+        if (leaving.signal.aborted || isOther || (turnId && this.lacksQuestion(event))) break;
         if (!begun && this.isStopping) this.stop();
         begun = true;
         begin();
@@ -272,6 +272,11 @@ export class Conversation {
       this.hooks.alert(failure.message, isLost ? () => this.reload() : retry);
     }
     return refusal;
+  }
+
+  /** Return whether a turn answers a message that the page does not have: it was read as the turn began. */
+  lacksQuestion({ event, data }) {
+    return event === "turn_started" && data.user_message_id && this.session.messages.every((each) => each.message_id !== data.user_message_id);
   }
 
   actionsOf(message, isLast) {

@@ -346,6 +346,25 @@ async def test_a_message_that_another_tab_was_faster_than_waits(page: Page) -> N
     assert page.crashes == []
 
 
+async def test_a_page_that_was_read_as_a_turn_began_shows_its_question(asked: Page) -> None:
+    early = f"""{HELPERS}
+        const {{ fetch }} = window;
+        let pages = 0;
+        window.fetch = async (url, options) => {{
+          const answer = await fetch(url, options);
+          if (!String(url).includes('view=page') || pages++) return answer;
+          return Response.json({{ ...(await answer.json()), messages: [] }});
+        }};
+        const open = location.hash;
+        location.hash = '';
+        await until(() => !all('article').length);
+        location.hash = open;
+        await until(() => all('.question').length && users().length);
+        return all('#messages article').map((each) => each.className.split(' ')[0]);
+    """
+    assert await asked.do(early) == ["user", "assistant"]
+
+
 async def test_what_waits_can_be_touched_on_a_phone(asked: Page) -> None:
     await asked.tab.call(
         "Emulation.setDeviceMetricsOverride",
