@@ -105,6 +105,15 @@ class ForeignApi(NamedTuple):
     errors_with: Mapping[str, str] = MappingProxyType({})
     setting: str = ""
 
+    @property
+    def is_on(self) -> bool:
+        """Return whether it is switched on."""
+        return not self.setting or bool(getattr(settings.MOCHI, self.setting))
+
+    def is_off_at(self, path: str) -> bool:
+        """Return whether a path would be of this API if it were on."""
+        return not self.is_on and self.has(path)
+
     def has(self, path: str) -> bool:
         """Return whether a path is of this API."""
         return path.startswith(self.prefix) and path[len(self.prefix) :][:1] in {"", "/"}
@@ -183,8 +192,12 @@ def routers_of(names: Sequence[str]) -> Iterator[Any]:
 
 def foreign_apis() -> list[ForeignApi]:
     """Return the APIs of the installed apps beside the native one, but for those that are off."""
-    apis = [api for app in mochi_apps() for api in app.apis]
-    return [api for api in apis if not api.setting or getattr(settings.MOCHI, api.setting)]
+    return [api for api in declared_apis() if api.is_on]
+
+
+def declared_apis() -> list[ForeignApi]:
+    """Return the APIs of the installed apps beside the native one, also those that are off."""
+    return [api for app in mochi_apps() for api in app.apis]
 
 
 def build_services(configuration: object) -> Services:

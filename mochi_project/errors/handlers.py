@@ -10,6 +10,7 @@ from django.urls import Resolver404, resolve
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
+from mochi_project.app import declared_apis
 from mochi_project.errors import messages
 from mochi_project.errors.formats import error_answer
 from sessions_app.bounds import MOST_ERRORS
@@ -206,8 +207,14 @@ not_found_view, server_error_view = _view_of(404), _view_of(500)
 async def unknown_path_view(request: HttpRequest) -> HttpResponse:
     """Return 404 for a path without a route: the last entry of the URL configuration."""
     path = request.path_info
-    message = _TOO_LONG_BY_A_SLASH if _is_route_without_slash(path) else None
+    message = _TOO_LONG_BY_A_SLASH if _is_route_without_slash(path) else _off(path)
     return plain_error(404, message, **place_of(request))
+
+
+def _off(path: str) -> str | None:
+    """Return a sentence that says what switches the API of a path on; None if it is not off."""
+    names = (f"MOCHI_{api.setting.upper()}" for api in declared_apis() if api.is_off_at(path))
+    return next((f"This is off; {name}=true switches it on." for name in names), None)
 
 
 def _is_route_without_slash(path: str) -> bool:

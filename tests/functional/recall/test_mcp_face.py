@@ -221,7 +221,9 @@ def test_the_door_is_shut_unless_it_is_opened_and_asks_for_the_token(
     ping = message("ping")
     patient: Any = {"json": ping, "trust_env": False, "verify": NO_TLS, "timeout": 30}
     for method in ("POST", "GET"):
-        assert httpx.request(method, f"{shut.url}/mcp", **patient).status_code == 404
+        refused = httpx.request(method, f"{shut.url}/mcp", **patient)
+        assert refused.status_code == 404
+        assert "MOCHI_MCP_SERVER=true" in refused.json()["error"]["message"]
     shut.stop()
     server = start(MOCHI_MCP_SERVER="true", MOCHI_API_TOKEN="long-and-secret-token")
     assert error_of(httpx.post(f"{server.url}/mcp", **patient)) == (401, -32600)
