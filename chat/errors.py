@@ -248,12 +248,12 @@ class MessageDeleted(TurnError):
 
     code = "MESSAGE_DELETED"
 
-    def __init__(self, session_id: str, turn_id: str) -> None:
+    def __init__(self, session_id: str, **named: str) -> None:
         super().__init__(
-            "This request was answered, and messages of its turn were deleted since. "
-            "Use a new key to send it again.",
+            "This request was sent before, and its message, or messages of its turn, were deleted "
+            "since. Use a new key to send it again.",
             session_id=session_id,
-            turn_id=turn_id,
+            **named,
         )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -13,7 +14,7 @@ from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import require_not_deleted
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
-from chat.start.held_keys import free_key, freed_on_failure, under_key
+from chat.start.held_keys import KeyOfMessage, free_key, freed_on_failure, under_key
 from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.stream.numbered_event import Listener
@@ -32,6 +33,7 @@ from sessions_app.session import Session, ToolSettings, make_session
 from sessions_app.store.records import Records
 from sessions_app.store.repository import SessionRepository
 
+Started = TypeVar("Started")
 Announce = Callable[[str, str], None]
 """Takes in the session and the turn that is about to begin."""
 
@@ -193,26 +195,38 @@ class ChatService:
 
         Raises:
             KeyReused: The key stands for another request.
+            KeyOfMessage: It stands for a message that was queued.
             MessageDeleted: The key stands for a turn of which messages were deleted since.
             ValidationFailed: The request names neither a session nor a model with a message.
             MochiError: What ``TurnRegistry.start`` raises.
         """
         if key is None:
             return _opened(await self._start_turn(request, announce=announce, client=client))
-        fingerprint = _fingerprint(request) if identity is None else fingerprint_of(identity)
-        turn = await under_key(
+        start = partial(self._start, request, key, client, announce)
+        turn = await self.start_under(key, request, identity, start)
+        return _opened(turn) if isinstance(turn, LiveTurn) else turn
+
+    async def start_under(
+        self,
+        key: str,
+        request: ChatRequest,
+        identity: object,
+        start: Callable[[HeldKey], Awaitable[Started]],
+    ) -> Started | OpenTurn:
+        """Start something for a request under its key, or return the turn that the key stands for.
+
+        Raises:
+            MochiError: What ``start`` and ``open`` raise.
+            KeyOfMessage: The key stands for a message that was queued.
+        """
+        return await under_key(
             self._keys,
             key,
-            fingerprint,
-            start=partial(self._start, request, key, client, announce),
+            fingerprint_of_chat(request, identity),
+            start=start,
             find=partial(self._find, self.space_for(request)),
             abandoned=abandon,
         )
-        return _opened(turn) if isinstance(turn, LiveTurn) else turn
-
-    async def knows(self, key: str | None) -> bool:
-        """Return whether a turn was started under a key, or is being started."""
-        return key is not None and await asyncio.to_thread(self._keys.find, key) is not None
 
     async def opened_before(self, key: str, identity: object) -> OpenTurn | None:
         """Return the turn that a key stands for, if its request was this one; None to ``open`` it.
@@ -231,6 +245,7 @@ class ChatService:
         if (
             record is None
             or record.session_id is None
+            or record.message_id is not None
             or record.fingerprint != fingerprint_of(identity)
         ):
             return None
@@ -262,6 +277,8 @@ class ChatService:
     async def _find(self, space: SessionSpace, record: KeyRecord, held: bool) -> OpenTurn | None:
         """Return the turn that another request starts or started; None if it did not begin."""
         session_id, turn_id = record.session_id, record.turn_id
+        if session_id is not None and record.message_id is not None:
+            raise KeyOfMessage(session_id, record.message_id)
         if session_id is None or turn_id is None:
             return None
         try:
@@ -331,9 +348,11 @@ class ChatService:
         )
 
 
-def _fingerprint(request: ChatRequest) -> str:
-    parts = msgspec.structs.asdict(request)
-    return fingerprint_of_request(**parts)
+def fingerprint_of_chat(request: ChatRequest, identity: object = None) -> str:
+    """Return the hash by which a key recognizes a request: of what the client sent, if known."""
+    if identity is not None:
+        return fingerprint_of(identity)
+    return fingerprint_of_request(**msgspec.structs.asdict(request))
 
 
 def _with_other_id(session: Session) -> Session:

@@ -32,7 +32,6 @@ class InboxMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         attachments: The images and files.
         when_busy: ``interrupt``, ``steer`` or ``queue``; a later server may know others.
         queued_at: When it was queued (UTC, ISO 8601 with microseconds).
-        fingerprint: A hash of the request; the same message with another request is refused.
         request: What the request asks for besides the message, as JSON.
         turn_id: The turn that took it, as long as it may be returned.
         attempts: How many turns took it, and died before they had said anything.
@@ -44,7 +43,6 @@ class InboxMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     attachments: tuple[Attachment, ...] = ()
     when_busy: str = "queue"
     queued_at: str
-    fingerprint: str = ""
     request: Mapping[str, Any] = NO_EXTRA
     turn_id: str | None = None
     attempts: int = 0

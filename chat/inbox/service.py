@@ -7,16 +7,23 @@ it (docs/decisions/0176).
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
-from chat.errors import KeyReused
+from chat.errors import MessageDeleted
 from chat.inbox.queued_stream import QueuedStream
-from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
-from chat.start.fingerprint import fingerprint_of_request
+from chat.service import (
+    ChatRequest,
+    ChatService,
+    OpenTurn,
+    SessionSpace,
+    fingerprint_of_chat,
+)
+from chat.start.held_keys import KeyOfMessage, freed_on_failure
+from chat.start.preparation import require_model
 from chat.start.queued_messages import queued_message
-from chat.storage.idempotency_keys import fingerprint_of
+from chat.storage.idempotency_keys import HeldKey
 from chat.stream.events import MessageQueued
 from sessions_app.errors import (
     QueuedMessageNotFound,
@@ -31,8 +38,6 @@ from sessions_app.messages import Message, UserMessage
 from sessions_app.queueing import next_message
 from sessions_app.session import Session, with_inbox, with_metadata
 from sessions_app.store.repository import Change, Claim
-
-Result = TypeVar("Result")
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +89,7 @@ class InboxService:
 
         Args:
             request: What is asked for.
-            key: The ``Idempotency-Key``. The id of a queued message is derived from it.
+            key: The ``Idempotency-Key``, which stands for the turn or for the queued message.
             when_busy: What to do with a message if a turn runs; None leaves it to the setting. What
                 else a request asks for, such as an edit, can't wait, and is refused.
             identity: What the client sent, as ``ChatService.open`` takes it.
@@ -92,35 +97,51 @@ class InboxService:
 
         Raises:
             InboxFull: Too much waits already.
-            ValidationFailed: The session is not saved.
+            MessageDeleted: The key stands for a message that was deleted since.
+            ValidationFailed: The session is not saved, or has another model.
             MochiError: What ``ChatService.open`` raises.
         """
-        open_turn = partial(self._chat.open, request, key, identity=identity, **more)
+        try:
+            return await self._open(request, key, when_busy, identity, more)
+        except KeyOfMessage as queued:
+            session_id, message_id = queued.session_id, queued.message_id
+            try:
+                return await self.state_of(session_id, message_id)
+            except QueuedMessageNotFound:  # what a person deleted is not said after all
+                raise MessageDeleted(session_id, message_id=message_id) from None
+
+    async def _open(
+        self,
+        request: ChatRequest,
+        key: str | None,
+        when_busy: WhenBusy | None,
+        identity: object,
+        more: dict[str, Any],
+    ) -> OpenTurn | QueuedMessage:
         how = when_busy or self.when_busy
-        waits = how != "refuse"
-        if request.session_id is None or request.new is not None or not (waits or key):
+        open_turn = partial(self._chat.open, request, key, identity=identity, **more)
+        session_id, waits = request.session_id, how != "refuse"
+        if session_id is None or request.new is not None or not (waits or key):
             return await open_turn()
         if request.ephemeral and waits and when_busy is not None:
             raise ValidationFailed(
                 "A session that is not saved has no inbox: leave when_busy out.", field="when_busy"
             )
         message = None if request.ephemeral else _message_of(request, key, how, identity)
-        if message is None or (not waits and await self._chat.knows(key)):
+        if message is None:
             return await open_turn()
-        session_id = request.session_id
         session, claim = await self._load_settled(session_id)
-        if known := _find(session, message.message_id):
-            return _same(session, known, message)
         is_idle = session.inbox.is_empty and claim is None
-        # A key is recorded before its turn claims the session: who sees the claim finds the key.
-        if not waits or is_idle or await self._chat.knows(key):
+        if (is_idle or not waits) and _find(session, message.message_id) is None:
             try:
                 return await open_turn()
             except SessionBusy:  # another request was faster
                 if not waits:
                     raise
-        # Its client may leave: a message that is in the inbox is made known, too.
-        return await asyncio.shield(self._append(session_id, message))
+        if key is None:  # its client may leave: a message that is in the inbox is made known, too
+            return await asyncio.shield(self._append(session_id, message, request.model))
+        append = partial(self._append_under, session_id, message, request.model)
+        return await self._chat.start_under(key, request, identity, append)
 
     async def _load_settled(self, session_id: str) -> tuple[Session, Claim | None]:
         """Return the session with its claim; that of a dead turn only if the turn goes on."""
@@ -131,16 +152,30 @@ class InboxService:
             session, claim = await asyncio.to_thread(load)
         return session, claim
 
-    async def _append(self, session_id: str, message: InboxMessage) -> QueuedMessage:
+    async def _append_under(
+        self, session_id: str, message: InboxMessage, model: str | None, held: HeldKey
+    ) -> QueuedMessage:
+        """Queue the message that a key was taken for; one that can't be queued frees the key."""
+        async with freed_on_failure(held):
+            queued = await self._append(session_id, message, model)
+            keep = partial(held.keep, session_id, message_id=message.message_id)
+            await asyncio.to_thread(keep)
+        await asyncio.to_thread(held.release)
+        return queued
+
+    async def _append(
+        self, session_id: str, message: InboxMessage, model: str | None
+    ) -> QueuedMessage:
         def append(session: Session) -> Session:
             if _find(session, message.message_id) is not None:
                 return session
+            if model is not None:
+                require_model(session, model)
             return _with(session, session.inbox.append(message))
 
-        session, claim = await self._change(session_id, append)
-        if known := session.inbox.find(message.message_id):
-            await self._wake(session, known, claim)
-        return _same(session, known or _find(session, message.message_id) or message, message)
+        session = await self._change(session_id, append)
+        await self._wake(session_id, message.message_id)
+        return _state_of(session, message.message_id)
 
     async def listing(self, session_id: str) -> Inbox:
         """Return what waits in a session.
@@ -178,9 +213,9 @@ class InboxService:
             return edited if position is None else edited.move(message_id, position)
 
         async def change() -> QueuedMessage:
-            session, claim = await self._change(session_id, _of_waiting(edit, message_id))
-            if "when_busy" in changes and (message := session.inbox.find(message_id)):
-                await self._wake(session, message, claim)
+            session = await self._change(session_id, _of_waiting(edit, message_id))
+            if "when_busy" in changes:
+                await self._wake(session_id, message_id)
             return _state_of(session, message_id)
 
         return await asyncio.shield(change())
@@ -195,16 +230,13 @@ class InboxService:
         change: Change = _emptied
         if message_id is not None:
             change = _of_waiting(lambda inbox: inbox.take(message_id), message_id)
-        session, _ = await self._change(session_id, change)
-        return session.inbox
+        return (await self._change(session_id, change)).inbox
 
     async def resume(self, session_id: str) -> Inbox:
         """Let a paused inbox be answered again, and return it."""
-        session, claim = await self._change(
-            session_id, lambda session: _with(session, session.inbox.resume())
-        )
-        if claim is None or not claim.alive:
-            self._space.turns.answer_waiting(session_id)
+        resume = lambda session: _with(session, session.inbox.resume())  # noqa: E731
+        session = await self._change(session_id, resume)
+        await self._wake(session_id)
         return session.inbox
 
     async def listen(self, session_id: str, message_id: str) -> QueuedStream:
@@ -230,60 +262,42 @@ class InboxService:
     async def _turn_of(self, session_id: str, message_id: str) -> str | None:
         return (await self.state_of(session_id, message_id)).turn_id
 
-    async def _change(self, session_id: str, change: Change) -> tuple[Session, Claim | None]:
-        """Change the session, and return it with the claim that it has afterwards."""
+    async def _change(self, session_id: str, change: Change) -> Session:
+        return await asyncio.to_thread(self._space.repository.update, session_id, change)
 
-        def write() -> tuple[Session, Claim | None]:
-            session = self._space.repository.update(session_id, change)
-            return session, self._space.repository.claim_of(session_id)
+    async def _wake(self, session_id: str, message_id: str | None = None) -> None:
+        """Have what waits answered: by the running turn, or by a new one if none runs.
 
-        return await asyncio.to_thread(write)
-
-    async def _wake(self, session: Session, message: InboxMessage, claim: Claim | None) -> None:
-        """Have a message answered: by the running turn, or by a new one if none runs."""
-        session_id, turns = session.session_id, self._space.turns
-        if claim is None or not claim.alive:
+        A message that a turn has taken already does not cancel that turn.
+        """
+        load, turns = partial(self._space.repository.load_claimed, session_id), self._space.turns
+        session, claim = await asyncio.to_thread(load)
+        message = None if message_id is None else session.inbox.find(message_id)
+        is_running = claim is not None and claim.alive
+        if not is_running:
             turns.answer_waiting(session_id)
+        if message is None or claim is None:
             return
-        kind: Literal["cancel", "inbox"] = "inbox"
-        if message.when_busy == "interrupt":
-            kind = "cancel"
-        elif (turn := turns.get(session_id)) is not None:
+        interrupts = message.when_busy == "interrupt"
+        if is_running and not interrupts and (turn := turns.get(session_id)) is not None:
             position = session.inbox.position_of(message.message_id)
             queued = MessageQueued(
                 message_id=message.message_id, when_busy=message.when_busy, position=position
             )
             turn.engine.report(queued)
-        if claim.turn_id:
-            await turns.tell(session_id, claim.turn_id, kind)
+        if claim.turn_id and (is_running or interrupts):  # a dead one may be gone on with
+            await turns.tell(session_id, claim.turn_id, "cancel" if interrupts else "inbox")
 
 
 def _message_of(
     request: ChatRequest, key: str | None, how: WhenBusy, identity: object
 ) -> InboxMessage | None:
     """Return the message of a request; None if it has none that can wait."""
-    named = {"session_id": request.session_id, "model": request.model}
-    return queued_message(
-        request.turn,
-        message_id=None if key is None else stable_id("queued", request.session_id, key),
-        when_busy=how,
-        queued_at=utc_now(),
-        fingerprint=fingerprint_of_request(request.turn, **named)
-        if identity is None
-        else fingerprint_of(identity),
-    )
-
-
-def _same(session: Session, known: InboxMessage | Message, message: InboxMessage) -> QueuedMessage:
-    """Return the state of a message that is sent again.
-
-    Raises:
-        KeyReused: The key stands for another message.
-    """
-    field = "fingerprint" if isinstance(known, InboxMessage) else "content"
-    if getattr(known, field) != getattr(message, field):
-        raise KeyReused
-    return _state_of(session, message.message_id)
+    message_id = None
+    if key is not None:  # of the same request, also if its process died before it kept the key
+        fingerprint = fingerprint_of_chat(request, identity)
+        message_id = stable_id("queued", request.session_id, key, fingerprint)
+    return queued_message(request.turn, message_id=message_id, when_busy=how, queued_at=utc_now())
 
 
 def _find(session: Session, message_id: str) -> InboxMessage | Message | None:

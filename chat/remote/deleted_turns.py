@@ -73,4 +73,4 @@ def require_not_deleted(records: Records, session_id: str, turn_id: str) -> None
         MessageDeleted: It is.
     """
     if read_or_empty(records, record_name(session_id, turn_id, REMOVED)) is not None:
-        raise MessageDeleted(session_id, turn_id)
+        raise MessageDeleted(session_id, turn_id=turn_id)

@@ -17,6 +17,15 @@ Started = TypeVar("Started")
 Found = TypeVar("Found")
 
 
+class KeyOfMessage(Exception):
+    """Raised for a key that stands for a message that was queued."""
+
+    def __init__(self, session_id: str, message_id: str) -> None:
+        super().__init__(message_id)
+        self.session_id = session_id
+        self.message_id = message_id
+
+
 async def under_key(
     keys: IdempotencyKeys,
     key: str,

@@ -176,7 +176,7 @@ class ChatPreparation:
             ValidationFailed: The client names another one.
         """
         if self.model is not None:
-            _require_model(session, self.model)
+            require_model(session, self.model)
         found = session
         try:
             session = self._as_asked(found)
@@ -373,7 +373,7 @@ def _instructions(request: TurnRequest, tools: AvailableTools) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def _require_model(session: Session, named: str) -> None:
+def require_model(session: Session, named: str) -> None:
     """Refuse a request that names another model than its session, as it would be ignored."""
     model = session.metadata.model
     if bare_name(named) != bare_name(model):

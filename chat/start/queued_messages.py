@@ -30,7 +30,6 @@ def queued_message(
     message_id: str | None,
     when_busy: str,
     queued_at: str,
-    fingerprint: str = "",
 ) -> InboxMessage | None:
     """Return a request as a message of an inbox; None if it is none that can wait.
 
@@ -48,7 +47,6 @@ def queued_message(
         attachments=said.attachments,
         when_busy=when_busy,
         queued_at=queued_at,
-        fingerprint=fingerprint,
         request=msgspec.to_builtins(asked, enc_hook=dict),
     )
 

@@ -1,4 +1,4 @@
-"""Stores idempotency keys, which map ``Idempotency-Key`` to a turn, as records.
+"""Stores idempotency keys, which map ``Idempotency-Key`` to a turn or a message, as records.
 
 Of several equal requests exactly one starts a turn; the others get that turn. A key is held while
 the process lives that starts its turn, for a minute at most, and for another one once its turn is
@@ -35,19 +35,21 @@ UNLOCKED_START_SECONDS = 10.0
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Maps a key to its turn.
+    """Maps a key to its turn, or to its message that was queued.
 
     Attributes:
         version: The format version: 2, or 1 if written before keys were held.
         fingerprint: A hash of the request; the same key with another request is refused.
         turn_id: The turn; None while it is being started.
         session_id: The turn's session; None while it is being started.
+        message_id: The message that was queued instead of starting a turn.
     """
 
     version: int = 1
     fingerprint: str
     turn_id: str | None = None
     session_id: str | None = None
+    message_id: str | None = None
 
 
 def fingerprint_of(*parts: object) -> str:
@@ -75,6 +77,7 @@ class _StoredKey(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
             fingerprint=self.fingerprint,
             turn_id=self.turn_id,
             session_id=self.session_id,
+            message_id=self.message_id,
         )
 
 
@@ -98,8 +101,10 @@ class HeldKey:
         """Return the key's current record."""
         return self._stored.record()
 
-    def keep(self, session_id: str, turn_id: str) -> None:
-        """Store the turn of the key, which stays held.
+    def keep(
+        self, session_id: str, turn_id: str | None = None, *, message_id: str | None = None
+    ) -> None:
+        """Store the turn or the message of the key, which stays held.
 
         Raises:
             StorageUnavailable: It can't be stored, or another request took the key meanwhile. The
@@ -110,6 +115,7 @@ class HeldKey:
             self._stored,
             session_id=session_id,
             turn_id=turn_id,
+            message_id=message_id,
             held_until=self._keys.hold_end(),  # while the turn is saved
         )
         if not self._keys.replace(self._name, self._stored, known):

@@ -47,6 +47,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "records_on_disk",
         "remembered_approvals",
     },
+    "chat/inbox": {"keys"},
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},
     "chat/start": {"decisions", "deferred_tools"},
     "chat/storage/files": {"broken_journals"},

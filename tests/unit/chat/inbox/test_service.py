@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from chat.errors import KeyReused
 from chat.inbox.service import InboxService
 from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
@@ -90,58 +89,15 @@ async def test_a_session_that_is_not_saved_has_no_inbox(desk, house):
     assert refused.value.details["field"] == "when_busy"
 
 
-async def test_the_same_key_is_the_same_message_while_it_waits_and_after(desk, house):
+async def test_a_request_that_names_another_model_is_refused_and_not_queued(desk, house):
     session_id = await desk.busy()
-    house.model.say_text("Yes.")
+    request = ChatRequest(turn=TurnRequest(message="Hi"), session_id=session_id, model="other")
 
-    first = await desk.queue(session_id, "First?", key="k")
-    assert await desk.queue(session_id, "First?", key="k") == first
-    with pytest.raises(KeyReused):
-        await desk.queue(session_id, "Other?", key="k")
-    assert (await desk.queue(session_id, "First?", key="l")).message_id != first.message_id
-    await desk.inbox.delete(
-        session_id, (await desk.inbox.listing(session_id)).messages[1].message_id
-    )
-    house.model.go_on.set()
-    await desk.idle(session_id, messages=4)
-
-    again = await desk.queue(session_id, "First?", key="k")
-
-    assert (again.state, again.message_id) == ("taken", first.message_id)
-    with pytest.raises(KeyReused):
-        await desk.queue(session_id, "Other?", key="k")
-    assert len(await house.messages(session_id)) == 4
-
-
-async def test_a_queued_message_that_is_sent_again_without_waiting_is_the_same(desk, house):
-    session_id = await desk.busy()
-    house.model.say_text("Yes.")
-    first = await desk.queue(session_id, "First?", key="k")
-
-    assert await desk.queue(session_id, "First?", "refuse", key="k") == first
-    house.model.go_on.set()
-    await desk.idle(session_id, messages=4)
-
-    again = await desk.queue(session_id, "First?", "refuse", key="k")
-    assert (again.state, again.message_id) == ("taken", first.message_id)
-    with pytest.raises(KeyReused):
-        await desk.send(session_id, "Other?", "refuse", key="k")
-    assert len(await house.messages(session_id)) == 4
-
-
-async def test_a_request_that_started_a_turn_is_not_queued_when_it_is_sent_again(desk, house):
-    session_id = await house.new_session()
-    house.model.say([TextDelta("One ")], ..., [Finished()])
-    first = await desk.send(session_id, "Count!", key="k", detached=True)
-    await first.committed()
-    await desk.queue(session_id, "Later?")
-
-    again = await desk.send(session_id, "Count!", key="k", detached=True)
-
-    assert (isinstance(again, OpenTurn), again.turn_id) == (True, first.turn_id)
-    with pytest.raises(KeyReused):
-        await desk.send(session_id, "Other!", key="k")
-    assert await desk.waiting(session_id) == (None, ["Later?"])
+    for key in (None, "k"):
+        with pytest.raises(ValidationFailed) as refused:
+            await desk.inbox.open(request, key, when_busy="queue")
+        assert refused.value.details["field"] == "model"
+    assert await desk.waiting(session_id) == (None, [])
 
 
 async def test_posts_at_once_get_one_order_and_a_full_inbox_takes_no_more(desk, house):
