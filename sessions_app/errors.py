@@ -20,7 +20,8 @@ The tree (every app's ``errors.py`` adds its own branch under ``MochiError``)::
         * MessageChanged          MESSAGE_CHANGED
         * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
-        * InboxFull               INBOX_FULL (retryable)
+        + InboxFull               INBOX_FULL (retryable)
+          * QueuedMessageTooLong    INBOX_FULL
         * QueuedMessageNotFound   QUEUED_MESSAGE_NOT_FOUND
         * QueuedMessageTaken      QUEUED_MESSAGE_TAKEN
 
@@ -241,6 +242,20 @@ class InboxFull(SessionError):
             f"The inbox holds at most {most_messages} messages and {most_bytes:,} bytes. Wait "
             "until one is taken, or delete one.",
             max_messages=most_messages,
+            max_bytes=most_bytes,
+        )
+
+
+class QueuedMessageTooLong(InboxFull):
+    """The message is too long to wait, also in an empty inbox."""
+
+    retryable = False
+
+    def __init__(self, most_bytes: int) -> None:
+        SessionError.__init__(
+            self,
+            f"The message is too long to wait ({most_bytes:,} bytes at most, with what its request "
+            "asks for): send it after the answer.",
             max_bytes=most_bytes,
         )
 

@@ -10,7 +10,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from sessions_app.decoding import convert_to
-from sessions_app.errors import InboxFull, QueuedMessageNotFound
+from sessions_app.errors import (
+    InboxFull,
+    QueuedMessageNotFound,
+    QueuedMessageTooLong,
+    ValidationFailed,
+)
 from sessions_app.messages import NO_EXTRA, Attachment
 
 MOST_MESSAGES = 20
@@ -102,6 +107,7 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             InboxFull: There are too many messages, or they are too long together.
+            QueuedMessageTooLong: The message alone is too long.
         """
         return _with_room(self._with((*self.messages, message), paused=None))
 
@@ -129,10 +135,16 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             QueuedMessageNotFound: It does not wait here.
-            InboxFull: The messages would be too long together.
+            ValidationFailed: It would have neither a text nor a file.
+            InboxFull, QueuedMessageTooLong: The messages would be too long together, or it alone.
         """
         at = self.position_of(message_id) - 1
         changed = msgspec.structs.replace(self.messages[at], **changes)
+        if not changed.content.strip() and not changed.attachments:
+            raise ValidationFailed(
+                "A message needs a text or a file: delete it instead.",
+                field="attachments" if "attachments" in changes else "content",
+            )
         messages = [*self.messages[:at], changed, *self.messages[at + 1 :]]
         return _with_room(self._with(messages, paused=self.paused))
 
@@ -144,7 +156,7 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
         """
         at = self.position_of(message_id) - 1
         rest = [*self.messages[:at], *self.messages[at + 1 :]]
-        rest.insert(max(position, 1) - 1, self.messages[at])
+        rest.insert(min(max(position, 1) - 1, len(rest)), self.messages[at])
         return self._with(rest, paused=self.paused)
 
     def pause(self, reason: str) -> "Inbox":
@@ -189,8 +201,10 @@ def inbox_from_json(raw: Any) -> Inbox:
 
 def _with_room(inbox: Inbox) -> Inbox:
     """Return the inbox; raise ``InboxFull`` if it holds more than it may."""
-    size = len(msgspec.json.encode(inbox.messages, enc_hook=dict))
-    if len(inbox.messages) > MOST_MESSAGES or size > MOST_BYTES:
+    sizes = [len(msgspec.json.encode(each, enc_hook=dict)) for each in inbox.messages]
+    if any(size > MOST_BYTES for size in sizes):
+        raise QueuedMessageTooLong(MOST_BYTES)
+    if len(sizes) > MOST_MESSAGES or sum(sizes) > MOST_BYTES:
         raise InboxFull(MOST_MESSAGES, MOST_BYTES)
     return inbox
 

@@ -90,11 +90,11 @@ def allowed_per_day(total: int, days: int) -> int:
 
 
 def may_expire(metadata: SessionMetadata) -> bool:
-    """Return whether a session may expire: it is neither pinned nor imported.
+    """Return whether a session may expire: it is neither pinned nor imported, and nothing waits.
 
     The last change of an imported session does not tell when it was imported.
     """
-    return not metadata.pinned and metadata.imported_from is None
+    return not metadata.pinned and metadata.imported_from is None and not metadata.queued
 
 
 def is_refused(metadata: SessionMetadata) -> bool:

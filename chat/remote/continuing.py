@@ -180,5 +180,8 @@ def _only_reads(call: ToolCall, tools: AvailableTools) -> bool:
     if tools.finds_tools(call.name) or tools.reads_results(call.name):
         return True
     tool = tools.find(call.name)
-    reads = tool is not None and not tool.delegated and (tool.read_only or not tool.destructive)
+    if tool is None or tool.delegated:
+        return False
+    # What a server calls not destructive may still change something, and do so twice.
+    reads = tool.read_only or (tool.server is None and not tool.destructive)
     return reads and not tools.must_ask(call)

@@ -19,7 +19,7 @@ from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionBusy, SessionError, StorageError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
-from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, ToolMessage, UserMessage
 from sessions_app.queueing import next_message, settled
 from sessions_app.session import (
     Session,
@@ -245,6 +245,7 @@ class SessionWriter:
                 message_id=each.message_id,
                 timestamp=now,
                 turn_id=self._hold.turn_id,
+                extra=each.request.get("extra", NO_EXTRA),
             )
             for each in waiting
         ]

@@ -12,6 +12,7 @@ from dialects_app.errors import ChatDiffers
 from dialects_app.shared.client_sessions import NAME_PATTERN
 from models_app.language_model import Think
 from sessions_app.errors import ValidationFailed
+from sessions_app.format.fields import stable_id
 from sessions_app.http.request_schemas import SessionCreateIn
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.inbox import WhenBusy
@@ -127,11 +128,18 @@ class UserInput(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[tuple[str, str | None]]
     client_id: str | None
 
-    def message(self, *, now: str, **fields: Any) -> UserMessage:
-        """Return the input as a session message."""
-        extra = {} if self.client_id is None else {CLIENT_ID: self.client_id}
+    def message(self, chat_id: str, *, now: str, **fields: Any) -> UserMessage:
+        """Return the input as a session message; with an id of the client, it is always the same.
+
+        So one that is sent again while it waits for its turn is recognized.
+        """
+        known = self.client_id is not None
         return UserMessage(
-            content=self.text, message_id=new_message_id(), timestamp=now, extra=extra, **fields
+            content=self.text,
+            message_id=stable_id("ui", chat_id, self.client_id) if known else new_message_id(),
+            timestamp=now,
+            extra={CLIENT_ID: self.client_id} if known else {},
+            **fields,
         )
 
 

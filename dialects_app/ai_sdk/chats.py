@@ -240,7 +240,7 @@ class UIChats:
         session = place.session
         expects = None if session is None else session.last_message_id
         turn = TurnRequest(detached=True, think=body.think, expects=expects, dialect="ai_sdk")
-        said_now = new_input.message(now=utc_now(), attachments=attachments)
+        said_now = new_input.message(body.id, now=utc_now(), attachments=attachments)
         if session is None:
             new = await self._new(body, place)
             if greeting := greeting_in((body.messages or ())[:-1]):

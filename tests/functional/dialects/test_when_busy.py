@@ -133,6 +133,21 @@ def test_a_page_queues_a_message_and_gets_its_answer(server, http):
         assert texts(list(events)) == "The third."
 
 
+def test_a_page_that_sends_a_waiting_message_again_queues_it_once(server, http):
+    server.script(STUCK)
+    chat = UIChat("again")
+    with streaming(http, chat.path, chat.says(1, "Hello")) as events:
+        turn = {"id": next(events)["messageId"], "role": "assistant", "parts": []}
+        body = chat.says(2, "And?", user(1, "Hello"), turn, when_busy="queue")
+        told = []
+        for _ in range(2):
+            with streaming(http, chat.path, body) as waiting:
+                told.append(next(waiting)["data"])
+        assert told[0] == told[1]
+        inbox = http.get(f"/api/v1/chat/{told[0]['session_id']}/inbox").json()
+        assert [each["content"] for each in inbox["messages"]] == ["And?"]
+
+
 def test_a_page_steers_and_the_running_stream_shows_it(server, http):
     server.script(ToolCall("wait", {}), "As you like.")
     chat = UIChat("steering")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from chat.remote.replay import replay
@@ -112,6 +113,17 @@ async def test_messages_that_come_while_tools_run_follow_all_their_results(house
     session = await asyncio.to_thread(house.repository.load, turn.session_id)
     assert session.inbox.messages == ()
     assert session.metadata.queued is None
+
+
+async def test_a_message_keeps_what_its_client_calls_it(house, tools):
+    turn = await begin(house)
+    await tools.waiting.wait()
+    named = msgspec.structs.replace(steer(1), request={"extra": {"client_id": "m2"}})
+    await put(house, turn.session_id, named)
+    tools.go_on.set()
+    await listen(turn)
+    [message] = [m for m in await house.messages(turn.session_id) if m.message_id == "steer1"]
+    assert message.extra == {"client_id": "m2"}
 
 
 async def test_a_message_that_no_request_follows_stays_the_first_of_the_inbox(house, tools):

@@ -5,7 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessions_app.errors import InboxFull, QueuedMessageNotFound
+from sessions_app.errors import (
+    InboxFull,
+    QueuedMessageNotFound,
+    QueuedMessageTooLong,
+    ValidationFailed,
+)
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import decode, encode
 from sessions_app.format.to_json import listing_entry
@@ -18,6 +23,7 @@ from sessions_app.inbox import (
     inbox_from_json,
     inbox_to_json,
 )
+from sessions_app.messages import Attachment
 from sessions_app.session import Session, fork, make_session, with_inbox
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -102,10 +108,28 @@ def test_there_are_at_most_twenty_messages_and_a_quarter_of_a_mebibyte() -> None
     half = waiting("long", content="x" * (MOST_BYTES // 2))
     with pytest.raises(InboxFull):
         inbox_of(half, half)
-    with pytest.raises(InboxFull):
+
+
+def test_a_message_that_is_too_long_to_wait_is_not_to_be_sent_again() -> None:
+    with pytest.raises(QueuedMessageTooLong) as refused:
         inbox_of(waiting("q1")).edit("q1", content="x" * MOST_BYTES)
-    with pytest.raises(InboxFull):
+    assert (refused.value.code, refused.value.retryable) == ("INBOX_FULL", False)
+    with pytest.raises(QueuedMessageTooLong):
         inbox_of(waiting("q1", request={"instructions": "x" * MOST_BYTES}))
+
+
+def test_an_edit_leaves_a_text_or_a_file() -> None:
+    picture = Attachment(id="sha256:1", name="a.png", media_type="image/png", size=1)
+    inbox = inbox_of(waiting("q1", content="", attachments=(picture,)), waiting("q2"))
+
+    for name, change in (("q1", {"attachments": ()}), ("q2", {"content": " "})):
+        with pytest.raises(ValidationFailed) as refused:
+            inbox.edit(name, **change)
+        assert refused.value.details["field"] in change
+
+
+def test_a_message_moves_to_the_end_however_large_the_position() -> None:
+    assert order_of(inbox_of(waiting("q1"), waiting("q2")).move("q1", 10**30)) == "q2 q1"
 
 
 def test_lists_say_how_many_wait_and_why_none_is_taken() -> None:

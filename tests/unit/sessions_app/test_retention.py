@@ -51,8 +51,13 @@ def test_what_nobody_changed_for_so_long_expires_the_oldest_first() -> None:
     assert expired(sessions, days=0).expired == []
 
 
-def test_pinned_and_imported_sessions_stay() -> None:
-    sessions = [old(0), old(99, pinned=True), old(98, imported_from={"source": "x", "id": "1"})]
+def test_pinned_and_imported_sessions_and_those_with_waiting_messages_stay() -> None:
+    sessions = [
+        old(0),
+        old(99, pinned=True),
+        old(98, imported_from={"source": "x", "id": "1"}),
+        old(97, queued=1),
+    ]
     assert expired(sessions).expired == []
 
 

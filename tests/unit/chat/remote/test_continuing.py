@@ -39,6 +39,7 @@ def tools(policy: str = "never_confirm") -> AvailableTools:
     offered = [
         tool("write", destructive=True),
         tool("read", destructive=False),
+        tool("note", destructive=False, server="notes"),
         tool("look", destructive=True, read_only=True),
         tool("agent", delegated=True),
     ]
@@ -264,6 +265,7 @@ def test_calls_that_did_not_begin_are_decided_as_ever() -> None:
         ("write", 2, True, False),
         ("read", 1, False, False),
         ("read", 2, False, True),
+        ("note", 1, True, False),
         ("look", 1, False, False),
         ("gone", 1, True, False),
         ("agent", 1, True, False),

@@ -39,6 +39,15 @@ def test_texts_and_files_are_what_a_person_says() -> None:
     assert (said.text, said.files, said.client_id) == ("One.\n\nTwo.", [("data:,", "a.txt")], "m1")
 
 
+def test_a_message_of_a_client_has_the_same_id_in_its_session_each_time() -> None:
+    first, again, other = [
+        said_in(user({"type": "text", "text": text})).message(chat, now="")
+        for chat, text in (("a", "Hi."), ("a", "Hi."), ("b", "Hi."))
+    ]
+    assert first == again
+    assert first.message_id != other.message_id
+
+
 @pytest.mark.parametrize(
     "message",
     [
