@@ -259,8 +259,7 @@ async def full(wreck, data_dir):
 async def test_a_turn_that_waits_for_a_place_can_be_cancelled(full):
     node, session_id = full
     async with asyncio.timeout(20):
-        report = await node.turns.cancel(session_id)
-    assert report.partial_content == ""
+        await node.turns.cancel(session_id)
     assert (await events_of(node, session_id))[-2].event == "cancelled"
     assert len(node.model.requests) == 1
 
