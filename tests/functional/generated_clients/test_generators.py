@@ -78,14 +78,15 @@ USE = """
 from mochi_server_client import Client
 from mochi_server_client.api.chat import chat
 from mochi_server_client.models import (
-    ChatIn, ErrorResponse, MessageOut, OpenChatIn, OpenChatOut, SuspendedOut, TurnStartedEvent
+    ChatIn, ErrorResponse, MessageOut, OpenChatIn, OpenChatOut, QueuedOut, SuspendedOut,
+    TurnStartedEvent
 )
 from mochi_server_client.types import Unset
 
 question = ChatIn(message="Hello!")
 
 
-def ask(client: Client) -> OpenChatOut | SuspendedOut | ErrorResponse | None:
+def ask(client: Client) -> OpenChatOut | QueuedOut | SuspendedOut | ErrorResponse | None:
     return chat.sync(client=client, body=OpenChatIn(message="Hello!"))
 
 
