@@ -119,8 +119,9 @@ REOPEN = (
 if redis.call('EXISTS', KEYS[5]) == 1 then return -1 end
 local newest = top(KEYS[1])
 if not newest then return 0 end
-if (redis.call('HGET', KEYS[2], 'worker') or '') ~= ARGV[2] then return -2 end
-local epoch = tonumber(string.match(newest, '^%d+')) + 1
+local last = string.match(newest, '^%d+')
+if last ~= ARGV[2] then return -2 end
+local epoch = tonumber(last) + 1
 redis.call('XADD', KEYS[1], epoch .. '-0', 'w', ARGV[1])
 redis.call('HSET', KEYS[2], 'worker', ARGV[1], 'session', ARGV[3])
 redis.call('HDEL', KEYS[2], 'left')
@@ -128,10 +129,10 @@ return epoch
 """
 )
 """Go on with a journal. Keys: all four, the new owner's tombstone. Arguments: the new owner, the
-dead one, session.
+epoch of the dead one, session.
 
 Returns the new epoch, 0 without a journal, -1 if the new owner was declared dead, -2 if the journal
-has another owner by now.
+was taken over meanwhile, if only by the same owner.
 """
 
 APPEND = (

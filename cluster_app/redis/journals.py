@@ -7,6 +7,7 @@ journal as left: a living process may have stopped writing it.
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -117,21 +118,23 @@ class RedisTurnJournal:
 
     def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
         """Go on with a dead writer's journal; Redis rejects that writer's appends from now on."""
+        # By its epoch, not by its owner: who let go of a turn may be the one who takes it again.
         keys = self._keys(session_id, turn_id)
         with self.connection.translated():
-            dead = self.connection.client.hget(keys.mark, "worker") or b""
+            newest: Any = self.connection.client.xrevrange(keys.stream, count=1)
+        epoch = newest[0][0].partition(b"-")[0] if newest else b""
         if self.is_being_written(session_id, turn_id):
             raise Fenced(errno.EWOULDBLOCK, "a living process writes the journal")
         tombstone = self.connection.root_key("dead", owner)
-        epoch = self._reopen(*keys.all, tombstone, args=(owner, dead, session_id))
-        match epoch:
+        reopened = self._reopen(*keys.all, tombstone, args=(owner, epoch, session_id))
+        match reopened:
             case lua.CONDEMNED:
                 raise OwnerExpired(owner)
             case lua.OVERTAKEN:
                 raise Fenced(errno.EWOULDBLOCK, "another process goes on with the journal")
             case 0:
                 raise FileNotFoundError(turn_id)
-        return PumpedWriter(self._context, turn_id, keys, owner, epoch)
+        return PumpedWriter(self._context, turn_id, keys, owner, reopened)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return the next passage of whole entries; a position is a packed stream id."""

@@ -48,6 +48,29 @@ def test_of_many_that_go_on_with_a_journal_one_does(journal: TurnJournal) -> Non
     assert [entry[0] for entry in read(journal)] == [1, 2]
 
 
+@pytest.mark.parametrize("place", ["redis"], indirect=True)
+def test_a_journal_that_its_last_owner_takes_again_meanwhile_is_not_taken(
+    journal: TurnJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(journal, delta("a"))
+    rivals: list[JournalWriter] = []
+    look = journal.is_being_written
+
+    def look_and_lose(session_id: str, turn_id: str) -> bool:
+        is_written = look(session_id, turn_id)
+        if not rivals:
+            monkeypatch.setattr(journal, "is_being_written", look)
+            rivals.append(journal.reopen(session_id, turn_id, owner="me"))
+        return is_written
+
+    monkeypatch.setattr(journal, "is_being_written", look_and_lose)
+    with pytest.raises(Fenced):
+        journal.reopen(SESSION, TURN, owner="me")
+    rivals[0].append(line(2, *DONE))
+    rivals[0].close()
+    assert [entry[0] for entry in read(journal)] == [1, 2]
+
+
 def test_a_journal_that_is_gone_can_not_be_gone_on_with(journal: TurnJournal) -> None:
     with pytest.raises(FileNotFoundError):
         journal.reopen(SESSION, TURN, owner="me")
