@@ -61,6 +61,8 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         paused: Why no message is taken for a turn (``cancelled``, ``failed``); None if they are.
+        error: The error for which the next message could not be answered, as ``code`` and
+            ``message``; None unless that is why they are paused.
         messages: The messages.
         taken: The message that a turn took, until the turn writes for the first time: if it dies
             before that, and nobody has seen anything of it, the message is returned.
@@ -68,6 +70,7 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     paused: str | None = None
+    error: Mapping[str, Any] | None = None
     messages: tuple[InboxMessage, ...] = ()
     taken: InboxMessage | None = None
     extra: Mapping[str, Any] = NO_EXTRA
@@ -159,17 +162,20 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
         rest.insert(min(max(position, 1) - 1, len(rest)), self.messages[at])
         return self._with(rest, paused=self.paused)
 
-    def pause(self, reason: str) -> "Inbox":
+    def pause(self, reason: str, error: Mapping[str, Any] | None = None) -> "Inbox":
         """Take no more messages; nothing changes if there are none."""
-        return msgspec.structs.replace(self, paused=reason) if self.messages else self
+        if not self.messages:
+            return self
+        return msgspec.structs.replace(self, paused=reason, error=error)
 
     def resume(self) -> "Inbox":
         """Take messages again."""
-        return msgspec.structs.replace(self, paused=None)
+        return msgspec.structs.replace(self, paused=None, error=None)
 
     def _with(self, messages: Sequence[InboxMessage], *, paused: str | None) -> "Inbox":
         ordered = tuple(sorted(messages, key=_order))
-        return msgspec.structs.replace(self, messages=ordered, paused=paused)
+        error = self.error if paused else None
+        return msgspec.structs.replace(self, messages=ordered, paused=paused, error=error)
 
 
 EMPTY_INBOX = Inbox()
@@ -181,7 +187,8 @@ def inbox_to_json(inbox: Inbox) -> dict[str, Any]:
     """Convert an inbox to its JSON value in files."""
     messages = [_to_json(each) for each in inbox.messages]
     taken = {} if inbox.taken is None else {"taken": _to_json(inbox.taken)}
-    return {"paused": inbox.paused, "messages": messages, **taken, **inbox.extra}
+    error = {} if inbox.error is None else {"error": dict(inbox.error)}
+    return {"paused": inbox.paused, **error, "messages": messages, **taken, **inbox.extra}
 
 
 def inbox_from_json(raw: Any) -> Inbox:

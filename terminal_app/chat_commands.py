@@ -189,6 +189,8 @@ class ChatCommands:
             names = "".join(f" [{each.name}]" for each in message.attachments)
             text = shown_text(f"{message.content}{names}")[:LISTED_CHARACTERS]
             self._console.info(f"{number}. {text}{_WHEN.get(message.when_busy, '')}")
+        if inbox.paused and inbox.error:
+            self._console.info(shown_text(f"{inbox.error.get('message')}"))
         if inbox.paused:
             self._console.info("They are paused; /queue resume has them answered.")
         return bool(inbox.messages)

@@ -78,15 +78,25 @@ class InboxMessageOut(Schema):
     position: int
 
 
+class InboxErrorOut(Schema):
+    """The error for which the next message could not be answered."""
+
+    code: str
+    message: str
+
+
 class InboxOut(Schema):
     """The messages that wait for the next turns, in the order in which they are answered."""
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"paused": None, "messages": [_WAITING]}}
+        json_schema_extra={"example": {"paused": None, "error": None, "messages": [_WAITING]}}
     )
 
     paused: PauseReason | None = Field(
         description="Why nothing is answered: a turn was `cancelled`, or `failed`; null if it is"
+    )
+    error: InboxErrorOut | None = Field(
+        description="Why no turn could begin with the next message; null otherwise"
     )
     messages: list[InboxMessageOut]
 
@@ -97,7 +107,9 @@ class InboxOut(Schema):
             {**msgspec.structs.asdict(each), "position": position}
             for position, each in enumerate(inbox.messages, 1)
         ]
-        return cls.model_validate({"paused": inbox.paused, "messages": messages})
+        return cls.model_validate(
+            {"paused": inbox.paused, "error": inbox.error, "messages": messages}
+        )
 
 
 class InboxEditIn(BaseModel):

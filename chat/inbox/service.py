@@ -345,4 +345,4 @@ def _with(session: Session, inbox: Inbox) -> Session:
 
 def _emptied(session: Session) -> Session:
     """Return the session without the messages that wait."""
-    return _with(session, msgspec.structs.replace(session.inbox, messages=(), paused=None))
+    return _with(session, msgspec.structs.replace(session.inbox.resume(), messages=()))

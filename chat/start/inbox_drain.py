@@ -19,7 +19,7 @@ from sessions_app.errors import (
     StorageError,
 )
 from sessions_app.queueing import recovered, settled
-from sessions_app.session import Session
+from sessions_app.session import Session, with_inbox
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,9 @@ class InboxDrain:
             waiting = returned.inbox.next
             if waiting is None or message_id not in (None, waiting.message_id):
                 return session
-            return settled(returned, pause="failed")
+            paused = settled(returned, pause="failed")
+            why = {"code": error.code, "message": error.message}
+            return with_inbox(paused, paused.inbox.pause("failed", why))
 
         recover = self._recovery.recover
         update = partial(self._repository.update_idle, session_id, pause, recover=recover)

@@ -47,17 +47,16 @@ export class Inbox {
     this.show(inbox);
   }
 
-  show({ paused, messages }) {
+  show({ paused, error, messages }) {
     const hadFocus = this.place.contains(document.activeElement);
-    const before = this.paused;
     this.paused = messages.length ? paused : null;
     const old = this.items;
     this.items = new Map();
     messages.forEach((message, index) => this.items.set(message.message_id, this.item(old.get(message.message_id), message, index)));
     const sending = [...this.sending].filter((each) => !this.items.has(each.messageId));
     arrange(this.list, [...this.items.values(), ...sending]);
-    const line = this.paused ? (PAUSED[this.paused] ?? "These wait. ") : "";
-    if (this.paused !== before) this.line.replaceChildren(line, line && button("Resume", () => this.do(() => this.resume())));
+    const line = this.paused ? `${error ? `${error.message} ` : ""}${PAUSED[this.paused] ?? "These wait. "}` : "";
+    if ((this.line.firstChild?.data ?? "") !== line) this.line.replaceChildren(line, line && button("Resume", () => this.do(() => this.resume())));
     const steering = messages.filter((each) => each.when_busy === "steer").length;
     const news = messages.length ? `${line}${messages.length} waiting${steering ? `, ${steering} ${NOTES.steer}` : ""}` : "";
     if (this.news.textContent !== news) this.news.textContent = news;

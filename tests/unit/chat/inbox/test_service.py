@@ -18,7 +18,7 @@ from sessions_app.errors import (
     SessionNotFound,
     ValidationFailed,
 )
-from sessions_app.inbox import MOST_MESSAGES
+from sessions_app.inbox import MOST_MESSAGES, inbox_from_json, inbox_to_json
 from tests.unit.chat.inbox.conftest import Desk
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.turns import Calculator, call
@@ -256,6 +256,12 @@ async def test_a_model_that_is_gone_leaves_all_that_waits(desk, house):
         while (await desk.waiting(session_id))[0] is None:
             await asyncio.sleep(0.01)
     assert await desk.waiting(session_id) == ("failed", ["0"])
+    inbox = await desk.inbox.listing(session_id)
+    assert inbox.error is not None
+    assert (inbox.error["code"], "missing" in inbox.error["message"]) == ("MODEL_NOT_FOUND", True)
+    kept = inbox_from_json(inbox_to_json(inbox))
+    assert kept == inbox
+    assert (kept.resume().error, kept.take(kept.messages[0].message_id).error) == (None, None)
 
 
 async def test_what_waits_is_held_while_a_person_is_asked_and_answered_after(make_house):
