@@ -34,8 +34,8 @@ class _Overtaken(Exception):
 
 MOST_READS = 100
 PAUSE_SECONDS = 0.02
-"""A session is read again while its turn begins or ends, so often and with such pauses: it is saved
-with its question just before it is claimed."""
+"""A session is read again while its turn begins or ends, so often and with such pauses: a question
+is saved just before or after the claim."""
 
 
 class SessionPageOut(SessionDetailOut):
@@ -85,6 +85,8 @@ def _read(
     turn: ActiveTurn | None,
     questions: Sequence[Confirmation],
 ) -> dict[str, Any]:
+    if turn is not None and remote.is_claiming(session_id, turn.turn_id):
+        raise _Overtaken
     session = sessions.get(session_id)
     if turn is not None:
         claim = sessions.repository.claim_of(session_id)

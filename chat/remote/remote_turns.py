@@ -99,6 +99,15 @@ class RemoteTurns:
         claim = self._repository.claim_of(session_id)  # it may have no journal yet
         return claim is not None and claim.alive and claim.turn_id == turn_id
 
+    def is_claiming(self, session_id: str, turn_id: str) -> bool:
+        """Return whether a turn may not be in its session yet, which it has claimed. Blocks.
+
+        Its journal is opened after that (docs/decisions/0177).
+        """
+        claim = self._repository.claim_of(session_id)
+        is_alive = claim is not None and claim.alive and claim.turn_id == turn_id != ""
+        return is_alive and not self._journal.is_being_written(session_id, turn_id)
+
     async def tell(self, turn_id: str, kind: SignalKind) -> None:
         """Send a signal to a turn of another process."""
         await asyncio.to_thread(self._signals.send, turn_id, kind)
