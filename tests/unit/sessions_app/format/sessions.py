@@ -164,13 +164,13 @@ waiting = st.builds(
     content=text,
     when_busy=st.sampled_from(["queue", "steer", "interrupt", "later"]),
     queued_at=times,
-    fingerprint=text,
     request=objects,
     extra=extras,
 )
 inboxes = st.just(EMPTY_INBOX) | st.builds(
     Inbox,
     paused=optional(text),
+    error=optional(objects),
     messages=st.lists(waiting, min_size=1, max_size=2).map(tuple),
     taken=optional(waiting),
     extra=extras,
