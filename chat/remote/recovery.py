@@ -141,10 +141,12 @@ class TurnRecovery:
         session_id, turn_id = claim.session_id, claim.turn_id
         if self._journal.is_being_written(session_id, turn_id):  # another process goes on already
             raise ToBeContinued(session_id, turn_id)
-        turn = self._replay(session_id, turn_id)
-        is_left = (
-            turn.was_handed_over or turn.is_resuming
-        )  # by who let go of it, or failed to go on
+        try:
+            turn = self._replay(session_id, turn_id)
+        except Exception:  # noqa: BLE001 - sealing sets aside what can't be read, and tells of it
+            return
+        # By who let go of it, or failed to go on.
+        is_left = turn.was_handed_over or turn.is_resuming
         if self._repository.owners.lives(claim.owner) and not is_left:
             return  # it could not be saved, and its clients were told so
         if self.may_continue(session, turn, turn_id):

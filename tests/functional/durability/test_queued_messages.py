@@ -82,7 +82,7 @@ def test_what_is_queued_is_answered_in_its_order(start, script):
     assert text_of(events) == "Answer 2."
     assert names_of(events)[-2:] == ["message_complete", "done"]
     assert answers(chat, session_id) == ["One two", "Answer 0.", "Answer 1.", "Answer 2."]
-    assert inbox(chat, session_id) == {"paused": None, "messages": []}
+    assert inbox(chat, session_id) == {"paused": None, "error": None, "messages": []}
 
 
 def test_who_is_at_the_end_of_a_stream_waits_for_the_next_turn(start, script):
@@ -114,7 +114,7 @@ def test_an_inbox_is_read_changed_and_emptied(start, script):
     assert chat.http.delete(f"{path}/{first}").json()["messages"][0]["message_id"] == second
     gone = chat.http.delete(f"{path}/{first}")
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "QUEUED_MESSAGE_NOT_FOUND")
-    assert chat.http.delete(path).json() == {"paused": None, "messages": []}
+    assert chat.http.delete(path).json() == {"paused": None, "error": None, "messages": []}
     missing = chat.http.get(f"/chat/{session_id}/stream", params={"queued": second})
     assert missing.status_code == 404
 
