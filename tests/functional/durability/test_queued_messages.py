@@ -245,7 +245,9 @@ def keep_sending(server, start, script, eventually, chance, *, whole):
         while True:
             try:
                 answer = server.chat().http.post(
-                    f"/chat/{session_id}", json=body, headers={"Idempotency-Key": f"key{number}"}
+                    f"/chat/{session_id}",
+                    json=body,
+                    headers={"Idempotency-Key": f"{session_id}-{number}"},
                 )
             except httpx.TransportError:
                 continue
