@@ -101,7 +101,7 @@ class TurnResumer:
             return
         turn, is_cancelled = found
         if is_cancelled:
-            await self._started(session_id)
+            await self._started(session_id, is_cancelled=True)
             return
         gate = self._suspects if turn.barren_resumes else self._others
         if gate.locked() or self._places.is_full:
@@ -119,7 +119,7 @@ class TurnResumer:
                 live.task.add_done_callback(lambda _: leave())
                 await _first_output(live)
 
-    async def _started(self, session_id: str) -> LiveTurn | None:
+    async def _started(self, session_id: str, *, is_cancelled: bool = False) -> LiveTurn | None:
         taken = await self._in_thread(partial(self.takeover.take, session_id))
         resumed = None if taken is None else await self.takeover.resume(taken)
         if taken is None or resumed is None:
@@ -130,7 +130,9 @@ class TurnResumer:
         except BaseException:
             claimed.stream.close()
             raise
-        if taken.is_cancelled:
+        if (
+            taken.is_cancelled or is_cancelled
+        ):  # an owner that was given up may have taken the signal
             live.engine.cancel()
         return live
 

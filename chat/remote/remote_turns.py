@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from chat.remote.replay import ReplayedTurn, replay
 from chat.storage.journal import TurnJournal, whole_journal
 from chat.storage.signals import SignalKind, Signals
 from chat.stream.events import Cancelled
+from chat.stream.notes import Resumed, Stopped
 from chat.stream.numbered_event import NumberedEvent, numbered_events
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
@@ -150,16 +152,20 @@ class RemoteTurns:
             raise NoActiveTurn(session_id)
         if turn_id not in (None, claim.turn_id):
             raise NoActiveTurn(session_id)
-        await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
-        turn = await self._read_to_end(session_id, claim.turn_id)
+        send = partial(self._signals.send, claim.turn_id, "cancel")
+        await asyncio.to_thread(send)
+        # Once more to who goes on with it: an owner that was given up may have taken the first one.
+        turn = await self._read_to_end(session_id, claim.turn_id, when_resumed=send)
         # Not when our caller left meanwhile: others may count on the same signal.
         await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
-        if not isinstance(turn.ending, Cancelled) or turn.stopped is None:
+        if not isinstance(turn.ending, Cancelled):
             raise NoActiveTurn(session_id)
+        # Without the note, where the journal was taken from who stopped it: that is all it lost.
+        stopped = turn.stopped or Stopped(upstream=False, tools=(), agents=())
         return CancelReport(
             turn_id=claim.turn_id,
             partial_content=turn.ending.content,
-            stopped=msgspec.to_builtins(turn.stopped),
+            stopped=msgspec.to_builtins(stopped),
         )
 
     async def follow(
@@ -253,14 +259,24 @@ class RemoteTurns:
         session = await asyncio.to_thread(self._repository.load, session_id)
         return outcome_of(turn, session)
 
-    async def _read_to_end(self, session_id: str, turn_id: str) -> ReplayedTurn:
-        """Wait for the end of a turn and return it."""
+    async def _read_to_end(
+        self, session_id: str, turn_id: str, when_resumed: Callable[[], object] | None = None
+    ) -> ReplayedTurn:
+        """Wait for the end of a turn and return it.
+
+        Args:
+            session_id: The session.
+            turn_id: Its turn.
+            when_resumed: Called in a thread each time that a process goes on with the turn.
+        """
         follower = self._follow(session_id, turn_id, after=0)
         turn = ReplayedTurn()
         try:
             while (entries := await follower.next_entries()) is not None:
                 for entry in entries:
                     turn.add(entry)
+                    if when_resumed is not None and entry.event == Resumed.event:
+                        await asyncio.to_thread(when_resumed)
         finally:
             follower.close()
         return turn
