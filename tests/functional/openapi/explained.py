@@ -120,7 +120,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
     (
         "VALIDATION_ERROR",
-        r"MCP servers of its own|is not available on this server|The name of a tool has",
+        r"MCP servers of its own|is not available on this server|The name of a tool has|no threads",
         "what Anthropic has and this server does not is refused with a sentence that says so",
     ),
     (
@@ -164,6 +164,14 @@ def what_was_made_is_there(ctx: Any, response: Any, case: Any) -> bool | None:
     if response.status_code == 404 and _error_of(response)[0] in _OF_BODIES:
         return None
     return checks.ensure_resource_availability(ctx, response, case)
+
+
+@schemathesis.check
+def allowed_methods_are_described(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Do ``allow_header_conformance``, but where GET is there to refuse WebSockets only."""
+    if case.operation.path == "/v1/responses":
+        return None
+    return checks.allow_header_conformance(ctx, response, case)
 
 
 def errors_have_a_code_of_the_operation(ctx: Any, response: Any, case: Any) -> bool | None:
