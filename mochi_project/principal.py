@@ -1,0 +1,82 @@
+"""Declares who a request, a task or a command acts for: an owner of data, with scopes.
+
+This module imports no app, so that all of them can import it (docs/decisions/0202).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+DEFAULT_OWNER = "default"
+"""The owner of the data outside ``users/``: all of it, before there are keys of others."""
+SCOPES = frozenset({"read", "chat", "write", "approve", "admin", "metrics"})
+
+_OWNER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class InvalidOwner(ValueError):
+    """This can't be the name of an owner, which is that of a folder, too."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"{owner[:100]!r} is no name of an owner: use up to 64 lowercase letters, digits, "
+            "'.', '_' and '-', beginning with a letter or a digit."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Names the owner that a request, a task or a command acts for, and what it may do.
+
+    Attributes:
+        owner: Whose data it reads and writes.
+        scopes: What it may do: some of ``SCOPES``.
+        key_id: The id of its key; None for the server's own token, clients of this machine without
+            one, and proxies.
+        models: Patterns of the models that it may use.
+
+    Raises:
+        InvalidOwner: The name of the owner could be a path to something else.
+    """
+
+    owner: str
+    scopes: frozenset[str]
+    key_id: str | None = None
+    models: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        if _OWNER.fullmatch(self.owner) is None:
+            raise InvalidOwner(self.owner)
+
+
+OPERATOR = Principal(DEFAULT_OWNER, SCOPES)
+"""The person who runs the server, by ``MOCHI_API_TOKEN``, on this machine, by commands."""
+
+PRINCIPAL: ContextVar[Principal] = ContextVar("mochi_principal")
+"""The principal of the running code. It has no default, so that code that nobody sent fails."""
+
+
+def principal() -> Principal:
+    """Return who the running code acts for.
+
+    Raises:
+        LookupError: It was not said, by a request or by ``acting_for``.
+    """
+    return PRINCIPAL.get()
+
+
+@contextmanager
+def acting_for(principal_or_owner: Principal | str) -> Iterator[None]:
+    """Act for a principal, or for an owner with all scopes, in the block.
+
+    Raises:
+        InvalidOwner: This is no name of an owner.
+    """
+    acting = principal_or_owner
+    token = PRINCIPAL.set(Principal(acting, SCOPES) if isinstance(acting, str) else acting)
+    try:
+        yield
+    finally:
+        PRINCIPAL.reset(token)
