@@ -15,6 +15,7 @@ from mochi_project.configuration.setting_types import (
     LogLevel,
     Origins,
     Proxies,
+    PublicUrl,
     RootPathSetting,
     Seconds,
     SecretKey,
@@ -89,6 +90,11 @@ class ServerSettings(AppSettings):
     )
     root_path: RootPathSetting = Field(
         "", description="Path below which a proxy offers the server, as `/mochi`"
+    )
+    public_url: PublicUrl | None = Field(
+        None,
+        description="Address at which people's browsers reach the server, as "
+        "`https://mochi.example.org`: links in notifications begin with it",
     )
     insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
     playground: bool | None = Field(

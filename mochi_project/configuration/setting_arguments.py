@@ -95,6 +95,7 @@ class SettingArguments(TypedDict, total=False):
     trusted_proxies: Sequence[str]
     proxies_authenticate: bool
     root_path: str
+    public_url: str
     insecure_no_auth: bool
     playground: bool | None
     metrics: bool

@@ -31,6 +31,16 @@ def _http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _public_url(value: str) -> str:
+    parts = urlsplit(_http_url(value))
+    path = parts.path.rstrip("/")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("must be the address alone: without a user, a query and a fragment")
+    if path and not ROOT_PATH.fullmatch(path):
+        raise ValueError("must have no path, or one like /mochi, not below /api")
+    return f"{parts.scheme}://{parts.netloc.lower()}{path}"
+
+
 def _expanded(value: Path) -> Path:
     try:
         return value.expanduser()
@@ -134,6 +144,7 @@ def _checked_wings(names: list[str], info: ValidationInfo) -> list[str]:
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+PublicUrl = Annotated[str, AfterValidator(_public_url)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]
 Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]

@@ -11,6 +11,7 @@ import hmac
 import logging
 from collections.abc import Iterator
 from functools import partial
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -110,6 +111,9 @@ class Guard:
         self._root_path = RootPath(settings.root_path, self._proxies)
         # The name to listen on was chosen by the operator, so it is an allowed host.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
+        public = urlsplit(settings.public_url or "").hostname
+        if public and ":" not in public:
+            listening_on.append(public)
         self._policy = AccessPolicy(
             allowed_hosts=[*settings.allowed_hosts, *listening_on],
             cors_origins=settings.cors_origins,

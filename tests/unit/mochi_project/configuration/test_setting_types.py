@@ -106,3 +106,29 @@ def test_a_library_that_is_missing_is_named_with_the_extra_that_has_it(
 
     assert f"needs {library}, which is not installed" in sentence
     assert "pip install 'mochi-server[cluster]'" in sentence
+
+
+def test_the_public_address_may_have_a_path_and_loses_its_last_slash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MOCHI_PUBLIC_URL", "https://Mochi.example.org:8443/chat/")
+
+    assert load_settings().public_url == "https://mochi.example.org:8443/chat"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mochi.example.org",
+        "ftp://mochi.example.org",
+        "https://me:hunter2@mochi.example.org",
+        "https://mochi.example.org/?a=b",
+        "https://mochi.example.org/#a",
+        "https://mochi.example.org/api/v1",
+        "https://mochi.example.org//other.example",
+    ],
+)
+def test_a_public_address_with_more_in_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    assert refusal(monkeypatch, PUBLIC_URL=url).startswith("MOCHI_PUBLIC_URL must ")

@@ -35,6 +35,11 @@ async def test_the_name_that_the_server_listens_on_is_answered_to(app: App) -> N
     assert (await ask(Guard(app, settings(host="box.lan")), host=b"box.lan:8000")).status == 200
 
 
+async def test_the_name_of_the_public_address_is_answered_to(app: App) -> None:
+    guard = Guard(app, settings(public_url="https://mochi.example.org/chat"))
+    assert (await ask(guard, host=b"mochi.example.org")).status == 200
+
+
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://evil.example:8000"])
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 async def test_a_foreign_origin_is_refused_without_cors_headers(
