@@ -94,6 +94,17 @@ class ObjectRecords:
             return False
         return True
 
+    def swap(self, name: str, expected: bytes, data: bytes) -> bool:
+        """Replace a record that still is ``expected``; return whether it was."""
+        found = self._get(name)
+        if found is None or found.data != expected:
+            return False
+        try:
+            self._store.put_if(name, data, found.tag)
+        except ObjectChanged:
+            return False
+        return True
+
     def delete(self, name: str) -> bool:
         """Delete a record; return whether it existed."""
         if not self._is_ours(name):

@@ -5,16 +5,21 @@ Redirects are followed here, each checked like the first URL.
 """
 
 import asyncio
-import ipaddress
-import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
-from dialects_app.shared.addresses import AddressPolicy, all_allowed, is_public_web
 from dialects_app.shared.files import FetchFailed, FetchRefused
+from mochi_project.addresses import (
+    AddressPolicy,
+    Resolve,
+    all_allowed,
+    is_address,
+    is_public_web,
+    system_addresses,
+)
 from sessions_app.errors import AttachmentTooLarge
 
 MOST_REDIRECTS = 3
@@ -29,15 +34,6 @@ _HEADERS = {
     "accept-encoding": "identity",
     "user-agent": "mochi-server",
 }
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a host; raises OSError if it has none."""
-
-
-async def system_addresses(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host from the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
 
 
 class Fetcher:
@@ -124,7 +120,7 @@ class Fetcher:
             "GET",
             url.copy_with(host=addresses[0], fragment=None),
             headers={**_HEADERS, "host": url.netloc.decode("ascii")},
-            extensions={} if _is_address(host) else {"sni_hostname": host},
+            extensions={} if is_address(host) else {"sni_hostname": host},
         )
 
 
@@ -173,11 +169,3 @@ async def _pieces(response: httpx.Response, max_bytes: int) -> AsyncIterator[byt
         if size > max_bytes:
             raise AttachmentTooLarge(max_bytes)
         yield piece
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -63,6 +63,13 @@ class Records(RecordReader, Protocol):
             StorageError: The record can't be stored.
         """
 
+    def swap(self, name: str, expected: bytes, data: bytes) -> bool:
+        """Replace a record that still is ``expected``; return whether it was.
+
+        Raises:
+            StorageError: The record can't be stored; in a cluster, it may have been.
+        """
+
     def delete(self, name: str) -> bool:
         """Delete a record; return whether it existed.
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dialects_app.shared.addresses import all_allowed, is_public, is_public_web
+from mochi_project.addresses import all_allowed, is_public, is_public_web
 
 
 @pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07::1"])

@@ -1,9 +1,11 @@
-"""Decides which IP addresses a client's URL may resolve to. Pure.
+"""Decides which IP addresses the URL of a stranger may lead to, and finds them.
 
 Only public ones, because hosts in the server's own network may trust it (docs/decisions/0076).
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 _PORTS = frozenset({80, 443})
@@ -32,6 +34,14 @@ any."""
 
 AddressPolicy = Callable[[str, int], bool]
 """Returns whether a connection to an IP address and a port may be made."""
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the addresses of a host; raises OSError if it has none."""
+
+
+async def system_addresses(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host from the system's resolver."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
 
 
 def is_public_web(address: str, port: int) -> bool:
@@ -55,3 +65,12 @@ def is_public(address: str) -> bool:
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
     """Return whether there is at least one address and all are allowed."""
     return bool(addresses) and all(policy(each, port) for each in addresses)
+
+
+def is_address(host: str) -> bool:
+    """Return whether the host of a URL is an IP address, not a name."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
