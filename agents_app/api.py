@@ -16,7 +16,7 @@ from mochi_project.http.large_json import answer_by_reading
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["agents"])
+router = Router(scope="read", changes="write", tags=["agents"])
 
 
 @router.get(
@@ -46,7 +46,7 @@ async def list_agents(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="reload_agents",
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def reload_agents(request: HttpRequest) -> dict[str, Any]:
     """Discover all agents again, and list them."""
     return agents_payload(await service(AgentCatalogue).reload())

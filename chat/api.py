@@ -58,7 +58,7 @@ from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from tools_app.available_tools import AvailableTools
 
-router = Router(access="chat", tags=["chat"])
+router = Router(scope="read", changes="chat", tags=["chat"])
 
 Waits = Status[SuspendedOut] | HttpResponse
 """Answers of turns that wait for a person, and of messages that wait for a turn."""
@@ -187,7 +187,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     response={200: None, 204: None, (404, 422, 500): ENVELOPE},
     openapi_extra=STREAM,
 )
-@needs(first=True)
+@needs(scope="chat", first=True)
 async def reattach(
     request: HttpRequest,
     session_id: str,

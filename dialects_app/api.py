@@ -24,7 +24,7 @@ from mochi_project.app import service
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 
-router = Router(access="chat", tags=["OpenAI"])
+router = Router(scope="read", tags=["OpenAI"])
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 

@@ -10,9 +10,10 @@ from ninja.openapi.schema import OpenAPISchema
 from mochi_project.app import foreign_apis, mochi_apps, routers_of
 from mochi_project.errors.handlers import ForgetfulAPI, install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger, open_page
-from mochi_project.http.openapi import by_tags, describe_common_answers
+from mochi_project.http.openapi import SCOPE, by_tags, describe_common_answers
 from mochi_project.http.openapi_components import shape_components
 from mochi_project.http.strict_json import StrictJsonParser
+from mochi_project.routing import route_table
 from mochi_project.version import VERSION
 
 
@@ -39,6 +40,10 @@ class MochiAPI(ForgetfulAPI):
             schema["paths"].update(others["paths"])
             schema["components"]["schemas"].update(others["components"]["schemas"])
         schema["paths"] = by_tags(schema["paths"])
+        for path, methods in schema["paths"].items():
+            for method, operation in methods.items():
+                scope = route_table().scope_of(path, method.upper())
+                operation[SCOPE] = scope or "none"
         shape_components(schema)
         return schema
 

@@ -4,19 +4,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from typing import Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import ninja
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver, resolve
 from ninja.utils import replace_path_param_notation
 
 from mochi_project.app import ForeignApi, foreign_apis, mochi_apps, routers_of
 from sessions_app.errors import MochiError
 
 View = TypeVar("View", bound=Callable[..., object])
-Access = Literal["chat", "manage"]
+Scope = Literal["read", "chat", "write", "approve", "admin", "metrics"]
 
 NATIVE = "/api/v1"
+UNKNOWN = "unknown-path"
+"""The name of the view of all paths where nothing is."""
 _DECLARED = "mochi_needs"
 _PARAMETER = re.compile(r"<(?:(?P<converter>\w+):)?\w+>")
 
@@ -26,9 +29,8 @@ class Needs:
     """Says what a route needs.
 
     Attributes:
-        access: What a client must be allowed: ``chat`` is to hold conversations, with what they
-            are made of and choose from; ``manage`` is the rest. None for a page.
-        token: Whether the server's token is asked for, if it has one.
+        scope: What a client must be allowed (docs/keys.md). None counts as ``admin``.
+        token: Whether a client must be allowed anything at all; without, the scope does not count.
         body: Whether the guard reads the body, or the route does as it arrives (``stream``).
         limit: The setting with the maximum size of the body.
         untyped: Whether a body without a ``Content-Type``, or with that of a form, as curl sends
@@ -37,7 +39,7 @@ class Needs:
         first: Whether its path is tried before others, since a first token waits for it.
     """
 
-    access: Access | None = None
+    scope: Scope | None = None
     token: bool = True
     body: Literal["whole", "stream"] = "whole"
     limit: str = "max_body_bytes"
@@ -48,14 +50,14 @@ class Needs:
     @property
     def of_guard(self) -> "Needs":
         """Return the part that the guard looks up, which most routes have in common."""
-        return replace(self, access=None, first=False)
+        return replace(self, scope=None, first=False)
 
 
 USUAL = Needs()
 
 
 class _Changes(TypedDict, total=False):
-    access: Access
+    scope: Scope
     token: bool
     body: Literal["whole", "stream"]
     limit: str
@@ -78,14 +80,28 @@ class Router(ninja.Router):
     """Ninja's router, which says what its routes need if they declare nothing else.
 
     Args:
-        access: See ``Needs``.
+        scope: The scope that its routes need: see ``Needs``.
+        changes: The scope that those need that are not GET, if it is another one.
         limit: See ``Needs``.
         tags: The tags of its routes in the OpenAPI document.
     """
 
-    def __init__(self, *, access: Access, tags: list[str], limit: str = "max_body_bytes") -> None:
+    def __init__(
+        self,
+        *,
+        scope: Scope | None = None,
+        changes: Scope | None = None,
+        tags: list[str],
+        limit: str = "max_body_bytes",
+    ) -> None:
         super().__init__(tags=tags)
-        self.needs = Needs(access=access, limit=limit)
+        self._reading = Needs(scope=scope, limit=limit)
+        self._changing = Needs(scope=changes or scope, limit=limit)
+
+    def needs_of(self, view: Callable[..., object], methods: Iterable[str]) -> Needs:
+        """Return what the route of a view needs."""
+        usual = self._reading if "GET" in methods else self._changing
+        return replace(usual, **vars(view).get(_DECLARED, {}))
 
 
 class Route(NamedTuple):
@@ -109,12 +125,11 @@ def routes_of(names: Sequence[str], prefix: str) -> Iterator[Route]:
     for router in routers_of(names):
         for path, view in router.path_operations.items():
             for operation in view.operations:
-                changes = vars(operation.view_func).get(_DECLARED, {})
                 yield Route(
                     path=prefix + replace_path_param_notation(path),
                     methods=tuple(operation.methods),
                     operation_id=operation.operation_id,
-                    needs=replace(router.needs, **changes),
+                    needs=router.needs_of(operation.view_func, operation.methods),
                 )
 
 
@@ -125,28 +140,33 @@ def native_routes() -> tuple[Route, ...]:
 
 
 class RouteTable:
-    """Finds what the route of a path needs; what is the same for all its methods.
+    """Finds what the route of a path needs.
 
     Args:
-        declared: Paths in Django's notation, with what they need.
+        routes: The routes, with paths in Django's notation. One without methods has all.
         apis: The APIs beside the native one, whose routes are looked at with the first request.
     """
 
-    def __init__(
-        self, declared: Iterable[tuple[str, Needs]], apis: Iterable[ForeignApi] = ()
-    ) -> None:
-        looked_up = {path: given.of_guard for path, given in declared if given.of_guard != USUAL}
-        self._exact = {path: given for path, given in looked_up.items() if "<" not in path}
-        self._patterns = [
-            (re.compile(_regex(path)), given) for path, given in looked_up.items() if "<" in path
-        ]
+    def __init__(self, routes: Iterable[Route], apis: Iterable[ForeignApi] = ()) -> None:
+        self._exact: dict[str, Needs] = {}
+        self._patterns: list[tuple[re.Pattern[str], Needs]] = []
+        self._scopes: list[tuple[re.Pattern[str], Route]] = []
+        for route in routes:
+            pattern = re.compile(_regex(route.path))
+            self._scopes.append((pattern, route))
+            given = route.needs.of_guard
+            if given != USUAL and "<" in route.path:
+                self._patterns.append((pattern, given))
+            elif given != USUAL:
+                self._exact[route.path] = given
+        self._scopes.sort(key=lambda entry: "<" in entry[1].path)
         self._apis = tuple(apis)
         self._tables: dict[str, RouteTable] = {}
 
     def needs_of(self, path: str) -> Needs:
         """Return what the route of a path needs of the guard; else what most routes need.
 
-        The access is not in it: routes of one path may need different ones.
+        The scope is not in it: routes of one path may need different ones.
         """
         found = self._exact.get(path)
         if found is not None:
@@ -158,6 +178,20 @@ class RouteTable:
                 return given
         return USUAL
 
+    def scope_of(self, path: str, method: str) -> Scope | None:
+        """Return the scope that a request needs: ``admin`` where none is declared.
+
+        None where there is nothing, or nothing for the method: the answer says no more than that.
+        """
+        if (api := self.api_of(path)) is not None:
+            return self._table_of(api).scope_of(path.removesuffix("/"), method)
+        methods = {method, "GET"} if method == "HEAD" else {method}
+        found = [route for pattern, route in self._scopes if pattern.fullmatch(path)]
+        for route in found:
+            if not route.methods or methods.intersection(route.methods):
+                return None if not route.needs.token else route.needs.scope or "admin"
+        return None if found or resolve(path).url_name == UNKNOWN else "admin"
+
     def api_of(self, path: str) -> ForeignApi | None:
         """Return the API of a path that is not of the native one."""
         return next((api for api in self._apis if api.has(path)), None)
@@ -165,28 +199,31 @@ class RouteTable:
     def _table_of(self, api: ForeignApi) -> "RouteTable":
         table = self._tables.get(api.prefix)
         if table is None:
-            routes = routes_of(api.routers, api.prefix)
-            table = RouteTable((route.path, route.needs) for route in routes)
-            self._tables[api.prefix] = table
+            table = self._tables[api.prefix] = RouteTable(_routes_of_api(api))
         return table
+
+
+def _routes_of_api(api: ForeignApi) -> Iterator[Route]:
+    if api.routers:
+        return routes_of(api.routers, api.prefix)
+    return _pages(import_module(api.module).urlpatterns, api.prefix)
 
 
 @cache
 def route_table() -> RouteTable:
     """Return the table of all routes and pages of this server."""
-    routes = ((route.path, route.needs) for route in native_routes())
     pages = _pages(get_resolver().url_patterns, "/")
-    return RouteTable([*routes, *pages], foreign_apis())
+    return RouteTable([*native_routes(), *pages], foreign_apis())
 
 
-def _pages(entries: Iterable[URLPattern | URLResolver], prefix: str) -> Iterator[tuple[str, Needs]]:
-    """Yield the paths of views that are no routes and declare what they need."""
+def _pages(entries: Iterable[URLPattern | URLResolver], prefix: str) -> Iterator[Route]:
+    """Yield the views that are no routes and declare what they need."""
     for entry in entries:
         path = prefix + str(entry.pattern)
         if isinstance(entry, URLPattern):
             changes: _Changes = vars(entry.callback).get(_DECLARED, {})
             if changes:
-                yield path, replace(USUAL, **changes)
+                yield Route(path, (), None, replace(USUAL, **changes))
         elif not isinstance(entry.urlconf_name, str):  # else it is imported late
             yield from _pages(entry.url_patterns, path)
 

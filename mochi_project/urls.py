@@ -21,7 +21,7 @@ from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
 from mochi_project.http.metrics_page import metrics_view
 from mochi_project.http.playground import file_view, index_view
-from mochi_project.routing import NATIVE, native_routes
+from mochi_project.routing import NATIVE, UNKNOWN, native_routes
 
 View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
@@ -51,7 +51,7 @@ urlpatterns = [
     path("", index_view, name="chat-page"),
     *(path(name, file_view, {"name": name}, name="chat-page-file") for name in CONTENT_TYPES),
     # A route, not only ``handler404``: that one is reached by an exception and through a thread.
-    re_path(r"", unknown_path_view),
+    re_path(r"", unknown_path_view, name=UNKNOWN),
 ]
 
 handler400 = "mochi_project.errors.handlers.bad_request_view"

@@ -20,7 +20,7 @@ from models_app.schemas import ModelListOut, ModelOut
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["models"])
+router = Router(scope="read", tags=["models"])
 
 
 @router.get(
@@ -79,7 +79,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
     operation_id="create_profile",
     tags=["profiles"],
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[Profile]:
     """Create a profile."""
     models = service(ModelCatalogue)
@@ -110,7 +110,7 @@ async def get_profile(request: HttpRequest, name: str) -> Profile:
     operation_id="update_profile",
     tags=["profiles"],
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn) -> Profile:
     """Replace a profile."""
     models = service(ModelCatalogue)
@@ -131,7 +131,7 @@ async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn)
     operation_id="delete_profile",
     tags=["profiles"],
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def delete_profile(request: HttpRequest, name: str) -> Status[None]:
     """Remove a profile."""
     models = service(ModelCatalogue)

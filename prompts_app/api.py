@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Status
 
 from mochi_project.app import service
-from mochi_project.routing import Router, needs
+from mochi_project.routing import Router
 from prompts_app.prompts import Prompt, PromptSummary
 from prompts_app.schemas import (
     PromptCreateIn,
@@ -17,7 +17,7 @@ from prompts_app.schemas import (
 from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["system prompts"])
+router = Router(scope="read", changes="admin", tags=["system prompts"])
 
 
 @router.get(
@@ -50,7 +50,6 @@ async def get_prompt(request: HttpRequest, filename: str) -> Prompt:
     description="Makes a new file; 409 `PROMPT_EXISTS` when the name is taken.",
     operation_id="create_system_prompt",
 )
-@needs(access="manage")
 async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Prompt]:
     """Make a new prompt file."""
     prompts = service(SystemPromptService)
@@ -64,7 +63,6 @@ async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Pr
     description="Replaces the whole text. Sessions that were given the old text keep it.",
     operation_id="update_system_prompt",
 )
-@needs(access="manage")
 async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateIn) -> Prompt:
     """Replace a prompt's text."""
     return await asyncio.to_thread(service(SystemPromptService).update, filename, body.content)
@@ -77,7 +75,6 @@ async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateI
     description="Removes the file. Sessions that were given its text keep it.",
     operation_id="delete_system_prompt",
 )
-@needs(access="manage")
 async def delete_prompt(request: HttpRequest, filename: str) -> Status[None]:
     """Remove a prompt file."""
     await asyncio.to_thread(service(SystemPromptService).delete, filename)

@@ -14,7 +14,7 @@ from search_app.places import SearchPlaces
 from search_app.schemas import SearchOut, SearchParams, results_to_json
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["sessions"])
+router = Router(scope="read", tags=["sessions"])
 
 
 @router.get(

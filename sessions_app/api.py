@@ -14,7 +14,7 @@ from chat.http.page import SessionPageOut, answer_with_page
 from chat.service import ChatService, SessionSpace
 from mochi_project.app import service
 from mochi_project.http.large_json import answer, answer_by_reading
-from mochi_project.routing import Router
+from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from sessions_app.deletion import SessionDeletion
 from sessions_app.errors import MochiError, ValidationFailed
@@ -34,7 +34,7 @@ from sessions_app.http.schemas import SessionOut, SessionSavedOut, SystemPromptO
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 
-router = Router(access="chat", tags=["sessions"])
+router = Router(scope="read", changes="write", tags=["sessions"])
 
 IdempotencyKey = Annotated[
     str | None,
@@ -99,6 +99,7 @@ async def list_sessions(
     ),
     operation_id="create_session",
 )
+@needs(scope="chat")
 async def create_session(
     request: HttpRequest, body: SessionCreateIn, idempotency_key: IdempotencyKey = None
 ) -> HttpResponseBase:

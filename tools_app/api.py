@@ -14,7 +14,7 @@ from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import McpServerOut, McpServersOut, ToolExecutionsOut, ToolListOut, ToolOut
 
-router = Router(access="chat", tags=["tools"])
+router = Router(scope="read", tags=["tools"])
 
 
 @router.get(
@@ -44,7 +44,7 @@ async def list_tools(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="list_tool_executions",
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def list_executions(request: HttpRequest) -> dict[str, Any]:
     """List the last calls, with statistics."""
     executions = await service(ExecutionLog).recent()
@@ -62,7 +62,7 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="reload_tools",
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def reload_tools(request: HttpRequest) -> dict[str, Any]:
     """Discover the folder again, and list all tools."""
     await service(FolderTools).reload()
@@ -105,7 +105,7 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
     ),
     operation_id="restart_mcp_server",
 )
-@needs(access="manage")
+@needs(scope="admin")
 async def restart_server(request: HttpRequest, name: str) -> Any:
     """Restart one MCP server."""
     return await service(McpTools).restart(name)

@@ -29,7 +29,7 @@ from transfer_app.settings import TransferSettings
 from transfer_app.uploaded import UploadedImport
 from transfer_app.writing import SessionExport, session_pieces
 
-router = Router(access="chat", tags=["sessions"])
+router = Router(scope="read", changes="write", tags=["sessions"])
 
 MOST_NAMED = 20
 """The maximum attachments named in a header; proxies accept headers of some KiB."""

@@ -13,7 +13,7 @@ from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
 from usage_app.usage import Usage
 
-router = Router(access="manage", tags=["usage"])
+router = Router(scope="read", tags=["usage"])
 
 
 @router.get(

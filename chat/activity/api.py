@@ -15,7 +15,7 @@ from mochi_project.routing import Router
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["sessions"])
+router = Router(scope="read", tags=["sessions"])
 
 _POSITION = re.compile(POSITION_PATTERN, re.ASCII)
 

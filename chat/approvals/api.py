@@ -13,7 +13,7 @@ from mochi_project.app import service
 from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["chat"])
+router = Router(scope="read", changes="approve", tags=["chat"])
 
 
 @router.get(

@@ -13,7 +13,7 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.settings import SessionsSettings
 
-router = Router(access="chat", tags=["chat"])
+router = Router(scope="read", changes="chat", tags=["chat"])
 
 _ERRORS: dict[Any, Any] = {(404, 409, 422, 500, 503, 507): ENVELOPE}
 

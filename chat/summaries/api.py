@@ -9,7 +9,7 @@ from mochi_project.app import service
 from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 
-router = Router(access="chat", tags=["chat"])
+router = Router(scope="read", changes="write", tags=["chat"])
 
 
 @router.get(

@@ -24,7 +24,7 @@ from sessions_app.service import SessionManager
 if TYPE_CHECKING:
     from dialects_app.ag_ui.runs import Runs
 
-router = Router(access="chat", tags=["AG-UI"])
+router = Router(scope="read", changes="chat", tags=["AG-UI"])
 
 _INDEX = re.compile(r"\[(\d+)\]")
 _FIELD = re.compile(r"^\w+")

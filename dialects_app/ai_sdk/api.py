@@ -29,7 +29,7 @@ from sessions_app.settings import SessionsSettings
 if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
 
-router = Router(access="chat", tags=["AI SDK"])
+router = Router(scope="read", changes="chat", tags=["AI SDK"])
 
 STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
 
@@ -67,6 +67,7 @@ async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) 
     operation_id="ui_resume_stream",
     openapi_extra=openapi.RESUME,
 )
+@needs(scope="chat")
 async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpResponseBase:
     """Stream the running turn from its beginning, from any worker; 204 if none is running."""
     following = await _chats().stream(chat_id)

@@ -31,7 +31,7 @@ SessionHeader = Annotated[
         description="A session to continue: it gets what follows the last assistant message.",
     ),
 ]
-router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
+router = Router(scope="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 
 @router.post(

@@ -8,8 +8,10 @@ from dialects_app.mcp.protocol import McpMessage, RpcError, read_message
 from dialects_app.mcp.service import McpService
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
+from mochi_project.routing import needs
 
 
+@needs(scope="read")
 async def answer(request: HttpRequest) -> HttpResponse:
     """Answer one message; to a notification there is nothing to say."""
     if request.method != "POST":

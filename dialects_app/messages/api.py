@@ -21,7 +21,7 @@ from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 
-router = Router(access="chat", limit="max_history_bytes", tags=["Anthropic"])
+router = Router(scope="chat", limit="max_history_bytes", tags=["Anthropic"])
 
 
 class TokensOut(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelError, ModelNotFound
 from sessions_app.service import SessionManager
 
-router = Router(access="chat", tags=["Ollama"])
+router = Router(scope="read", changes="chat", tags=["Ollama"])
 
 VERSION = "0.40.0"
 """The version of Ollama whose protocol this is; Open WebUI compares its numbers."""
@@ -79,7 +79,7 @@ async def running(request: HttpRequest) -> HttpResponse:
 
 
 @router.post("/api/show")
-@needs(untyped=True)
+@needs(scope="read", untyped=True)
 async def show(request: HttpRequest) -> HttpResponse:
     """Describe a model."""
     body, models = await read_body(request, NameIn), service(ModelCatalogue)

@@ -43,14 +43,14 @@ from dialects_app.shared.waiting import WhenBusyHeader, interrupting
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
 from mochi_project.http.clients import client_of
-from mochi_project.routing import Router
+from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.errors import MochiError, SessionNotFound
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 
-router = Router(access="chat", limit="max_history_bytes", tags=["OpenAI"])
+router = Router(scope="read", changes="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
@@ -134,6 +134,7 @@ async def cancel_response(request: HttpRequest, response_id: str) -> HttpRespons
     summary="Delete a response",
     operation_id="openai_delete_response",
 )
+@needs(scope="write")
 async def delete_response(request: HttpRequest, response_id: str) -> HttpResponse:
     """Delete a response, and its session if it has no other turn; 409 while it is running.
 
@@ -253,6 +254,7 @@ async def update_conversation(request: HttpRequest, conversation_id: str) -> Htt
     summary="Delete a conversation",
     operation_id="openai_delete_conversation",
 )
+@needs(scope="write")
 async def delete_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
     """Delete a conversation with its items and responses; 409 while a response is running."""
     return _json(await asyncio.to_thread(_conversations().delete, conversation_id))
@@ -312,6 +314,7 @@ async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> 
     summary="Delete an item of a conversation",
     operation_id="openai_delete_conversation_item",
 )
+@needs(scope="write")
 async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
     """Delete an item, and a call's result with the call; 409 while a response is running."""
     return _json(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))

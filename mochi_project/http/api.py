@@ -7,7 +7,7 @@ from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ErrorResponse
 
-router = Router(access="manage", tags=["server"])
+router = Router(scope="read", tags=["server"])
 
 
 @router.get(

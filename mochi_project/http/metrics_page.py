@@ -5,9 +5,11 @@ from django.http import HttpRequest, HttpResponse
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed, unknown_path_view
 from mochi_project.reachability import Stores
+from mochi_project.routing import needs
 from mochi_project.telemetry import Telemetry
 
 
+@needs(scope="metrics")
 async def metrics_view(request: HttpRequest) -> HttpResponse:
     """Serve the metrics of all processes as text, in Prometheus's format or in OpenMetrics."""
     age = await service(Stores).queue_age()

@@ -35,6 +35,9 @@ TAGS = {
 }
 """The tags with their descriptions."""
 
+SCOPE = "x-mochi-scope"
+"""The extension of an operation that names the scope which a key needs for it (docs/keys.md)."""
+
 PLAIN_TEXT_ERRORS = "x-plain-text-errors"
 """The mark, in ``openapi_extra``, of an operation whose errors may be plain text."""
 
@@ -42,7 +45,10 @@ PLAIN_TEXT_ERRORS = "x-plain-text-errors"
 _COMMON: dict[str, tuple[str, str]] = {
     "BadRequest": ("BAD_REQUEST", "The body is not JSON that means one thing only."),
     "Unauthenticated": ("UNAUTHENTICATED", "Authentication required: a bearer token."),
-    "Forbidden": ("FORBIDDEN", "The `Host` or the `Origin` is not allowed."),
+    "Forbidden": (
+        "FORBIDDEN",
+        "The `Host` or the `Origin` is not allowed, or the key lacks the scope of `x-mochi-scope`.",
+    ),
     "BodyTimeout": ("REQUEST_TIMEOUT", "The body took too long to arrive."),
     "PayloadTooLarge": (
         "PAYLOAD_TOO_LARGE",
@@ -97,7 +103,8 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     components.setdefault("securitySchemes", {})["bearer"] = {
         "type": "http",
         "scheme": "bearer",
-        "description": "`MOCHI_API_TOKEN`, or the token that the server printed when it started",
+        "description": "A key, `MOCHI_API_TOKEN`, or the token that the server printed when it "
+        "started",
     }
     schema["security"] = [{}, {"bearer": []}]
     schema["servers"] = [{"url": "/", "description": "The server that this document is from"}]

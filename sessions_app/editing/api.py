@@ -24,7 +24,7 @@ from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from sessions_app.variants import VariantChoice
 
-router = Router(access="chat", tags=["sessions"])
+router = Router(scope="read", changes="write", tags=["sessions"])
 
 MessagePlace = Annotated[
     int | str,

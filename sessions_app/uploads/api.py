@@ -24,7 +24,7 @@ from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.schemas import AttachmentOut
 from sessions_app.messages import Attachment
 
-router = Router(access="chat", tags=["attachments"])
+router = Router(scope="read", changes="chat", tags=["attachments"])
 
 _SHOWN = IMAGES - {HEIC}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")

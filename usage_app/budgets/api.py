@@ -11,7 +11,7 @@ from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.budgets.observer import Budgets
 from usage_app.budgets.schemas import BudgetsOut, standings_to_json
 
-router = Router(access="manage", tags=["usage"])
+router = Router(scope="read", tags=["usage"])
 
 
 @router.get(

@@ -49,7 +49,7 @@ class MetricsOff(MochiError):
         super().__init__("Metrics are off. MOCHI_METRICS=true switches them on.")
 
 
-router = Router(access="manage", tags=["server"])
+router = Router(scope="metrics", tags=["server"])
 
 
 @router.get(

@@ -1,16 +1,20 @@
 """What routes declare that they need, and how it is found by their paths."""
 
+import re
 from collections import defaultdict
 from typing import get_args
 
 import pytest
+from django.urls import resolve
 
 from mochi_project.app import foreign_apis
 from mochi_project.routing import (
-    Access,
+    UNKNOWN,
     Needs,
     Route,
+    Router,
     RouteTable,
+    Scope,
     native_routes,
     route_table,
     routes_of,
@@ -22,22 +26,75 @@ def all_routes() -> list[Route]:
     return [*native_routes(), *(route for routes in others for route in routes)]
 
 
-def test_every_route_says_which_access_it_needs() -> None:
+def test_every_route_says_which_scope_it_needs() -> None:
     routes = all_routes()
 
-    assert {route.needs.access for route in routes} == set(get_args(Access))
+    assert {route.needs.scope for route in routes} == set(get_args(Scope))
     assert len(routes) > 80
 
 
-def test_conversations_and_what_they_choose_from_need_no_access_to_the_rest() -> None:
-    managing = {route.operation_id for route in all_routes() if route.needs.access == "manage"}
+def test_what_changes_the_server_for_all_needs_the_scope_admin() -> None:
+    admins = {route.operation_id for route in all_routes() if route.needs.scope == "admin"}
 
-    assert managing == {
-        *("health", "ready", "get_metrics", "get_usage", "list_budgets"),
+    assert admins == {
         *("reload_agents", "reload_tools", "list_tool_executions", "restart_mcp_server"),
         *("create_profile", "update_profile", "delete_profile"),
         *("create_system_prompt", "update_system_prompt", "delete_system_prompt"),
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("GET", "/api/v1/sessions", "read"),
+        ("HEAD", "/api/v1/sessions", "read"),
+        ("POST", "/api/v1/sessions", "chat"),
+        ("PATCH", "/api/v1/sessions/a1b2c3d4e5", "write"),
+        ("DELETE", "/api/v1/sessions/a1b2c3d4e5", "write"),
+        ("POST", "/api/v1/chat/stream", "chat"),
+        ("GET", "/api/v1/chat/a1b2c3d4e5/stream", "chat"),
+        ("POST", "/api/v1/chat/a1b2c3d4e5/confirm-tool", "approve"),
+        ("GET", "/api/v1/models/hf.co/some/model:Q4", "read"),
+        ("PUT", "/api/v1/profiles/coder", "admin"),
+        ("GET", "/v1/responses/resp_1", "read"),
+        ("DELETE", "/v1/responses/resp_1", "write"),
+        ("POST", "/v1/chat/completions", "chat"),
+        ("POST", "/ollama/v1/messages", "chat"),
+        ("POST", "/ollama/api/show", "read"),
+        ("GET", "/ollama/", "read"),
+        ("GET", "/metrics", "metrics"),
+        ("GET", "/api/v1/health", None),
+        ("GET", "/api/v1/openapi.json", None),
+        ("GET", "/api/v1/no/such", None),
+        ("GET", "/v1/no/such", None),
+        ("DELETE", "/api/v1/models", None),
+    ],
+)
+def test_the_methods_of_a_path_may_need_different_scopes(
+    method: str, path: str, scope: str | None
+) -> None:
+    assert route_table().scope_of(path, method) == scope
+
+
+def test_what_declares_nothing_is_for_admins() -> None:
+    async def view() -> None: ...
+
+    router = Router(tags=["new"])
+    router.get("/new")(view)
+    [needs] = {router.needs_of(view, methods) for methods in (["GET"], ["POST"])}
+    table = RouteTable([Route("/new", ("GET", "POST"), None, needs)])
+
+    assert (needs.scope, table.scope_of("/new", "GET")) == (None, "admin")
+
+
+def test_the_scope_of_a_path_is_that_of_the_view_that_answers_it() -> None:
+    for route in all_routes():
+        path = re.sub(r"<(path:)?[^>]*>", "a1b2c3d4e5", route.path)
+        for method in route.methods:
+            assert route_table().scope_of(path, method) == (
+                route.needs.scope if route.needs.token else None
+            )
+            assert resolve(path).url_name != UNKNOWN
 
 
 def test_only_health_needs_no_token() -> None:
@@ -77,9 +134,10 @@ def test_the_body_of_a_path_is_read_as_its_route_says(path: str, body: str, limi
 
 def test_a_parameter_is_a_part_of_a_path_and_a_path_the_rest_of_it() -> None:
     free = Needs(token=False)
-    table = RouteTable([("/a/<str:name>/b", free), ("/c.d/<path:rest>", free)])
+    paths = ("/a/<str:name>/b", "/c.d/<path:rest>")
+    table = RouteTable(Route(path, (), None, free) for path in paths)
 
-    paths = ("/a/x/b", "/a/x/y/b", "/c.d/x/y", "/c-d/x")
-    found = [path for path in paths if table.needs_of(path) == free]
+    asked = ("/a/x/b", "/a/x/y/b", "/c.d/x/y", "/c-d/x")
+    found = [path for path in asked if table.needs_of(path) == free]
 
     assert found == ["/a/x/b", "/c.d/x/y"]

@@ -125,6 +125,19 @@ def test_a_token_may_be_sent_but_health_asks_for_none(
     assert "401" in operations["GET /api/v1/sessions"]["responses"]
 
 
+def test_every_operation_names_the_scope_that_a_key_needs_for_it(
+    operations: dict[str, dict[str, Any]],
+) -> None:
+    scopes = {name: operation["x-mochi-scope"] for name, operation in operations.items()}
+
+    assert {name for name, scope in scopes.items() if scope == "none"} == {
+        "GET /api/v1/health",
+        "GET /api/v1/health/ready",
+    }
+    assert scopes["PATCH /api/v1/sessions/{session_id}"] == "write"
+    assert scopes["POST /v1/chat/completions"] == "chat"
+
+
 def test_every_reference_leads_somewhere(schema: dict[str, Any]) -> None:
     for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))):
         assert resolve(schema, {"$ref": reference})
