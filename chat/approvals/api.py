@@ -41,7 +41,8 @@ async def confirm_tool(
 
     With `arguments` the tool runs with these instead of the model's. 408
     `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
-    With `remember` an approval is for further calls of the tool, too.
+    With `remember` an approval is for further calls of the tool, too. A server's question is
+    answered with `content`; what does not fit its `schema` is refused, and it stays open.
     """
     remember = body.remember or "once"
     confirmation, decision = await service(ConfirmationService).decide(
@@ -50,6 +51,7 @@ async def confirm_tool(
         approved=body.approved,
         arguments=body.arguments,
         remember=remember if isinstance(remember, str) else remember.arguments,
+        content=body.content,
     )
     return ApprovalDecisionOut(
         confirmation_id=confirmation.confirmation_id,

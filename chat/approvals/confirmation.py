@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,16 +14,37 @@ from chat.approvals.arguments import check_arguments
 from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
+from sessions_app.messages import ToolCall
+from tools_app.elicitation import fill, secrets_in
 from tools_app.policy import RememberedPolicy
 
-VERSION = 1
-"""The version of questions and answers on disk; records of version 0 have no such field."""
+VERSION = 2
+"""The newest version of questions and answers on disk; version 0 has no such field."""
+_VERSION_OF_CALLS = 1
+"""The version of questions about calls, which older servers may answer; they know no others."""
+
+Kind = Literal["call", "input", "url"]
+"""The kinds of questions: whether a call may run, values for a form, or an address to open."""
 
 Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 
 
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """The input of a repeated call that has ended with questions (MCP from 2026-07-28 on).
+
+    Attributes:
+        key: The server's name for this question.
+        request_state: The server's state, which it gets back unchanged.
+        round: How often the call has asked, from 1.
+    """
+
+    key: str
+    request_state: str | None
+    round: int
+
+
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks whether a call may run.
+    """Asks a person whether a call may run, or what the server of a running call wants to know.
 
     The answer is valid only for this session, assistant message, call, tool and arguments.
 
@@ -44,6 +66,12 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         tool_digest: The digest of the tool when it was asked, if the tool has one.
         parameters: The JSON schema of the tool's arguments; None if an older server asked.
         call_ids: The calls that were asked about together with it; empty if an older server asked.
+        kind: What is asked; all below is there for the other kinds than ``call`` only.
+        server: The server that asks.
+        message: Its words.
+        schema: The flat JSON schema of the values for a form (``input``).
+        url: The address to open (``url``).
+        retry: What the call is repeated with; None if it is still open in its process.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -63,7 +91,18 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     tool_digest: str | None = None
     parameters: Mapping[str, Any] | None = None
     call_ids: tuple[str, ...] = ()
+    kind: Kind = "call"
+    server: str | None = None
+    message: str | None = None
+    schema: Mapping[str, Any] | None = None
+    url: str | None = None
+    retry: Retry | None = None
     version: int = 0
+
+    @property
+    def secret_names(self) -> Sequence[str]:
+        """Return the names of values that look like secrets, which a server must not ask for."""
+        return secrets_in(self.schema)
 
     @property
     def is_sound(self) -> bool:
@@ -81,13 +120,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     def is_about(
         self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
     ) -> bool:
-        """Return whether it asks about this call, these arguments and this version of the tool.
+        """Return whether it asks if this call may run: these arguments, this version of the tool.
 
         Questions of older servers have no digest, and match every version.
         """
-        asked = (self.message_id, self.tool_call_id, self.arguments_hash)
+        asked = (self.kind, self.message_id, self.tool_call_id, self.arguments_hash)
         is_same_tool = self.tool_digest in (None, tool_digest)
-        return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
+        return is_same_tool and asked == ("call", message_id, tool_call_id, arguments_hash)
 
     def answer(
         self,
@@ -95,12 +134,16 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         now: datetime,
         arguments: Mapping[str, Any] | None = None,
         remembered: RememberedPolicy | None = None,
+        content: Mapping[str, Any] | None = None,
     ) -> "ApprovalDecision":
-        """Return an answer; only an approval may have other arguments or set a policy.
+        """Return an answer; only an approval may have other arguments or content, or set a policy.
 
         Raises:
-            ValidationFailed: The arguments can't be written as JSON, or don't fit the tool.
+            ValidationFailed: The arguments can't be written as JSON, or don't fit the tool; or the
+                content does not fit the form.
         """
+        if reason == "approved":
+            self._require_fitting_parts(arguments, content)
         if reason != "approved" or arguments is None:
             arguments, arguments_hash = self.arguments, self.arguments_hash
         else:
@@ -116,8 +159,71 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             decided_at=written(now),
             edited=edited,
             remembered=remembered if reason == "approved" else None,
-            version=VERSION,
+            content=self.filled(content) if reason == "approved" else None,
+            version=self.version_of_kind,
         )
+
+    @property
+    def version_of_kind(self) -> int:
+        """Return the version of the records about it."""
+        return _VERSION_OF_CALLS if self.kind == "call" else VERSION
+
+    def filled(self, content: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return the values for the form, with its defaults; None if it has none.
+
+        Raises:
+            ValidationFailed: They don't fit the form.
+        """
+        return None if self.schema is None else fill(content or {}, self.schema)
+
+    def _require_fitting_parts(
+        self, arguments: Mapping[str, Any] | None, content: Mapping[str, Any] | None
+    ) -> None:
+        if arguments is not None and self.kind != "call":
+            raise ValidationFailed("This question has no arguments.", field="arguments")
+        if content is not None and self.schema is None:
+            raise ValidationFailed("This question is not for content.", field="content")
+
+
+class About(TypedDict, total=False):
+    """The rest of a question, by the names of the fields of ``Confirmation``."""
+
+    message_id: Required[str]
+    call_index: Required[int]
+    turn_id: Required[str]
+    agent_name: str | None
+    reason: AskedBecause | None
+    tool_digest: str | None
+    parameters: Mapping[str, Any] | None
+    call_ids: tuple[str, ...]
+    kind: Kind
+    server: str | None
+    message: str | None
+    schema: Mapping[str, Any] | None
+    url: str | None
+    retry: Retry | None
+
+
+def new_question(
+    session_id: str, call: ToolCall, now: datetime, seconds: float, **about: Unpack[About]
+) -> Confirmation:
+    """Return a question about a call, which is open for some time.
+
+    Raises:
+        ValidationFailed: The call's arguments can't be written as JSON.
+    """
+    question = Confirmation(
+        confirmation_id=f"conf_{secrets.token_hex(16)}",
+        session_id=session_id,
+        tool_call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        arguments_hash=hash_call(call.name, call.arguments),
+        created_at=written(now),
+        expires_at=expiry(now, seconds),
+        **about,
+    )
+    return msgspec.structs.replace(question, version=question.version_of_kind)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,11 +234,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         approved: Whether the call may run.
         arguments: The arguments to run it with; None for the model's; ``UNSET`` in protocols that
             can't change them, for those of an earlier approval, else the model's.
+        content: The values for a form.
     """
 
     confirmation_id: str
     approved: bool
     arguments: Mapping[str, Any] | UnsetType | None = UNSET
+    content: Mapping[str, Any] | None = None
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +254,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         decided_at: When it was decided; UTC, ISO 8601.
         edited: Whether the person changed the arguments.
         remembered: The policy that it sets for further calls, if it does.
+        content: The values for a form, until they are used.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -156,6 +265,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     decided_at: str
     edited: bool = False
     remembered: RememberedPolicy | None = None
+    content: Mapping[str, Any] | None = None
     version: int = 0
 
     @property
@@ -168,10 +278,16 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         approved: bool,
         arguments: Mapping[str, Any] | UnsetType | None,
         question: Confirmation,
+        content: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Return whether it is this decision: the same arguments, or any denial."""
+        """Return whether it is this decision: the same arguments and values, or any denial.
+
+        Any values are those that were used, and of which nothing is kept.
+        """
         if not (self.approved and approved):
             return self.approved is approved
+        if question.kind != "call":
+            return self.content in (None, question.filled(content))
         if arguments is UNSET:
             return True
         wanted = question.arguments if arguments is None else arguments
@@ -223,6 +339,11 @@ def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:
 def written(moment: datetime) -> str:
     """Format a time for records: UTC, ISO 8601 with microseconds and offset."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def expiry(now: datetime, seconds: float) -> str:
+    """Return when a question expires that is asked now."""
+    return written(now + timedelta(seconds=seconds))
 
 
 def read_moment(text: str) -> datetime:

@@ -6,16 +6,23 @@ import msgspec
 from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
-from chat.approvals.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation, Kind
 from chat.stream.events import AskedBecause
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.http.request_schemas import Globs, in_one_sentence
 
 
 class ConfirmationOut(Schema):
-    """A call that waits until a person approves or denies it."""
+    """A call that waits until a person approves or denies it, or a question of its server."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     confirmation_id: str
+    kind: Kind = Field(
+        "call",
+        description="`call`: may it run? The server of a running call asks for values (`input`), "
+        "or that a person opens an address (`url`); then `arguments` are empty.",
+    )
     tool_name: str
     arguments: dict[str, Any]
     call_index: int
@@ -27,11 +34,21 @@ class ConfirmationOut(Schema):
     )
     created_at: str
     expires_at: str = Field(description="When no answer becomes a no.")
+    server: str | None = Field(None, description="The MCP server that asks.")
+    message: str | None = Field(None, description="What it says. Nobody has checked that.")
+    form_schema: dict[str, Any] | None = Field(
+        None, alias="schema", description="The flat JSON schema of the values that it asks for."
+    )
+    url: str | None = Field(None, description="The address; show it whole, and don't fetch it.")
+    secret_names: list[str] = Field(
+        [], description="Values whose names look like secrets. Warn of them: don't give them."
+    )
 
     @classmethod
     def of(cls, confirmation: Confirmation) -> Self:
         """Return a question as clients get it."""
-        return cls.model_validate(msgspec.structs.asdict(confirmation))
+        fields = msgspec.structs.asdict(confirmation)
+        return cls.model_validate(fields | {"secret_names": confirmation.secret_names})
 
 
 CONFIRMATION: dict[str, JsonValue] = {
@@ -79,6 +96,11 @@ class ConfirmToolIn(BaseModel):
         None,
         max_length=MOST_ITEMS,
         description="What the tool runs with instead of the model's arguments.",
+    )
+    content: dict[str, Any] | None = Field(
+        None,
+        max_length=MOST_ITEMS,
+        description="The values that a server asked for (`input`): for its tool alone.",
     )
     remember: Annotated[
         Literal["once", "session"] | SessionScopeIn | None,

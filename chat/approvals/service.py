@@ -71,6 +71,7 @@ class ConfirmationService:
         arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
         remember: Remember = "once",
+        content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question and wake the turn that waits for it.
 
@@ -85,20 +86,25 @@ class ConfirmationService:
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             remember: The calls that it allows: this one, or further ones of the tool in the
                 session, too: all, or those that fit globs by the names of arguments.
+            content: The values for the form of a server.
 
         Raises:
             SessionNotFound: There is no such session.
             ConfirmationNotFound: The session has no such question (any more).
             ConfirmationAlreadyDecided: It was answered before.
             ConfirmationExpired: It has expired, which counts as a no.
-            ValidationFailed: It can't be remembered, or the arguments do not fit the tool; the
-                question stays open.
+            ValidationFailed: It can't be remembered, or the arguments do not fit the tool, or the
+                content the form; the question stays open.
         """
         if remember != "once" and approved is not True:
             raise ValidationFailed("Only an approval can be remembered.", field="remember")
         store = self._confirmation_store
         decide = partial(
-            store.decide, approved=approved, arguments=arguments, repeatable=repeatable
+            store.decide,
+            approved=approved,
+            arguments=arguments,
+            repeatable=repeatable,
+            content=content,
         )
         in_thread = self._checks.run if isinstance(arguments, Mapping) else asyncio.to_thread
         decided = await in_thread(
@@ -159,6 +165,8 @@ def _remembered(
     Raises:
         ValidationFailed: The tool has changed, or has as many policies as it may.
     """
+    if asked.kind != "call":
+        raise ValidationFailed("Answers to servers are not remembered.", field="remember")
     if asked.reason is not None:
         raise ValidationFailed(
             "The tool has changed since it was enabled: approve this call once.", field="remember"

@@ -15,27 +15,27 @@ process may die at any point: without ``decided`` there was no answer, without `
 run, and a ``used`` call never runs again.
 """
 
-import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from chat.approvals.confirmation import (
-    VERSION,
+    About,
     ApprovalDecision,
     Confirmation,
     Reason,
+    expiry,
     hash_call,
     is_of_newer_server,
+    new_question,
     read_moment,
-    written,
 )
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id
@@ -85,23 +85,15 @@ class ConfirmationStore:
         self.now = now
         self._notice = notice or (lambda *_: None)
 
-    def ask(
-        self,
-        *,
-        session_id: str,
-        message_id: str,
-        call: ToolCall,
-        call_index: int,
-        turn_id: str,
-        agent_name: str | None = None,
-        reason: AskedBecause | None = None,
-        tool_digest: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        call_ids: tuple[str, ...] = (),
-    ) -> Confirmation:
+    def ask(self, *, session_id: str, call: ToolCall, **about: Unpack[About]) -> Confirmation:
         """Ask a question, or ask it again: an open one about the same call keeps its id.
 
         Asking again restarts the timeout. An answer may arrive just before: look for one first.
+
+        Args:
+            session_id: The session.
+            call: The call.
+            about: The rest of the question.
 
         Raises:
             SessionNotFound: The session's id is malformed.
@@ -110,31 +102,34 @@ class ConfirmationStore:
         """
         if not is_session_id(session_id):
             raise SessionNotFound(session_id)
-        now = self.now()
-        question = Confirmation(
-            confirmation_id=f"conf_{secrets.token_hex(16)}",
-            session_id=session_id,
-            message_id=message_id,
-            tool_call_id=call.id,
-            call_index=call_index,
-            tool_name=call.name,
-            arguments=call.arguments,
-            arguments_hash=hash_call(call.name, call.arguments),
-            turn_id=turn_id,
-            created_at=written(now),
-            expires_at=written(now + timedelta(seconds=self.timeout_seconds)),
-            agent_name=agent_name,
-            reason=reason,
-            tool_digest=tool_digest,
-            parameters=parameters,
-            call_ids=call_ids,
-            version=VERSION,
-        )
-        again = self._ask_again(question)
+        question = new_question(session_id, call, self.now(), self.timeout_seconds, **about)
+        again = self._ask_again(question) if question.kind == "call" else None
         if again is None:
             self._put(question, ASKED, question, exclusive=True)
         self._notice(again or question, False)
         return again or question
+
+    def renew(self, question: Confirmation, turn_id: str) -> Confirmation:
+        """Ask a server's question again, for a turn that goes on."""
+        expires_at = expiry(self.now(), self.timeout_seconds)
+        again = replace(question, turn_id=turn_id, expires_at=expires_at)
+        self._put(again, ASKED, again)
+        self._notice(again, False)
+        return again
+
+    def left_open(self, session_id: str, message_id: str) -> list[Confirmation]:
+        """Return the questions of ended calls of a message whose answers were not used, in order.
+
+        The calls are repeated with the answers.
+        """
+        found = self._questions(session_id, lambda kinds: USED not in kinds)
+        of_message = [asked for asked, _ in found if asked.message_id == message_id]
+        return sorted((it for it in of_message if it.retry), key=lambda it: it.created_at)
+
+    def take(self, question: Confirmation) -> ApprovalDecision | None:
+        """Use up the answer to a server's question, whatever it is; None if it was used before."""
+        decision = self.decision_of(question)
+        return decision if self._use_up(question) else None
 
     def decide(
         self,
@@ -146,26 +141,26 @@ class ConfirmationStore:
         repeatable: bool = False,
         dry: bool = False,
         remembered: RememberedPolicy | None = None,
+        content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question; the first answer succeeds, and a denial as long as no tool ran.
+
+        Returns the question, with the turn to wake, and the valid answer.
 
         Args:
             session_id: The session that asked.
             confirmation_id: The question.
             approved: Whether the call may run; only ``True`` counts as yes.
             arguments: As of a ``Decision``.
+            content: As of a ``Decision``.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             dry: Whether to raise what would be raised, and to record nothing.
             remembered: The policy that an approval sets for further calls.
 
-        Returns:
-            The question, with the turn to wake, and the valid answer.
-
         Raises:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
-            ConfirmationExpired: It has expired, which counts as a no.
-            ConfirmationAlreadyDecided: It has an answer that this one can't replace.
-            ValidationFailed, StorageFull: Arguments do not fit; no space is left. It stays open.
+            ConfirmationExpired, ConfirmationAlreadyDecided: This answer comes too late.
+            ValidationFailed, StorageFull: It does not fit; no space is left. It stays open.
         """
         question = self._question(session_id, confirmation_id)
         if question is None:
@@ -176,12 +171,12 @@ class ConfirmationStore:
         if approved is True:
             reason = "timeout" if is_late else "approved"
         given = None if arguments is UNSET else arguments
-        answer = question.answer(reason, self.now(), given, remembered)
+        answer = question.answer(reason, self.now(), given, remembered, content)
         standing = self._record(question, answer, dry=dry)
         if standing.reason == "withdrawn":
             raise ConfirmationNotFound(confirmation_id)
-        is_given = standing is answer and not is_late
-        if not is_given and not (repeatable and standing.says(approved, arguments, question)):
+        is_same = repeatable and standing.says(approved, arguments, question, content)
+        if not is_same and (is_late or standing is not answer):
             is_late |= standing.reason == "timeout"
             raise (ConfirmationExpired if is_late else ConfirmationAlreadyDecided)(confirmation_id)
         # Read again: a turn that asked again meanwhile either saw the answer or is the one to wake.
@@ -323,11 +318,8 @@ class ConfirmationStore:
         call = question.message_id, question.tool_call_id, question.arguments_hash
         for open_one in self._open(session_id):
             if open_one.is_about(*call, question.tool_digest):
-                again = msgspec.structs.replace(
-                    question,
-                    confirmation_id=open_one.confirmation_id,
-                    created_at=open_one.created_at,
-                )
+                ids = {"confirmation_id": open_one.confirmation_id}
+                again = replace(question, created_at=open_one.created_at, **ids)
                 self._put(again, ASKED, again)
                 decision = self.decision_of(again)
                 if decision is None or decision.reason in {"approved", "denied"}:
@@ -364,9 +356,10 @@ class ConfirmationStore:
     def _record(
         self, question: Confirmation, answer: ApprovalDecision, *, dry: bool
     ) -> ApprovalDecision:
-        """Record an answer; return the valid one: a denial replaces what let no tool run."""
+        """Record an answer; return the valid one: a denial replaces what let no call begin."""
         standing = (self.decision_of(question) or answer) if dry else self._claim(question, answer)
-        if answer.reason != "denied" or standing.reason in {"denied", "withdrawn"}:
+        is_final = question.kind != "call" or standing.reason in {"denied", "withdrawn"}
+        if answer.reason != "denied" or is_final:
             return standing
         if dry:
             return answer
@@ -384,7 +377,13 @@ class ConfirmationStore:
         return self.decision_of(question) or question.answer("timeout", self.now())
 
     def _use_up(self, question: Confirmation) -> bool:
-        return self._put(question, USED, {"version": VERSION}, exclusive=True)
+        """Create ``used``; what a person filled in is then removed."""
+        used = {"version": question.version_of_kind}
+        is_first = self._put(question, USED, used, exclusive=True)
+        standing = self.decision_of(question) if question.schema is not None else None
+        if standing is not None and standing.content is not None:
+            self._put(question, DECIDED, replace(standing, content=None))
+        return is_first
 
     def _put(
         self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False
