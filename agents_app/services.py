@@ -124,7 +124,9 @@ def _session_sweep(services: Services) -> SessionSweep:
         services.get(SessionManager),
         services.get(AgentChats),
         days=settings.session_retention_days,
-        records=services.get(RecordStores).open(directory, "retention", durable=False),
+        records=services.get(RecordStores).open(
+            directory, "retention", durable=False, owner=settings.owner
+        ),
         lock_dir=directory,
     )
 

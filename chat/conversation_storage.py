@@ -44,16 +44,18 @@ class Locations:
         journals_dir: The directory of journals.
         records_dir: The directory of the records of requests in other protocols.
         approvals_dir: The directory of approvals; agents ask with the sessions that call them.
-        prefix: The Redis key prefix, after that of all keys.
+        owner: The owner of the data; the rest is where they are in a cluster.
+        prefix: The Redis key prefix, after that of the owner's keys.
         approvals_prefix: The Redis key prefix of approvals.
-        folder: The folder of sessions in an object store.
-        responses: The folder of records in an object store.
+        folder: The folder of sessions in an object store, below that of the owner.
+        responses: The folder of records in an object store, likewise.
     """
 
     sessions_dir: Path
     journals_dir: Path
     records_dir: Path
     approvals_dir: Path
+    owner: str
     prefix: str
     approvals_prefix: str
     folder: str
@@ -70,6 +72,7 @@ def locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
             journals_dir=directory / "turns",
             records_dir=directory / "responses",
             approvals_dir=directory / "confirmations",
+            owner=settings.owner,
             prefix="e:",
             approvals_prefix="e:",
             folder="ephemeral",
@@ -85,6 +88,7 @@ def locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
             state / "agent_responses" if is_agent else settings.resolved_data_dir / "responses"
         ),
         approvals_dir=state / "confirmations",
+        owner=settings.owner,
         prefix="a:" if is_agent else "",
         approvals_prefix="",
         folder="agents" if is_agent else "sessions",

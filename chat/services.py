@@ -283,7 +283,9 @@ def _summaries(services: Services) -> SummaryService:
         storage.repository, models.is_of_ollama, storage.confirmation_store.pending
     )
     directory = settings.resolved_state_dir / "summaries"
-    failures = services.get(RecordStores).open(directory, "summaries", durable=False)
+    failures = services.get(RecordStores).open(
+        directory, "summaries", durable=False, owner=settings.owner
+    )
     summaries = SummaryService(
         repository=storage.repository,
         writer=SummaryWriter(

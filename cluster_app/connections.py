@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cluster_app.settings import ClusterSettings
+from mochi_project.principal import DEFAULT_OWNER
 
 if TYPE_CHECKING:
     from cluster_app.objects.store import ObjectStore
@@ -80,6 +81,12 @@ class Cluster:
 
         url = self._settings.sessions_url
         return None if url is None else ObjectStore(url)
+
+    def objects_of(self, owner: str) -> "ObjectStore | None":
+        """Return the object store of an owner's data; None if they are files."""
+        if self.objects is None or owner == DEFAULT_OWNER:
+            return self.objects
+        return self.objects.under(f"users/{owner}")
 
 
 def process_name(pool: str, process: int) -> str:

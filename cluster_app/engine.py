@@ -17,6 +17,7 @@ from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.session_index import RedisSessionIndex
 from cluster_app.settings import ClusterSettings
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
@@ -41,14 +42,14 @@ class SharedStorageEngine(StorageEngine):
 
     def place(self, locations: Locations) -> str:
         """Return the location of the sessions, as text for people."""
-        objects = self._cluster.objects
+        objects = self._cluster.objects_of(locations.owner)
         return super().place(locations) if objects is None else objects.under(locations.folder).name
 
     def journal(self, locations: Locations) -> TurnJournal:
         """Return the journals of turns."""
         cluster = self._cluster
         return RedisTurnJournal(
-            cluster.connection.under(locations.prefix),
+            cluster.connection.under(locations.prefix, locations.owner),
             owners=cluster.owners,
             hub=cluster.hub,
             pumps=cluster.pumps,
@@ -65,13 +66,14 @@ class SharedStorageEngine(StorageEngine):
         observer: SessionObserver = UNOBSERVED,
     ) -> SessionRepository:
         """Return the sessions."""
-        if (objects := self._cluster.objects) is not None:
+        if (objects := self._cluster.objects_of(locations.owner)) is not None:
             sessions = objects.under(locations.folder)
+            connection = self._cluster.connection.under(locations.prefix, locations.owner)
             return ObjectSessionRepository(
                 sessions,
                 deleted=objects.under(f"deleted/{locations.folder}") if durable else None,
                 owners=self._cluster.owners,
-                index=RedisSessionIndex(self._cluster.connection.under(locations.prefix), sessions),
+                index=RedisSessionIndex(connection, sessions),
                 is_over=journal.was_closed,
                 observer=observer,
             )
@@ -86,7 +88,7 @@ class SharedStorageEngine(StorageEngine):
 
     def records(self, locations: Locations) -> Records:
         """Return the records of requests in other protocols."""
-        if (objects := self._cluster.objects) is not None:
+        if (objects := self._cluster.objects_of(locations.owner)) is not None:
             return ObjectRecords(objects.under(locations.responses), names=TURN_RECORDS)
         return super().records(locations)
 
@@ -96,7 +98,7 @@ class SharedStorageEngine(StorageEngine):
         """Return the approval requests and their answers."""
         timeout = self.settings.tool_confirmation_timeout_seconds
         records = RedisRecords(
-            self._cluster.connection.under(locations.approvals_prefix),
+            self._cluster.connection.under(locations.approvals_prefix, locations.owner),
             "conf",
             names=CONFIRMATION_RECORDS,
             seconds=timeout + self.settings.turn_retention_seconds,
@@ -121,9 +123,11 @@ class SharedRecordStores:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def open(self, directory: Path, folder: str, *, durable: bool = True) -> Records:
-        """Return records; opens nothing."""
-        if (objects := self._cluster.objects) is not None:
+    def open(
+        self, directory: Path, folder: str, *, durable: bool = True, owner: str = DEFAULT_OWNER
+    ) -> Records:
+        """Return an owner's records; opens nothing."""
+        if (objects := self._cluster.objects_of(owner)) is not None:
             return ObjectRecords(objects.under(folder), limit=DOCUMENT_LIMIT)
         return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
 

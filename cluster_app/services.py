@@ -48,15 +48,16 @@ def _cluster(services: Services) -> Cluster:
 
 
 def _attachments(services: Services) -> AttachmentStore:
-    if (objects := services.get(Cluster).objects) is None:
-        return file_attachments(services.get(SessionsSettings))
+    settings = services.get(SessionsSettings)
+    if (objects := services.get(Cluster).objects_of(settings.owner)) is None:
+        return file_attachments(settings)
     return ObjectAttachmentStore(objects.under("attachments"), now=services.get(SharedClock))
 
 
 def _keys(services: Services) -> IdempotencyKeys:
     settings, cluster = services.get(ChatSettings), services.get(Cluster)
     records = RedisRecords(
-        cluster.connection,
+        cluster.connection.under("", settings.owner),
         "key",
         names=KEY_RECORDS,
         # The longest turn plus the retention of its journal.
@@ -71,8 +72,8 @@ def _signals(services: Services) -> Signals:
 
 
 def _changes(services: Services) -> ChangeLog:
-    cluster = services.get(Cluster)
-    return RedisChangeLog(cluster.connection, cluster.hub)
+    cluster, owner = services.get(Cluster), services.get(AppSettings).owner
+    return RedisChangeLog(cluster.connection.under("", owner), cluster.hub)
 
 
 def _stores(services: Services) -> Stores:

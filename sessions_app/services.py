@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mochi_project.app import Factory, Services
 from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.session_directories import SessionDirectories
@@ -20,7 +21,14 @@ from sessions_app.store.records import DOCUMENT_LIMIT, Records, RecordStores
 class FileRecordStores:
     """Implements ``RecordStores`` with directories."""
 
-    def open(self, directory: Path, folder: str, *, durable: bool = True) -> Records:  # noqa: ARG002 - the port
+    def open(
+        self,
+        directory: Path,
+        folder: str,  # noqa: ARG002 - of objects
+        *,
+        durable: bool = True,
+        owner: str = DEFAULT_OWNER,  # noqa: ARG002 - of objects
+    ) -> Records:
         """Return the records in a directory; opens nothing."""
         return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
 

@@ -13,14 +13,15 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.errors import StorageFull, StorageUnavailable
 from sessions_app.store.redis_url import RedisUrl, masked, parse_redis_url
 
 logger = logging.getLogger(__name__)
 
 ROOT = "mochi:"
-"""The prefix of every key, followed by ``a:`` for agents' sessions and ``e:`` for ephemeral ones.
-"""
+"""The prefix of every key, followed by ``o:{owner}:`` for other owners than the default one, and
+then by ``a:`` for agents' sessions and ``e:`` for ephemeral ones."""
 MOST_CONNECTIONS = 64
 
 _REASON = re.compile(
@@ -40,7 +41,9 @@ class RedisConnection:
         timeout_seconds: The reply timeout.
 
     Attributes:
-        root: The prefix of keys that all storages share.
+        root: The prefix of keys that all storages and owners share.
+        label: The owner and the part of the prefix after it, with which sessions are named in keys
+            that all owners share; empty for the default owner, who has keys of its own.
         shown: The server's URL without its password.
         shared: The object whose connections this one uses; None if its own.
     """
@@ -53,6 +56,7 @@ class RedisConnection:
         timeout_seconds: float = 1.0,
     ) -> None:
         self.prefix = self.root = prefix
+        self.label = ""
         self.timeout_seconds = timeout_seconds
         self.shown = masked(url)
         self.shared: RedisConnection | None = None
@@ -63,11 +67,12 @@ class RedisConnection:
         """The client, which is thread-safe."""
         return self.shared.client if self.shared is not None else self._connect()
 
-    def under(self, prefix: str) -> "RedisConnection":
+    def under(self, prefix: str, owner: str = DEFAULT_OWNER) -> "RedisConnection":
         """Return the same connections with another key prefix, added to the root's."""
         other = copy(self)
         other.__dict__.pop("client", None)
-        other.prefix = self.root + prefix
+        other.label = "" if owner == DEFAULT_OWNER else f"{owner}:{prefix}"
+        other.prefix = f"{self.root}o:{other.label}" if other.label else self.root + prefix
         other.shared = self.shared or self
         return other
 

@@ -9,6 +9,7 @@
     idx:{store}:dirty        sorted set: sessions being written, by the time of the first mark
     idx:{store}:marks:{id}   set: the marks of these writes
     idx:{store}:rebuilding   the token of the process comparing the index with the objects
+    owners:claimed           hash, see ``owner_hints.py``: sessions of others than the default owner
 
 Overlapping writes may be reported in another order than they were made. Each then finds the other's
 mark and leaves its own, so that the session is read again. The same happens to a write whose mark
@@ -46,9 +47,21 @@ _MARK = (
 local marks = redis.call('SMEMBERS', KEYS[2])
 redis.call('SADD', KEYS[2], ARGV[2])
 redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
+if ARGV[3] ~= '' then redis.call('HSETNX', KEYS[3], ARGV[3], '@' .. now) end
 return marks
 """
 )
+
+_HINT = """
+local function hint(is_settled)
+    local member, worker = ARGV[4], ARGV[5]
+    if member == '' then return end
+    if worker == '@' then worker = worker .. now end
+    if worker ~= '' then redis.call('HSET', KEYS[5], member, worker)
+    elseif is_settled then redis.call('HDEL', KEYS[5], member)
+    else redis.call('HSETNX', KEYS[5], member, '@' .. now) end
+end
+"""
 
 _KEEP = """
 local function keep(entry)
@@ -62,14 +75,17 @@ end
 _WROTE = (
     _NOW
     + _KEEP
+    + _HINT
     + """
 if redis.call('SREM', KEYS[2], ARGV[2]) == 1 then
     keep(ARGV[3])
     if redis.call('SCARD', KEYS[2]) == 0 then
         redis.call('ZREM', KEYS[1], ARGV[1])
+        hint(true)
         return 1
     end
 end
+hint(false)
 redis.call('SADD', KEYS[2], ARGV[2])
 redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
 return 0
@@ -84,15 +100,17 @@ if redis.call('SCARD', KEYS[2]) == 0 then redis.call('ZREM', KEYS[1], ARGV[1]) e
 _READ = (
     _NOW
     + _KEEP
+    + _HINT
     + """
 if redis.call('SREM', KEYS[2], ARGV[2]) == 0 then return 0 end
-for i = 4, #ARGV do redis.call('SREM', KEYS[2], ARGV[i]) end
+for i = 6, #ARGV do redis.call('SREM', KEYS[2], ARGV[i]) end
 if redis.call('SCARD', KEYS[2]) > 0 then
     redis.call('ZADD', KEYS[1], now, ARGV[1])
     return 0
 end
 keep(ARGV[3])
 redis.call('ZREM', KEYS[1], ARGV[1])
+hint(true)
 return 1
 """
 )
@@ -187,6 +205,7 @@ class IndexEntries:
 
     def __init__(self, connection: RedisConnection, store: str) -> None:
         self._connection = connection
+        self._claimed = connection.root_key("owners", "claimed")
         self._store = sha256(store.encode()).hexdigest()[:8]
         self._dirty, self._meta, self._log = map(self.key, ("dirty", "meta", "log"))
         self._state, self._rebuilding = map(self.key, ("state", "rebuilding"))
@@ -203,39 +222,47 @@ class IndexEntries:
         """Return the key of a part of the index."""
         return self._connection.key("idx", self._store, *parts)
 
-    def mark(self, session_id: str, mark: str) -> Sequence[str]:
+    def mark(self, session_id: str, mark: str, *, writes: bool = False) -> Sequence[str]:
         """Mark a session as being written or read again; return its earlier marks."""
+        keys = [*self._marked(session_id), self._claimed]
+        args = [session_id, mark, self._member(session_id) if writes else ""]
         with self._connection.translated():
-            marks = self._mark(keys=self._marked(session_id), args=[session_id, mark])
+            marks = self._mark(keys=keys, args=args)
         return [each.decode() for each in marks]
 
-    def wrote(self, session_id: str, mark: str, entry: bytes) -> None:
+    def wrote(self, session_id: str, mark: str, entry: bytes, worker: str = "") -> None:
         """Store the entry of a write, and clear its mark unless the order of writes is unknown.
 
         Args:
             session_id: The session.
             mark: The mark of the write.
             entry: The entry; empty if the session was deleted.
+            worker: The process of its claim; "@" if it has none but messages that wait.
         """
+        args = [session_id, mark, entry, self._member(session_id), worker]
         with self._connection.translated():
-            self._wrote(keys=self._all_of(session_id), args=[session_id, mark, entry])
+            self._wrote(keys=self._all_of(session_id), args=args)
 
     def unmark(self, session_id: str, mark: str) -> None:
         """Clear the mark of a failed write."""
         with self._connection.translated():
             self._unmark(keys=self._marked(session_id), args=[session_id, mark])
 
-    def read_again(self, session_id: str, mark: str, entry: bytes, settled: Sequence[str]) -> None:
+    def read_again(
+        self, session_id: str, mark: str, entry: bytes, worker: str, settled: Sequence[str]
+    ) -> None:
         """Store the entry of a session that was read, unless it is being written.
 
         Args:
             session_id: The session.
             mark: The reader's mark, set before reading.
             entry: The entry; empty if the session does not exist.
+            worker: As for ``wrote``.
             settled: Marks of finished writes, to be cleared.
         """
+        args = [session_id, mark, entry, self._member(session_id), worker, *settled]
         with self._connection.translated():
-            self._read(keys=self._all_of(session_id), args=[session_id, mark, entry, *settled])
+            self._read(keys=self._all_of(session_id), args=args)
 
     def look(self, last: bytes, *, due_after_ms: int) -> IndexChanges:
         """Return the changes since a position in the log."""
@@ -303,11 +330,16 @@ class IndexEntries:
                 self._end(keys=[self._rebuilding, self._state], args=[token, int(complete)])
             )
 
+    def _member(self, session_id: str) -> str:
+        """Return the session's name among those of all owners; empty for the default one."""
+        label = self._connection.label
+        return f"{label}{session_id}" if label else ""
+
     def _marked(self, session_id: str) -> list[str]:
         return [self._dirty, self.key("marks", session_id)]
 
     def _all_of(self, session_id: str) -> list[str]:
-        return [*self._marked(session_id), self._meta, self._log]
+        return [*self._marked(session_id), self._meta, self._log, self._claimed]
 
 
 def _place(entry: bytes) -> tuple[int, int]:

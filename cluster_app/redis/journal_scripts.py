@@ -219,12 +219,15 @@ UNENDED = """
 local turns = {}
 for _, member in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local session, turn = string.match(member, '^([^ ]*) (.*)$')
-  local mark = redis.call('HMGET', ARGV[1] .. turn, 'worker', 'left')
-  turns[#turns + 1] = {session, turn, mark[1] or '', mark[2] or ''}
+  if string.sub(session, 1, #ARGV[2]) == ARGV[2] then
+    local mark = redis.call('HMGET', ARGV[1] .. turn, 'worker', 'left')
+    turns[#turns + 1] = {string.sub(session, #ARGV[2] + 1), turn, mark[1] or '', mark[2] or ''}
+  end
 end
 return turns
 """
-"""Return (session, turn, owner, left) per unended journal. Keys: unended. Arguments: marks' prefix.
+"""Return (session, turn, owner, left) per unended journal. Keys: unended. Arguments: marks' prefix,
+label.
 """
 
 DISCARD = (
@@ -257,8 +260,9 @@ class TurnKeys(NamedTuple):
         mark: A hash with the journal's owner and state; its name has the turn id only, so that
             senders of signals find it.
         turns: The sorted set of the session's turns with a journal.
-        unended: The set of ``member`` of all journals without an end.
-        member: The session and turn ids, separated by a blank.
+        unended: The set of ``member`` of all journals without an end, one for all other owners
+            than the default one.
+        member: The session and turn ids, separated by a blank, after the connection's label.
     """
 
     stream: str
@@ -279,9 +283,16 @@ def keys_of(connection: RedisConnection, session_id: str, turn_id: str) -> TurnK
         stream=connection.key("j", session_id, turn_id),
         mark=connection.root_key("m", turn_id),
         turns=connection.key("t", session_id),
-        unended=connection.key("unended"),
-        member=f"{session_id} {turn_id}",
+        unended=unended_key(connection),
+        member=f"{connection.label}{session_id} {turn_id}",
     )
+
+
+def unended_key(connection: RedisConnection) -> str:
+    """Return the key of the set of all journals without an end."""
+    if connection.label:
+        return connection.root_key("owners", "unended")
+    return connection.key("unended")
 
 
 class Script:

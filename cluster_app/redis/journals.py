@@ -22,7 +22,7 @@ from chat.storage.journal import (
 from cluster_app.redis import journal_scripts as lua
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.hub import Hub
-from cluster_app.redis.journal_scripts import Script, TurnKeys, keys_of
+from cluster_app.redis.journal_scripts import Script, TurnKeys, keys_of, unended_key
 from cluster_app.redis.journal_writers import PumpedWriter
 from cluster_app.redis.pump import Pumps
 from cluster_app.redis.quarantine import Quarantine
@@ -185,7 +185,8 @@ class RedisTurnJournal:
         lives: dict[str, bool] = {}
         found: set[str] = set()
         beginning = self.connection.root_key("m", "")
-        for each in self._unended(self.connection.key("unended"), args=(beginning,)):
+        unended, label = unended_key(self.connection), self.connection.label
+        for each in self._unended(unended, args=(beginning, label)):
             session_id, turn_id, owner, left = (text.decode() for text in each)
             if owner and not left and turn_id not in self._context.unreported_ends:
                 if owner not in lives:

@@ -24,7 +24,7 @@ from cluster_app.redis.known_sessions import KnownSessions
 from sessions_app.errors import StorageError
 from sessions_app.session import SessionMetadata
 from sessions_app.store.listing import FILE_NAME
-from sessions_app.store.repository import Claim, Listing
+from sessions_app.store.repository import Claim, Listing, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class RedisSessionIndex:
         """Mark the session as about to be written."""
         mark = secrets.token_hex(8)
         try:
-            self._entries.mark(session_id, mark)
+            self._entries.mark(session_id, mark, writes=True)
         except StorageError:
             logger.warning("the index of sessions is out of reach", exc_info=True)
         return mark
@@ -135,7 +135,7 @@ class RedisSessionIndex:
 
     def _tell(self, session_id: str, mark: str, indexed: Indexed | None) -> None:
         try:
-            self._entries.wrote(session_id, mark, _entry_of(indexed))
+            self._entries.wrote(session_id, mark, _entry_of(indexed), _worker_of(indexed))
         except StorageError:
             logger.warning("a write did not reach the index of sessions", exc_info=True)
             self._known.put(session_id, indexed)
@@ -202,8 +202,8 @@ class RedisSessionIndex:
         except StorageError:
             self._entries.unmark(session_id, mark)
             raise
-        entry = _entry_of(indexed)
-        self._entries.read_again(session_id, mark, entry, marks if settles else ())
+        entry, worker = _entry_of(indexed), _worker_of(indexed)
+        self._entries.read_again(session_id, mark, entry, worker, marks if settles else ())
 
     def _begin(self) -> str | None:
         return self._entries.begin_rebuild(lease_ms=self._times.lease_ms)
@@ -250,6 +250,15 @@ class RedisSessionIndex:
 
 def _entry_of(indexed: Indexed | None) -> bytes:
     return b"" if indexed is None else to_entry(indexed)
+
+
+def _worker_of(indexed: Indexed | None) -> str:
+    """Return the process of an entry's claim; "@" without one if messages wait for a turn."""
+    if indexed is None or isinstance(indexed.found, Unreadable):
+        return ""
+    if indexed.claim is not None:
+        return indexed.claim.owner
+    return "@" if indexed.found.queued is not None and not indexed.found.queue_paused else ""
 
 
 def _is_session(listed: ListedObject) -> bool:

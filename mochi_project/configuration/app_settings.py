@@ -16,6 +16,7 @@ from pydantic import (
 
 from mochi_project.configuration.constants import ENV_PREFIX
 from mochi_project.configuration.setting_types import DataPath, JournalUrl, SessionsUrl
+from mochi_project.principal import DEFAULT_OWNER
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 
@@ -77,6 +78,23 @@ class AppSettings(BaseModel):
 
     _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
     _keys: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _owner: str = PrivateAttr(default=DEFAULT_OWNER)
+
+    def for_owner(self, owner: str) -> Self:
+        """Return these settings as those of an owner, whose data are below ``users/``.
+
+        Of ``default`` they are themselves. What all owners share stays where it is.
+        """
+        if owner == self._owner:
+            return self
+        copy = self.model_copy()
+        copy._owner = owner  # noqa: SLF001 - of this class
+        return copy
+
+    @property
+    def owner(self) -> str:
+        """The owner whose paths these are."""
+        return self._owner
 
     def with_trust(self, trust: Trust) -> Self:
         """Return these settings with a decision on the trust of the data folder."""

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.store.atomic import UnreadableFileError
 
 RECORD_LIMIT = 64 << 20
@@ -172,13 +173,16 @@ def _subject_of(name: str) -> str:
 class RecordStores(Protocol):
     """Opens the records that are kept with the sessions: prompts, profiles, marks."""
 
-    def open(self, directory: Path, folder: str, *, durable: bool = True) -> Records:
+    def open(
+        self, directory: Path, folder: str, *, durable: bool = True, owner: str = DEFAULT_OWNER
+    ) -> Records:
         """Return records; opens nothing.
 
         Args:
             directory: Where they are, if they are files.
             folder: Where they are in an object store.
             durable: Whether files must survive a power cut.
+            owner: Whose folder of the object store has them.
         """
         ...
 
