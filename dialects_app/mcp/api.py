@@ -4,7 +4,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from dialects_app.mcp.protocol import McpMessage, RpcError, read_message
+from dialects_app.mcp.protocol import McpMessage, RpcError, read_message, require_match
 from dialects_app.mcp.service import McpService
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
@@ -20,6 +20,7 @@ async def answer(request: HttpRequest) -> HttpResponse:
     status = 200
     try:
         message = read_message(request.body, request.headers)
+        require_match(message, request.headers)
         if message.id is None:
             return HttpResponse(status=202)
         value = message.answer(await service(McpService).answer(message))

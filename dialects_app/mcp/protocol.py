@@ -35,8 +35,10 @@ HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
 _STATUSES = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}
 
 _META = "io.modelcontextprotocol/"
+_VERSION_HEADER = "mcp-protocol-version"
 _VERSION_KEY, _CAPABILITIES_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
 _NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_REMOVED = {"initialize", "ping"}
 _UNCACHED = {"tools/call", "prompts/get", "ping"}
 
 
@@ -85,6 +87,7 @@ class RpcError(Exception):
     def status(self, message: McpMessage | None) -> int:
         """Return the HTTP status: clients of the earlier era take only 200 for a JSON-RPC error."""
         is_earlier = message is not None and not message.is_modern
+        is_earlier &= self.code != UNSUPPORTED_VERSION
         return 200 if is_earlier else _STATUSES.get(self.code, 400)
 
 
@@ -98,10 +101,10 @@ def error_answer(
 
 
 def read_message(body: bytes, headers: Mapping[str, str]) -> McpMessage:
-    """Return the message of a request's body, once it fits the headers.
+    """Return the message of a request's body.
 
     Raises:
-        RpcError: It is none, of another version, or contradicts the headers.
+        RpcError: It is none.
     """
     try:
         value = parse_json(body)
@@ -118,14 +121,19 @@ def read_message(body: bytes, headers: Mapping[str, str]) -> McpMessage:
         and not isinstance(value.get("id"), bool)
     ):
         raise RpcError(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 request, no array.")
-    version, meta = headers.get("mcp-protocol-version"), params.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}
-    is_modern = version == MODERN_VERSION or _VERSION_KEY in meta
-    message = McpMessage(
+    is_modern = headers.get(_VERSION_HEADER) == MODERN_VERSION or _VERSION_KEY in _meta_of(params)
+    return McpMessage(
         method=value["method"], params=params, id=value.get("id"), is_modern=is_modern
     )
-    if is_modern and message.id is not None:
-        _require_match(message, meta, headers)
+
+
+def require_match(message: McpMessage, headers: Mapping[str, str]) -> None:
+    """Raise ``RpcError`` if a message is of another version, or contradicts the headers."""
+    if message.is_modern and message.id is not None:
+        _require_repeated(message, _meta_of(message.params), headers)
+        if message.method in _REMOVED:
+            raise RpcError(METHOD_NOT_FOUND, f"{MODERN_VERSION} has no {message.method!r}.")
+    version = headers.get(_VERSION_HEADER)
     if version is not None and version not in VERSIONS:
         raise RpcError(
             UNSUPPORTED_VERSION,
@@ -133,21 +141,25 @@ def read_message(body: bytes, headers: Mapping[str, str]) -> McpMessage:
             supported=VERSIONS,
             requested=version,
         )
-    return message
 
 
-def _require_match(
+def _meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _require_repeated(
     message: McpMessage, meta: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
     """Raise ``RpcError`` if ``_meta`` is incomplete, or headers say something else."""
     missing = [key for key in (_VERSION_KEY, _CAPABILITIES_KEY) if key not in meta]
     if missing:
         raise RpcError(INVALID_PARAMS, f"params._meta needs {' and '.join(missing)}.")
-    repeated = {"mcp-protocol-version": meta[_VERSION_KEY], "mcp-method": message.method}
+    repeated = {_VERSION_HEADER: meta[_VERSION_KEY], "mcp-method": message.method}
     if (name := _NAMES.get(message.method)) is not None and name in message.params:
         repeated["mcp-name"] = message.params[name]
     for header, value in repeated.items():
-        if _decoded(headers.get(header, "")) != value:
+        if _decoded(headers.get(header, "").strip()) != value:  # httptools leaves spaces there
             raise RpcError(HEADER_MISMATCH, f"The header {header} differs from the body.")
 
 

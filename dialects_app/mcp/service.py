@@ -62,6 +62,7 @@ class McpService:
             "initialize": _handshake,
             "server/discover": lambda _: {**_ABOUT, "supportedVersions": VERSIONS},
             "resources/list": self._list_resources,
+            "resources/templates/list": lambda _: {"resourceTemplates": []},
             "resources/read": self._read_resource,
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
@@ -113,7 +114,7 @@ class McpService:
     def _read_resource(self, message: McpMessage) -> dict[str, Any]:
         uri = message.text("uri")
         if not uri.startswith(SESSIONS):
-            raise RpcError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}.")
+            raise RpcError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}.", uri=uri[:2000])
         session = self._sessions.get(uri.removeprefix(SESSIONS))
         messages = [message for message in session.messages if is_readable(message)]
         text = conversation_record(

@@ -106,6 +106,7 @@ def test_wrong_versions_and_headers_are_refused(
 ) -> None:
     answer = modern(http, "tools/list", **changes)
     assert error_of(answer) == expected
+    assert answer.json()["id"] == 1
     if expected[1] == -32022:
         assert MODERN in answer.json()["error"]["data"]["supported"]
 
@@ -123,6 +124,16 @@ def test_the_name_in_the_header_is_that_of_the_body(http: httpx.Client) -> None:
     assert error_of(call("read_conversation")) == (400, -32020)
     assert error_of(call("=?base64?!?=")) == (400, -32020)
     assert call("=?base64?c2VhcmNoX2NvbnZlcnNhdGlvbnM=?=").status_code == 200
+
+
+@pytest.mark.parametrize("method", ["ping", "initialize"])
+def test_the_newer_era_has_no_handshake(http: httpx.Client, method: str) -> None:
+    assert error_of(modern(http, method)) == (404, -32601)
+
+
+def test_there_are_no_templates_of_resources(http: httpx.Client) -> None:
+    listed = modern(http, "resources/templates/list").json()["result"]
+    assert listed["resourceTemplates"] == []
 
 
 @pytest.mark.parametrize(
