@@ -31,7 +31,8 @@ class Needs:
     Attributes:
         scope: What a client must be allowed (docs/keys.md). None counts as ``admin``.
         token: Whether a client must be allowed anything at all; without, the scope does not count.
-        body: Whether the guard reads the body, or the route does as it arrives (``stream``).
+        body: Whether the guard reads the body, or the route does as it arrives (``stream``), or
+            whether it is that of a page's own form and nothing else (``form``).
         limit: The setting with the maximum size of the body.
         untyped: Whether a body without a ``Content-Type``, or with that of a form, as curl sends
             it, is read as JSON.
@@ -41,7 +42,7 @@ class Needs:
 
     scope: Scope | None = None
     token: bool = True
-    body: Literal["whole", "stream"] = "whole"
+    body: Literal["whole", "stream", "form"] = "whole"
     limit: str = "max_body_bytes"
     untyped: bool = False
     too_large: Callable[[int], MochiError] | None = None
@@ -59,7 +60,7 @@ USUAL = Needs()
 class _Changes(TypedDict, total=False):
     scope: Scope
     token: bool
-    body: Literal["whole", "stream"]
+    body: Literal["whole", "stream", "form"]
     limit: str
     untyped: bool
     too_large: Callable[[int], MochiError]

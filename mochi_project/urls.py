@@ -14,6 +14,8 @@ from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
 if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
     raise ImproperlyConfigured(ANOTHER_PROJECT)
 
+from chat.approvals.links import PATH
+from chat.approvals.page import approval_page
 from mochi_project.api import api
 from mochi_project.app import foreign_apis
 from mochi_project.chat_page import CONTENT_TYPES
@@ -47,6 +49,7 @@ urlpatterns = [
     ),
     # And by their prefixes alone, where they have an answer to that.
     *(URLResolver(RegexPattern(rf"^{each.prefix[1:]}\Z"), each.module) for each in foreign_apis()),
+    path(f"{PATH}/<str:token>", approval_page, name="approval-page"),
     path("metrics", metrics_view, name="metrics"),
     path("", index_view, name="chat-page"),
     *(path(name, file_view, {"name": name}, name="chat-page-file") for name in CONTENT_TYPES),

@@ -70,6 +70,7 @@ class ConfirmationService:
         approved: bool,
         arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
+        is_final: bool = False,
         remember: Remember = "once",
         content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
@@ -83,33 +84,32 @@ class ConfirmationService:
             confirmation_id: The question.
             approved: Whether the tool may run.
             arguments: As of a ``Decision``.
+            content: As of a ``Decision``.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
+            is_final: Whether a denial, too, must be the first answer.
             remember: The calls that it allows: this one, or further ones of the tool in the
                 session, too: all, or those that fit globs by the names of arguments.
-            content: The values for the form of a server.
 
         Raises:
             SessionNotFound: There is no such session.
             ConfirmationNotFound: The session has no such question (any more).
-            ConfirmationAlreadyDecided: It was answered before.
-            ConfirmationExpired: It has expired, which counts as a no.
+            ConfirmationAlreadyDecided, ConfirmationExpired: This answer comes too late.
             ValidationFailed: It can't be remembered, or the arguments do not fit the tool, or the
                 content the form; the question stays open.
         """
         if remember != "once" and approved is not True:
             raise ValidationFailed("Only an approval can be remembered.", field="remember")
-        store = self._confirmation_store
         decide = partial(
-            store.decide,
+            self._confirmation_store.decide,
             approved=approved,
             arguments=arguments,
             repeatable=repeatable,
             content=content,
+            is_final=is_final,
         )
         in_thread = self._checks.run if isinstance(arguments, Mapping) else asyncio.to_thread
-        decided = await in_thread(
-            partial(self._decide, session_id, confirmation_id, decide, remember)
-        )
+        decide = partial(self._decide, session_id, confirmation_id, decide, remember)
+        decided = await in_thread(decide)
         await self._wake(decided[0])
         return decided
 

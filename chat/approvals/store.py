@@ -140,6 +140,7 @@ class ConfirmationStore:
         arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
         dry: bool = False,
+        is_final: bool = False,
         remembered: RememberedPolicy | None = None,
         content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
@@ -155,6 +156,7 @@ class ConfirmationStore:
             content: As of a ``Decision``.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             dry: Whether to raise what would be raised, and to record nothing.
+            is_final: Whether a denial, too, must be the first answer.
             remembered: The policy that an approval sets for further calls.
 
         Raises:
@@ -167,12 +169,10 @@ class ConfirmationStore:
             raise ConfirmationNotFound(confirmation_id)
         before = self.decision_of(question)
         is_late = before.reason == "timeout" if before else not question.is_open(self.now())
-        reason: Reason = "denied"
-        if approved is True:
-            reason = "timeout" if is_late else "approved"
         given = None if arguments is UNSET else arguments
+        reason: Reason = "denied" if approved is not True else "timeout" if is_late else "approved"
         answer = question.answer(reason, self.now(), given, remembered, content)
-        standing = self._record(question, answer, dry=dry)
+        standing = self._record(question, answer, dry=dry, is_final=is_final)
         if standing.reason == "withdrawn":
             raise ConfirmationNotFound(confirmation_id)
         is_same = repeatable and standing.says(approved, arguments, question, content)
@@ -354,11 +354,11 @@ class ConfirmationStore:
         return question if named_so and question.is_sound else None
 
     def _record(
-        self, question: Confirmation, answer: ApprovalDecision, *, dry: bool
+        self, question: Confirmation, answer: ApprovalDecision, *, dry: bool, is_final: bool
     ) -> ApprovalDecision:
         """Record an answer; return the valid one: a denial replaces what let no call begin."""
         standing = (self.decision_of(question) or answer) if dry else self._claim(question, answer)
-        is_final = question.kind != "call" or standing.reason in {"denied", "withdrawn"}
+        is_final |= question.kind != "call" or standing.reason in {"denied", "withdrawn"}
         if answer.reason != "denied" or is_final:
             return standing
         if dry:

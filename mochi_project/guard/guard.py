@@ -137,6 +137,11 @@ class Guard:
         if self._routes.api_of(path) is not None:
             extra = (*extra, (b"x-request-id", request_id(head.get(b"x-request-id"))))
         try:
+            is_form = needs.body == "form" and scope["method"] == "POST"
+            if is_form and head.get(b"origin") == b"null":
+                # Of a page that tells nobody where it is (`no-referrer`). Of foreign pages, too,
+                # if they are in a sandbox; Sec-Fetch-Site, which is checked next, tells which.
+                del head[b"origin"]
             self._check_head(scope, head, twice, size)
             origin = head.get(b"origin")
             if origin is not None:  # allowed, as it was not refused
@@ -191,7 +196,11 @@ class Guard:
             return body.noted_in(scope), body.receive
         noted = {**scope}
         # Pages of other origins are refused by then.
-        if needs.untyped and head.get(b"content-type", _FORM) == _FORM:
+        if needs.body == "form":
+            if head.get(b"content-type") != _FORM:
+                raise Refused("UNSUPPORTED_MEDIA_TYPE", "This page takes its own form alone.")
+            head = {**head, b"content-type": b"application/json"}  # of what the reader lets in
+        elif needs.untyped and head.get(b"content-type", _FORM) == _FORM:
             head = {**head, b"content-type": b"application/json"}
         if b"transfer-encoding" in head:
             # A copy: trailers are appended to the original list after the check here.

@@ -1,6 +1,7 @@
 """Logs each completed request (``MOCHI_ACCESS_LOG``)."""
 
 import logging
+import re
 import time
 from collections.abc import Awaitable
 from urllib.parse import quote
@@ -8,14 +9,18 @@ from urllib.parse import quote
 from mochi_project.asgi_types import ASGIApp, Message, Receive, Scope, Send
 from mochi_project.guard.proxies import TrustedProxies
 
+_SECRET = re.compile(r"(?<=/a/)[^/]{60,}\Z")
+"""The token of a link (``chat/approvals/links.py``), which is for who got the link."""
+
 logger = logging.getLogger(__name__)
 
 
 class AccessLog:
     """Serves an application and logs method, path, status, seconds and client of its requests.
 
-    Query strings are not logged, since they may contain search terms. The status is None if the
-    client disconnected before the response began. Request ids below ``/v1`` are logged, too.
+    Query strings are not logged, since they may contain search terms, nor are tokens of links. The
+    status is None if the client disconnected before the response began. Request ids below ``/v1``
+    are logged, too.
 
     Args:
         app: The application.
@@ -51,7 +56,7 @@ class AccessLog:
                 "request",
                 extra={
                     "method": scope["method"],
-                    "path": quote(scope["path"]),
+                    "path": _SECRET.sub("…", quote(scope["path"])),
                     "status": status,
                     "seconds": round(time.perf_counter() - started, 4),
                     "client": self._proxies.client_of(scope),

@@ -1,0 +1,124 @@
+"""Serves the pages of links: a question with two buttons, and what became of it.
+
+Only a POST decides, since chats and mail scanners open links to preview them. A page has no script,
+is not stored, and tells nobody where it was opened from (docs/decisions/0199).
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from base64 import b64encode
+from urllib.parse import parse_qs
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chat.approvals.confirmation import Confirmation
+from chat.approvals.links import ApprovalLink, ExpiredLink, InvalidLink, read_link
+from chat.approvals.service import ConfirmationService
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from mochi_project.app import service
+from mochi_project.errors.handlers import not_allowed
+from mochi_project.errors.statuses import ERROR_HEADER
+from mochi_project.principal import acting_for
+from mochi_project.routing import needs
+from mochi_project.screen_text import steering_escaped, unseen_escaped
+from sessions_app.errors import SessionError
+
+logger = logging.getLogger(__name__)
+
+_STYLE = (
+    "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem;"
+    "color-scheme:light dark}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:1rem;"
+    "border:1px solid;border-radius:.5rem}button{font:inherit;padding:.6rem 1.4rem;"
+    "margin-right:1rem}"
+)
+_HASH = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Robots-Tag": "noindex",
+}
+_CODES = {
+    409: "CONFIRMATION_ALREADY_DECIDED",
+    422: "VALIDATION_ERROR",
+    503: "STORAGE_UNAVAILABLE",
+}
+_NOTHING = "There is nothing to answer here."
+_DECIDED = "This question has been answered. It can be answered once."
+
+
+@needs(token=False, body="form")
+async def approval_page(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the question of a link, and record the answer that its form posts."""
+    if request.method not in {"GET", "HEAD", "POST"}:
+        return not_allowed(request.method, ["GET", "POST"])
+    try:
+        link = await asyncio.to_thread(read_link, token)  # the first reads the secret key
+        with acting_for(link.owner):
+            return await _answer(request, link)
+    except InvalidLink:
+        status, title = 404, _NOTHING
+    except (ExpiredLink, SessionError, ConfirmationNotFound, ConfirmationExpired):
+        status, title = 410, _NOTHING
+    except ConfirmationAlreadyDecided:
+        status, title = 409, _DECIDED
+    except Exception:  # not passed on: what handles it logs the path, which has the token
+        logger.exception("a link could not be used")
+        status, title = 503, "This can't be answered just now. Try again in a moment."
+    return _page(status, title)
+
+
+async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
+    confirmations = service(ConfirmationService)
+    question = next(filter(link.is_to, await confirmations.pending(link.session_id)), None)
+    if question is None:
+        answered = await confirmations.answered(link.session_id)
+        return _page(409, _DECIDED) if any(map(link.is_to, answered)) else _page(410, _NOTHING)
+    if request.method != "POST":
+        return _page(200, "A tool needs your approval", _form(question))
+    given = parse_qs(request.body.decode("ascii", "replace")).get("decision")
+    if given not in (["approve"], ["deny"]):
+        return _page(422, "Choose one of the two buttons.", _form(question))
+    approved = given == ["approve"]
+    await confirmations.decide(
+        link.session_id, link.confirmation_id, approved=approved, is_final=True
+    )
+    return _page(200, "Approved: the tool runs." if approved else "Denied: it does not run.")
+
+
+def _form(question: Confirmation) -> SafeString:
+    arguments = json.dumps(dict(question.arguments), indent=2, ensure_ascii=False, default=dict)
+    name, agent = unseen_escaped(question.tool_name), question.agent_name
+    return format_html(
+        '<p>{} wants to run <b>{}</b> with:</p><pre>{}</pre><form method="post">'
+        '<button name="decision" value="approve">Approve</button>'
+        '<button name="decision" value="deny">Deny</button></form>',
+        "The model" if agent is None else f"The agent {unseen_escaped(agent)}",
+        name,
+        steering_escaped(arguments),
+    )
+
+
+def _page(status: int, title: str, content: SafeString | str = "") -> HttpResponse:
+    html = format_html(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{}</title>'
+        '<meta name="viewport" content="width=device-width"><style>{}</style></head>'
+        "<body><h1>{}</h1>{}</body></html>",
+        title,
+        SafeString(_STYLE),
+        title,
+        content,
+    )
+    response = HttpResponse(html, status=status, headers=_HEADERS)
+    if status >= 400:  # it is the whole answer: neither an envelope nor a line with the path
+        response[ERROR_HEADER] = _CODES.get(status, "NOT_FOUND")
+        # private: HttpResponse._has_been_logged, as in mochi_project/errors/handlers.py.
+        vars(response)["_has_been_logged"] = True
+    return response
