@@ -124,12 +124,18 @@ class SharedRecordStores:
         self._cluster = cluster
 
     def open(
-        self, directory: Path, folder: str, *, durable: bool = True, owner: str = DEFAULT_OWNER
+        self,
+        directory: Path,
+        folder: str,
+        *,
+        durable: bool = True,
+        owner: str = DEFAULT_OWNER,
+        limit: int = DOCUMENT_LIMIT,
     ) -> Records:
         """Return an owner's records; opens nothing."""
         if (objects := self._cluster.objects_of(owner)) is not None:
-            return ObjectRecords(objects.under(folder), limit=DOCUMENT_LIMIT)
-        return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
+            return ObjectRecords(objects.under(folder), limit=limit)
+        return FileRecords(directory, limit=limit, durable=durable)
 
     def open_one(self, directory: Path, name: str) -> Records:  # noqa: ARG002 - of files
         """Return the records of which only one exists; opens nothing."""

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 DEFAULT_OWNER = "default"
 """The owner of the data outside ``users/``: all of it, before there are keys of others."""
-SCOPES = frozenset({"read", "chat", "write", "approve", "admin", "metrics"})
+Scope = Literal["read", "chat", "write", "approve", "admin", "metrics"]
+SCOPES = frozenset(get_args(Scope))
 
 _OWNER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -53,6 +55,9 @@ class Principal:
 
 OPERATOR = Principal(DEFAULT_OWNER, SCOPES)
 """The person who runs the server, by ``MOCHI_API_TOKEN``, on this machine, by commands."""
+
+IN_SCOPE = "mochi.principal"
+"""The key under which the guard puts it into the scope of a request that it admits."""
 
 PRINCIPAL: ContextVar[Principal] = ContextVar("mochi_principal")
 """The principal of the running code. It has no default, so that code that nobody sent fails."""

@@ -1,4 +1,4 @@
-"""Declares what routes need, and looks it up by path for the guard (docs/decisions/0134)."""
+"""Declares what routes need, and looks it up by path for the guard (docs/decisions/0134, 0207)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,11 +12,10 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 from ninja.utils import replace_path_param_notation
 
 from mochi_project.app import ForeignApi, foreign_apis, mochi_apps, routers_of
+from mochi_project.principal import Scope
 from sessions_app.errors import MochiError
 
 View = TypeVar("View", bound=Callable[..., object])
-Scope = Literal["read", "chat", "write", "approve", "admin", "metrics"]
-
 NATIVE = "/api/v1"
 UNKNOWN = "unknown-path"
 """The name of the view of all paths where nothing is."""

@@ -11,6 +11,8 @@ from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.key_variables import KeyVariables
+from mochi_project.keys.ring import KeyRing
+from mochi_project.keys.store import KeyStore, keys_directory
 from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
 from mochi_project.reachability import Stores
@@ -18,6 +20,7 @@ from mochi_project.telemetry import Telemetry
 from models_app.services import profile_records
 from models_app.settings import ModelsSettings
 from sessions_app.deadline import Deadline
+from sessions_app.store.records import RECORD_LIMIT, RecordStores
 from tools_app.hosts.fork_server_client import KeyNames
 
 
@@ -51,8 +54,15 @@ def _key_names(services: Services) -> KeyNames:
     return KeyVariables(services.get(ModelsSettings), profile_records(services)).names
 
 
+def _key_store(services: Services) -> KeyStore:
+    directory = keys_directory(services.get(AppSettings))
+    return KeyStore(services.get(RecordStores).open(directory, "keys", limit=RECORD_LIMIT))
+
+
 FACTORIES: Mapping[type | str, Factory] = {
     KeyNames: _key_names,
+    KeyRing: lambda services: KeyRing(services.get(KeyStore)),
+    KeyStore: _key_store,
     TaskQueue: _task_queue,
     Telemetry: lambda _: Telemetry(),
     LargeResponses: lambda _: LargeResponses(),

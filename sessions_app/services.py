@@ -28,9 +28,10 @@ class FileRecordStores:
         *,
         durable: bool = True,
         owner: str = DEFAULT_OWNER,  # noqa: ARG002 - of objects
+        limit: int = DOCUMENT_LIMIT,
     ) -> Records:
         """Return the records in a directory; opens nothing."""
-        return FileRecords(directory, limit=DOCUMENT_LIMIT, durable=durable)
+        return FileRecords(directory, limit=limit, durable=durable)
 
     def open_one(self, directory: Path, name: str) -> Records:
         """Return the records of which only one exists; opens nothing."""

@@ -14,6 +14,7 @@ from mochi_project.configuration.setting_types import (
     List,
     LogLevel,
     Origins,
+    OwnerHeader,
     Proxies,
     PublicUrl,
     RootPathSetting,
@@ -88,6 +89,16 @@ class ServerSettings(AppSettings):
         True,
         description="Whether trusted proxies spare the token; else only report addresses",
     )
+    owner_header: OwnerHeader | None = Field(
+        None,
+        description="Header in which trusted proxies name the owner whom a request acts for, as "
+        "`X-Forwarded-Email`; needs `MOCHI_TRUSTED_PROXIES` and `MOCHI_OWNER_HEADER_SECRET`",
+    )
+    owner_header_secret: SecretKey | None = Field(
+        None,
+        validate_default=True,
+        description="What these proxies send in `X-Mochi-Proxy-Secret`, which nobody else knows",
+    )
     root_path: RootPathSetting = Field(
         "", description="Path below which a proxy offers the server, as `/mochi`"
     )
@@ -111,6 +122,18 @@ class ServerSettings(AppSettings):
     def _nodes_share_a_key(cls, value: SecretKey | None, info: ValidationInfo) -> SecretKey | None:
         if value is None and info.data.get("journal_url") is not None:
             raise ValueError(f"must be set with MOCHI_JOURNAL_URL, {THE_SAME_EVERYWHERE}")
+        return value
+
+    @field_validator("owner_header_secret")
+    @classmethod
+    def _owners_are_named_in_secret(
+        cls, value: SecretKey | None, info: ValidationInfo
+    ) -> SecretKey | None:
+        header = info.data.get("owner_header")
+        if (header is None) != (value is None):
+            raise ValueError("must be set with MOCHI_OWNER_HEADER, and only with it")
+        if header is not None and not info.data.get("trusted_proxies"):
+            raise ValueError("needs MOCHI_TRUSTED_PROXIES: the proxies that send it")
         return value
 
     @property

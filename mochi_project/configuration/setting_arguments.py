@@ -94,6 +94,8 @@ class SettingArguments(TypedDict, total=False):
     secret_key: str | SecretStr
     trusted_proxies: Sequence[str]
     proxies_authenticate: bool
+    owner_header: str
+    owner_header_secret: str | SecretStr
     root_path: str
     public_url: str
     insecure_no_auth: bool

@@ -10,7 +10,15 @@ ANOTHER_PROJECT = (
 
 
 _MAY_HOLD_SECRETS = frozenset(
-    {"api_token", "secret_key", "providers", "ollama_host", "journal_url", "sessions_url"}
+    {
+        "api_token",
+        "owner_header_secret",
+        "secret_key",
+        "providers",
+        "ollama_host",
+        "journal_url",
+        "sessions_url",
+    }
 )
 
 

@@ -90,6 +90,20 @@ def _checked_root_path(value: str) -> str:
     return path
 
 
+_OF_OTHER_MEANING = frozenset(
+    {"authorization", "api-key", "content-length", "content-type", "cookie", "host", "origin"}
+)
+
+
+def _checked_owner_header(name: str) -> str:
+    lowered = name.lower()
+    if not re.fullmatch("[a-z0-9-]+", lowered):
+        raise ValueError("must be the name of a header: letters, digits and -")
+    if lowered in _OF_OTHER_MEANING or lowered.startswith(("x-api-key", "x-mochi-", "sec-")):
+        raise ValueError("can't be a header with another meaning")
+    return name
+
+
 def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
@@ -150,6 +164,7 @@ Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]
+OwnerHeader = Annotated[str, AfterValidator(_checked_owner_header)]
 RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)

@@ -3,6 +3,7 @@
 AUTHENTICATION_REQUIRED = (
     "Authentication required: send the header 'Authorization: Bearer <token>'."
 )
+KEY_ENDED = "This key has expired or was revoked: ask who runs the server for another one."
 FOREIGN_PAGE = "Another site's page made this request; only its own pages may."
 JSON_REQUIRED = "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'."
 TOO_MANY_LARGE_BODIES = "Too many large requests are being read already. Try again shortly."

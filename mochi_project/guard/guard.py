@@ -7,9 +7,8 @@ beside the native one have its format, and every response there has an ``x-reque
 (docs/decisions/0059).
 """
 
-import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -21,15 +20,19 @@ from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
 from mochi_project.guard import cors
+from mochi_project.guard.admission import KEY_HEADERS, Admission
 from mochi_project.guard.origins import AccessPolicy
-from mochi_project.guard.proxies import TrustedProxies, proxy_header
+from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.guard.refusal import MAX_HEAD_BYTES, Refused, send_crash, send_refusal
 from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
 from mochi_project.guard.streamed_body import StreamedBody
+from mochi_project.keys.errors import ScopeMissing
+from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.large_bodies import leave_large_body
+from mochi_project.principal import IN_SCOPE, SCOPES, Principal
 from mochi_project.routing import Needs, route_table
 
 FORM_BYTES = 64 * 1024
@@ -48,8 +51,7 @@ _WATCHED = frozenset(
         b"host",
         b"origin",
         b"authorization",
-        b"x-api-key",
-        b"api-key",
+        *KEY_HEADERS,
         b"x-request-id",
         b"content-type",
         b"content-length",
@@ -64,10 +66,6 @@ _WATCHED = frozenset(
 )
 
 _MAY_REPEAT = frozenset({b"transfer-encoding", b"x-request-id"})
-_KEY_HEADERS = (b"x-api-key", b"api-key")
-"""Further headers for the token, as sent by clients of Anthropic and Azure."""
-
-_ADMITTED = "mochi.admitted"
 _FORM = b"application/x-www-form-urlencoded"
 
 logger = logging.getLogger(__name__)
@@ -75,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 def is_admitted(scope: Scope) -> bool:
     """Return whether the guard lets a client use routes that need a token (docs/decisions/0162)."""
-    return scope.get(_ADMITTED) is True
+    return scope.get(IN_SCOPE) is not None
 
 
 class Guard:
@@ -84,8 +82,9 @@ class Guard:
     Args:
         app: The application behind the guard.
         settings: The configuration of allowed hosts, origins and body limits.
-        token: The token required in ``Authorization: Bearer``, ``x-api-key`` or ``api-key``; None
-            for no authentication.
+        token: The token of who runs the server, in ``Authorization: Bearer``, ``x-api-key`` or
+            ``api-key``; None without.
+        keys: Returns the keys of others, once there are services.
         body_deadline: The time limit in seconds for a whole request body.
 
     Raises:
@@ -98,16 +97,17 @@ class Guard:
         settings: ServerSettings,
         *,
         token: str | None = None,
+        keys: Callable[[], KeyRing | None] = lambda: None,
         body_deadline: float = 30.0,
     ) -> None:
         self._app = app
-        self._token = token.encode() if token else None
         self._settings = settings
         self._routes = route_table()
         self._readers: dict[str, BodyReader] = {}
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
-        self._proxies_authenticate = settings.proxies_authenticate
+        self._admission = Admission(settings, self._proxies, token, keys)
+        self._watched = _WATCHED | self._admission.headers
         self._root_path = RootPath(settings.root_path, self._proxies)
         # The name to listen on was chosen by the operator, so it is an allowed host.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
@@ -129,7 +129,7 @@ class Guard:
             await self._app(scope, receive, send)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head, twice, size = _read_head(scope)
+        head, twice, size = _read_head(scope, self._watched)
         has_body = _has_body(scope, head)
         path = path_below_root(scope)
         extra = _ALWAYS
@@ -150,10 +150,7 @@ class Guard:
                     await cors.answer_preflight(origin, asked, extra, send)
                     return
                 extra = (*extra, *cors.response_headers(origin))
-            refusal = self._refusal_of(scope, head)
-            if needs.token and refusal is not None:
-                raise refusal
-            scope = {**scope, _ADMITTED: refusal is None}
+            scope = {**scope, IN_SCOPE: await self._principal_of(scope, head, path, needs)}
             _check_server(scope)
             if has_body or (needs.body == "stream" and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, needs, receive, head)
@@ -259,30 +256,26 @@ class Guard:
         ):
             raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
-    def _refusal_of(self, scope: Scope, head: dict[bytes, bytes]) -> Refused | None:
-        """Return why a client may not use the API, or None if it may.
+    async def _principal_of(
+        self, scope: Scope, head: dict[bytes, bytes], path: str, needs: Needs
+    ) -> Principal | None:
+        """Return who the request acts for; None for a stranger, where that needs no token.
 
-        Of a trusted proxy only what it passed on needs no token: other programs at its address
-        are no clients that it let in (docs/decisions/0161).
+        Raises:
+            Refused: The request is for nobody, or for somebody without the scope of its route.
         """
-        if self._token is not None:
-            matches = [hmac.compare_digest(given, self._token) for given in _given_tokens(head)]
-            if any(matches):
-                return None
-        header = proxy_header(scope["headers"])
-        if header is not None and self._proxies_authenticate and self._proxies.trust_peer_of(scope):
+        try:
+            principal = await self._admission.principal_of(scope, head)
+        except Refused as refusal:
+            if needs.token or refusal.code == "BAD_REQUEST":
+                raise
             return None
-        if self._token is not None:
-            return Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
-        if header is not None:
-            return Refused(
-                "FORBIDDEN",
-                f"A proxy passed this request on (it has the header {header}), and this server "
-                "asks for no token: set MOCHI_API_TOKEN, or, if the proxy lets in only whom you "
-                "trust, name it in MOCHI_TRUSTED_PROXIES, without "
-                "MOCHI_PROXIES_AUTHENTICATE=false.",
-            )
-        return None
+        if not principal.scopes >= SCOPES:
+            scope_needed = self._routes.scope_of(path, scope["method"])
+            if scope_needed is not None and scope_needed not in principal.scopes:
+                missing = ScopeMissing(scope_needed)
+                raise Refused(missing.code, missing.message, **missing.details)
+        return principal
 
 
 def _variable(limit: str) -> str:
@@ -297,14 +290,14 @@ def _too_large(needs: Needs, max_bytes: int) -> Refused:
     return Refused("PAYLOAD_TOO_LARGE", message, max_bytes=max_bytes)
 
 
-def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
+def _read_head(scope: Scope, watched: frozenset[bytes]) -> tuple[dict[bytes, bytes], bytes, int]:
     """Return the relevant headers, the name of a duplicate one (or empty), and the total size."""
     head: dict[bytes, bytes] = {}
     twice = b""
     size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     for name, value in scope["headers"]:
         size += len(name) + len(value) + 4
-        if name in _WATCHED:
+        if name in watched:
             if name in head and name not in _MAY_REPEAT:
                 twice = name
             head[name] = value
@@ -320,16 +313,6 @@ def _check_server(scope: Scope) -> None:
     exchange = Exchange.of(scope)
     if exchange is not None and exchange.server_stops:
         raise Refused("SHUTTING_DOWN", messages.SHUTTING_DOWN, retryable=True)
-
-
-def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
-    """Yield all tokens of a request, since clients may send a dummy in one of the headers."""
-    scheme, _, given = head.get(b"authorization", b"").partition(b" ")
-    if scheme.lower() == b"bearer":
-        yield given.strip()
-    for name in _KEY_HEADERS:
-        if name in head:
-            yield head[name].strip()
 
 
 def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:

@@ -27,6 +27,7 @@ TAGS = {
     "models": "The models of all providers.",
     "profiles": "Named configurations of models.",
     "usage": "Tokens and costs of model calls.",
+    "keys": "Who may use the server, for which owner and for what.",
     "server": "Whether the server works, and takes requests.",
     "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
     "Anthropic": "Anthropic's protocol: messages, and their tokens.",

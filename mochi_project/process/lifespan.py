@@ -38,6 +38,7 @@ from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
+from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.release import map_large_buffers
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.loop_watch import watch_loop
@@ -72,7 +73,8 @@ class MochiApplication:
         # Django's stubs want a dict where ASGI promises a mapping.
         self._django = cast("ASGIApp", AsyncHandler())
         token = api_token(settings, on_network=not settings.is_loopback)
-        self._guard = Guard(self._django, settings, token=token)
+        self._keys: KeyRing | None = None
+        self._guard = Guard(self._django, settings, token=token, keys=lambda: self._keys)
         # `uvicorn --host 0.0.0.0` is not in the settings; it shows in the connections' addresses.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
@@ -137,6 +139,7 @@ class MochiApplication:
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         chores = [
             asyncio.create_task(services.get(Housekeeper).run()),
+            asyncio.create_task(services.get(KeyRing).keep_looking()),
             asyncio.create_task(watch_loop(partial(_sample, services))),
         ]
         try:
@@ -171,6 +174,8 @@ class MochiApplication:
             for note in await asyncio.to_thread(services.get(Stores).check):
                 logger.warning(note)
             await services.get(Telemetry).open()
+            await services.get(KeyRing).look()
+            self._keys = services.get(KeyRing)
             install_services(services)
             services.get(ChatService).go_on()
             self._loop = loop
@@ -257,7 +262,8 @@ class MochiApplication:
                     "(set MOCHI_API_TOKEN to choose it)",
                     self._settings.resolved_private_dir / "api_token",
                 )
-            self._network_guard = Guard(self._django, self._settings, token=token)
+            keys = lambda: self._keys  # noqa: E731
+            self._network_guard = Guard(self._django, self._settings, token=token, keys=keys)
         return self._network_guard
 
 

@@ -20,7 +20,7 @@ from sessions_app.store.atomic import (
     typed_errors,
     write_atomically,
 )
-from sessions_app.store.locks import FileLocks
+from sessions_app.store.locks import locked_directory
 from sessions_app.store.records import RECORD_LIMIT, Records
 
 _SESSION = re.compile(SESSION_ID, re.ASCII)
@@ -55,7 +55,6 @@ class FileRecords:
         self._limit = limit
         self._root = os.fspath(root)
         self._prefix = f"{self._root}{os.sep}"  # a string, as Path is slower
-        self._locks = FileLocks(root)
         self._is_ours = re.compile(names, re.ASCII).fullmatch
 
     def names(self, group: str = "") -> list[str]:
@@ -139,7 +138,11 @@ class FileRecords:
 
     def swap(self, name: str, expected: bytes, data: bytes | None) -> bool:
         """Replace or delete a record that still is ``expected``; return whether it was."""
-        with typed_errors(), self._locks.held("swap", timeout_seconds=LOCK_SECONDS):
+        if self.read(name) != expected:
+            return False
+        with typed_errors(), locked_directory(self._root, timeout_seconds=LOCK_SECONDS) as is_ours:
+            if not is_ours:
+                raise TimeoutError(f"{self._root} was not free in time")
             if self.read(name) != expected:
                 return False
             return self.delete(name) if data is None else self.put(name, data)

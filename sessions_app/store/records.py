@@ -174,7 +174,13 @@ class RecordStores(Protocol):
     """Opens the records that are kept with the sessions: prompts, profiles, marks."""
 
     def open(
-        self, directory: Path, folder: str, *, durable: bool = True, owner: str = DEFAULT_OWNER
+        self,
+        directory: Path,
+        folder: str,
+        *,
+        durable: bool = True,
+        owner: str = DEFAULT_OWNER,
+        limit: int = DOCUMENT_LIMIT,
     ) -> Records:
         """Return records; opens nothing.
 
@@ -183,6 +189,7 @@ class RecordStores(Protocol):
             folder: Where they are in an object store.
             durable: Whether files must survive a power cut.
             owner: Whose folder of the object store has them.
+            limit: The largest record that is read, in bytes.
         """
         ...
 

@@ -56,7 +56,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "dialects_app/ai_sdk": {"resumed_turns"},
     "dialects_app/responses": {"codex", "deleting", "resumed_turns", "streams"},
     "mochi_project/fast_django": {"streams"},
-    "mochi_project/guard": {"admission", "forms"},
+    "mochi_project/guard": {"forms", "keys"},
     "transfer_app/management/commands": {"check", "copy", "object_sessions"},
     "mochi_project/trust": {"start"},
     "cluster_app": {"dead_nodes"},

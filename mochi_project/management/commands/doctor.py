@@ -26,6 +26,8 @@ from mochi_project.configuration.variable_names import (
 )
 from mochi_project.console.findings import Finding, Found, findings_of
 from mochi_project.console.reports import ReportCommand
+from mochi_project.keys.key import utc_now
+from mochi_project.keys.store import KeyStore
 from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.retention_findings import retention_finding
 from mochi_project.process.startup import prepare_data_dir
@@ -203,6 +205,14 @@ async def _servers(services: Services) -> Finding:
     return Finding("MCP servers", "ok", f"{len(servers)} configured; {advice}")
 
 
+def _keys(services: Services) -> Finding:
+    keys = services.get(KeyStore).keys().values()
+    ended = sum(key.has_ended(utc_now()) for key in keys)
+    owners = len({key.owner for key in keys})
+    detail = f"{len(keys)} for {owners} owners, {ended} of them have ended" if keys else "none"
+    return Finding("keys", "ok", detail)
+
+
 def _worker(services: Services) -> Iterator[Finding]:
     if services.get(Stores).are_shared:  # any node's will do
         return
@@ -241,6 +251,7 @@ CHECKS: Checks = {
     "configuration": _configuration,
     "data directory": _data_directory,
     "trust": _trust,
+    "keys": _keys,
     "sessions": _sessions,
     "retention": retention_finding,
     "attachments": attachments_finding,

@@ -8,13 +8,13 @@ import pytest
 from django.urls import resolve
 
 from mochi_project.app import foreign_apis
+from mochi_project.principal import Scope
 from mochi_project.routing import (
     UNKNOWN,
     Needs,
     Route,
     Router,
     RouteTable,
-    Scope,
     native_routes,
     route_table,
     routes_of,
@@ -38,6 +38,7 @@ def test_what_changes_the_server_for_all_needs_the_scope_admin() -> None:
 
     assert admins == {
         *("reload_agents", "reload_tools", "list_tool_executions", "restart_mcp_server"),
+        *("list_keys", "create_key", "revoke_key", "rotate_key"),
         *("create_profile", "update_profile", "delete_profile"),
         *("create_system_prompt", "update_system_prompt", "delete_system_prompt"),
     }

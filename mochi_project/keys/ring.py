@@ -1,0 +1,141 @@
+"""Holds the keys as they are now, and tells who uses one when it ends (docs/decisions/0206)."""
+
+import asyncio
+import hmac
+import logging
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from mochi_project.keys.key import Key, hash_of
+from mochi_project.keys.store import Keys, KeyStore, keys_of
+from sessions_app.errors import MochiError
+
+LOOK_SECONDS = 1.0
+"""The interval at which it is looked whether a key has changed."""
+_LATE_SECONDS = 1.25
+"""The age at which a request looks itself: nobody else did."""
+
+_is_token = re.compile(rb"mochi_(k[0-9a-f]{8})_[A-Za-z0-9_-]{43}").fullmatch
+_NO_HASH = hash_of(b"")
+
+Ended = Callable[[bool], object]
+"""Is told that a key has ended, and whether what it started goes on."""
+
+logger = logging.getLogger(__name__)
+
+
+class KeyRing:
+    """The keys of a server, read again when they change. Use it in one event loop.
+
+    While the record can't be read, the last good one holds.
+
+    Args:
+        store: Where they are kept.
+        now: The time.
+
+    Attributes:
+        problem: Why the record can't be used; None if it can.
+        closes: Whether nobody is let in without a key or a token: once there is a key, or a record
+            that may have some.
+    """
+
+    def __init__(
+        self, store: KeyStore, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._store = store
+        self._now = now
+        self._data: bytes | None = None
+        self._keys: Keys | None = None
+        self._looked_at = -_LATE_SECONDS
+        self._watches: set[_Watch] = set()
+        self.problem: MochiError | None = None
+        self.closes = False
+
+    def key_of(self, token: bytes) -> Key | None:
+        """Return the key of a token, also one that has ended; None if the token is not right.
+
+        An unknown id takes as long as a wrong secret.
+        """
+        found = _is_token(token)
+        key = (self._keys or {}).get(found[1].decode()) if found is not None else None
+        expected = _NO_HASH if key is None else key.hash
+        return key if hmac.compare_digest(hash_of(token), expected) else None
+
+    def has_ended(self, key: Key) -> bool:
+        """Return whether a key was revoked, or has expired."""
+        return key.has_ended(self._now())
+
+    async def fresh(self) -> None:
+        """Read the record if nobody has done it just now."""
+        if time.monotonic() - self._looked_at > _LATE_SECONDS:
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the record, and tell whose keys have ended since."""
+        self._looked_at = time.monotonic()
+        try:
+            data = await asyncio.to_thread(self._store.data)
+            if data != self._data or self._keys is None:
+                self._keys, self._data = keys_of(data), data
+        except (MochiError, OSError) as error:
+            if self.problem is None:
+                logger.error("the keys can't be read; the last ones hold: %s", error)  # noqa: TRY400
+            self.problem = error if isinstance(error, MochiError) else MochiError(str(error))
+            self.closes = True
+        else:
+            self.problem = None
+            self.closes = self.closes or bool(self._keys)
+        for watch in list(self._watches):
+            self._tell(watch)
+
+    async def keep_looking(self) -> None:
+        """Look each second, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+            except Exception:  # the next second has another chance
+                logger.exception("the keys could not be looked at")
+
+    def when_ended(self, key_id: str | None, ended: Ended) -> Callable[[], None]:
+        """Call back once when a key has ended, or has another token than now.
+
+        Returns:
+            What ends the watch.
+        """
+        if key_id is None:
+            return _nothing
+        key = (self._keys or {}).get(key_id)
+        watch = _Watch(key_id, key.hash if key is not None else None, ended)
+        self._watches.add(watch)
+        if self._keys is not None and (key is None or self.has_ended(key)):
+            asyncio.get_running_loop().call_soon(self._tell, watch)
+        return partial(self._watches.discard, watch)
+
+    def _tell(self, watch: "_Watch") -> None:
+        if self._keys is None or watch not in self._watches:
+            return
+        key = self._keys.get(watch.key_id)
+        has_ended = key is None or self.has_ended(key)
+        if key is not None and not has_ended and key.hash == watch.hash:
+            return
+        self._watches.discard(watch)
+        watch.ended(key is not None and (key.keeps_turns or not has_ended))
+
+
+class _Watch:
+    """Somebody who uses a key."""
+
+    __slots__ = ("ended", "hash", "key_id")
+
+    def __init__(self, key_id: str, token_hash: str | None, ended: Ended) -> None:
+        self.key_id = key_id
+        self.hash = token_hash
+        self.ended = ended
+
+
+def _nothing() -> None:
+    """End no watch."""
