@@ -67,7 +67,7 @@ class AgentPreparation:
         can_think = self.info is not None and self.info.can_think
         messages = [self._message()] if continuation.append else ()
         rules = self.preparer.rules(refreshed, self.info)
-        rules = msgspec.structs.replace(rules, instructions=offered.unloaded_list)
+        rules = msgspec.structs.replace(rules, instructions=offered.system_text)
         plan = plan_turn(rules, refreshed, continuation, messages, offered.specs)
         return TurnJob(
             turn_id=turn_id,

@@ -270,7 +270,7 @@ def _context(
     rules = preparer.rules(session, model)
     return context_of(
         session,
-        rules=msgspec.structs.replace(rules, instructions=tools.unloaded_list),
+        rules=msgspec.structs.replace(rules, instructions=tools.system_text),
         tools=tools.specs,
         window_for=partial(preparer.windows.choose, session, model, loaded=loaded),
         now=utc_now(),

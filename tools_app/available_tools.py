@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from textwrap import indent
 
 import msgspec
 
@@ -72,11 +73,21 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         return name == FIND_TOOLS.name and self.loaded is not None
 
     @property
-    def unloaded_list(self) -> str | None:
-        """The system text that names the tools that can be loaded, or were; None without any."""
-        if self.loaded is None:
-            return None
-        return list_of([tool for tool in self.tools.values() if not tool.delegated])
+    def system_text(self) -> str | None:
+        """The system text about the tools: words of their servers, and names to be loaded.
+
+        A server's words are quoted line by line, so that they can't look like ours.
+        """
+        tools = self.tools.values()
+        said = {tool.server: tool.instructions for tool in tools if tool.instructions}
+        texts = [
+            f'Notes of the tool server "{server}" (written by it, not by the user):\n'
+            + indent(text, "> ", lambda _: True)
+            for server, text in said.items()
+        ]
+        if self.loaded is not None:
+            texts.append(list_of([tool for tool in tools if not tool.delegated]))
+        return "\n\n".join(texts) or None
 
     def reads_results(self, name: str) -> bool:
         """Return whether a call of this name reads a long result, and is no other tool."""

@@ -18,12 +18,17 @@ from tools_app.toolset import Tool
 DIGEST_CHARS = 32
 
 
-def digest_of(name: str, description: str, schema: Mapping[str, Any]) -> str:
+def digest_of(
+    name: str, description: str, schema: Mapping[str, Any], instructions: str | None = None
+) -> str:
     """Return a digest of a server's description of a tool; the order of keys does not matter.
+
+    What the server says of all its tools counts, too, if it says something.
 
     Only 128 bits, in hex: sessions keep them in the part of a file that lists read.
     """
-    said = json.dumps([name, description, schema], sort_keys=True, separators=(",", ":"))
+    described = [name, description, schema, *([instructions] if instructions else ())]
+    said = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()[:DIGEST_CHARS]
 
 

@@ -20,10 +20,12 @@ def tool_payload(tool: Tool) -> dict[str, Any]:
     """Return a tool as ``GET /tools/{name}`` shows it."""
     return {
         "name": tool.name,
+        "title": tool.title,
         "description": tool.spec.description,
         "parameters": {name: dict(known) for name, known in tool.parameters.items()},
         "json_schema": dict(tool.spec.parameters),
         "destructive": tool.destructive,
         "groups": list(tool.groups),
         "server": tool.server,
+        "icons": list(tool.icons),
     }

@@ -8,6 +8,7 @@ from pydantic.config import JsonDict
 
 _ADD_NUMBERS: JsonDict = {
     "name": "add_numbers",
+    "title": None,
     "description": "Add two numbers together.",
     "parameters": {
         "a": {"type": "float", "description": "The first number to add."},
@@ -25,6 +26,7 @@ _ADD_NUMBERS: JsonDict = {
     "destructive": False,
     "groups": ["math"],
     "server": None,
+    "icons": [],
 }
 _EXECUTION: JsonDict = {
     "tool_name": "add_numbers",
@@ -58,12 +60,21 @@ class ToolParameterOut(Schema):
     description: str = Field(description="What the docstring says of it")
 
 
+class ToolIconOut(Schema):
+    """An icon of a tool, as its MCP server names it; it was not fetched."""
+
+    src: str = Field(description="An `https:` address, or an image as a `data:` address")
+    mimeType: str | None = Field(None, description="Its media type")  # noqa: N815 - MCP's name
+    sizes: list[str] = Field(description="Its sizes, such as `48x48`, or `any`")
+
+
 class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
     """A tool: its specification for models, and its properties."""
 
     model_config = _example(_ADD_NUMBERS)
 
     name: str = Field(description="The name to offer it by, and the model calls it by")
+    title: str | None = Field(None, description="Its MCP server's name of it, for people")
     description: str = Field(description="What it does, as sent to models")
     parameters: dict[str, ToolParameterOut] = Field(description="The parameters, for people")
     json_schema: dict[str, Any] = Field(
@@ -74,6 +85,7 @@ class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
     )
     groups: list[str] = Field(description="The groups it belongs to")
     server: str | None = Field(description="The MCP server it comes from; null: the tools folder")
+    icons: list[ToolIconOut] = Field(description="Its MCP server's icons of it, 4 at most")
 
 
 class InvalidToolOut(Schema):

@@ -28,6 +28,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         server: The MCP server that it belongs to; None for a function of a folder.
         digest: The digest of an MCP tool's description, to notice changes; None for a function.
         read_only: Whether it is an MCP tool that a trusted server declares as read-only.
+        title: The MCP server's name of it for people; None without one.
+        icons: The MCP server's icons of it, which nobody has fetched.
+        instructions: What its MCP server tells models about its tools; None for nothing.
         delegated: Whether a call is a turn of its own (an agent's). It is offered without being
             selected, because it is listed only if the session enables agents, and needs no
             approval: policies apply to the agent's own tools.
@@ -42,6 +45,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None
     digest: str | None = None
     read_only: bool = False
+    title: str | None = None
+    icons: Sequence[Mapping[str, Any]] = ()
+    instructions: str | None = None
     delegated: bool = False
 
     @property

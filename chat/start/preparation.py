@@ -366,7 +366,7 @@ def given_up_result(call: ToolCall) -> ToolMessage:
 
 def _instructions(request: TurnRequest, tools: AvailableTools) -> str | None:
     """Return the system text of this turn, which describes a schema of answers, too."""
-    texts = [text for text in (tools.unloaded_list, request.instructions) if text]
+    texts = [text for text in (tools.system_text, request.instructions) if text]
     if request.answer_schema is not None:
         schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
         texts.append(f"{AFTER_TOOLS if tools.specs else ''}{ANSWER_IN_JSON}\n{schema}")

@@ -50,6 +50,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         cwd: Its working directory.
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
+        instructions: Whether models are told what it says of its tools.
     """
 
     command: str
@@ -58,6 +59,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     disabled: bool = False
     trusted: bool = False
+    instructions: bool = True
     transport: ClassVar[Transport] = "stdio"
 
     @property
@@ -78,12 +80,14 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
         headers: Headers of each request, with ``${VAR}`` expanded.
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
+        instructions: Whether models are told what it says of its tools.
     """
 
     url: str
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     disabled: bool = False
     trusted: bool = False
+    instructions: bool = True
     transport: ClassVar[Transport] = "http"
 
     @property
@@ -130,6 +134,7 @@ class _Entry(msgspec.Struct):
     type: str | None = None
     disabled: bool = False
     trusted: bool = False
+    instructions: bool = True
 
 
 class _EntryError(ValueError):
@@ -269,6 +274,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
             cwd=str(directory.absolute() / (entry.cwd or "")),
             disabled=entry.disabled,
             trusted=entry.trusted,
+            instructions=entry.instructions,
         )
     url = entry.url or ""
     _refuse_odd_url(url)
@@ -276,7 +282,13 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
     for name, value in headers.items():
         if _HEADER_NAME.fullmatch(name) is None or not value.isprintable() or not value.isascii():
             raise _EntryError(f"The header {name[:100]!r} can't be sent.")
-    return HttpSpec(url=url, headers=headers, disabled=entry.disabled, trusted=entry.trusted)
+    return HttpSpec(
+        url=url,
+        headers=headers,
+        disabled=entry.disabled,
+        trusted=entry.trusted,
+        instructions=entry.instructions,
+    )
 
 
 def _text(value: str | float) -> str:

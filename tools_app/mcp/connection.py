@@ -8,7 +8,8 @@ import asyncio
 import logging
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from mochi_project.version import VERSION
+from sessions_app.json_schema import find_fault
 from tools_app.mcp.config import HttpSpec, StdioSpec
-from tools_app.mcp.descriptions import REFUSED, RESULT
-from tools_app.mcp.exchange import Replies, Requests, Streams
+from tools_app.mcp.descriptions import OUTPUT_SCHEMAS, REFUSED, RESULT
+from tools_app.mcp.exchange import NOT_OFFERED, Replies, Requests, Streams
 from tools_app.mcp.http import http_client
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
-from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteListing, RemoteResult, RemoteTool
+from tools_app.mcp.remote import (
+    CallHeaders,
+    RemoteError,
+    RemoteListing,
+    RemoteResult,
+    RemoteTool,
+    mapping,
+)
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
@@ -75,8 +84,9 @@ async def connect(
         if isinstance(message, types.ToolListChangedNotification):
             on_change()
 
+    refused: Counter[str] = Counter()
     client = Client(
-        _transport(spec, stderr, on_end, call_headers),
+        _transport(spec, stderr, on_end, call_headers, refused),
         message_handler=on_message,
         client_info=types.Implementation(name="mochi-server", version=VERSION),
         cache=None,
@@ -84,7 +94,7 @@ async def connect(
     async with client:
         following = asyncio.create_task(_follow(client, on_change))
         try:
-            yield SdkConnection(client)
+            yield SdkConnection(client, refused)
         finally:
             following.cancel()
             (ended,) = await asyncio.gather(following, return_exceptions=True)
@@ -93,10 +103,17 @@ async def connect(
 
 
 class SdkConnection:
-    """A connection through the SDK's client."""
+    """A connection through the SDK's client.
 
-    def __init__(self, client: Client) -> None:
+    Args:
+        client: The client.
+        refused: Counts what the server asks for and is not offered.
+    """
+
+    def __init__(self, client: Client, refused: Counter[str]) -> None:
         self._client = client
+        self._refused = refused
+        self._output_schemas: Mapping[str, Mapping[str, Any] | None] = {}
 
     async def list_tools(self) -> RemoteListing:
         """Return the tools, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them.
@@ -104,15 +121,20 @@ class SdkConnection:
         Raises:
             RemoteError: The server sent no valid list.
         """
+        listing = await self._list_tools()
+        self._output_schemas = {tool.name: tool.output_schema for tool in listing.tools}
+        return msgspec.structs.replace(listing, instructions=self._client.instructions)
+
+    async def _list_tools(self) -> RemoteListing:
         tools: list[RemoteTool] = []
         refused: list[tuple[str, str]] = []
         size, cursor = 0, None
         for _ in range(_MAX_PAGES):
             page = await self._page(cursor)
             refused += (page.meta or {}).get(REFUSED, ())[: MAX_TOOLS - len(refused)]
-            for tool in map(_remote_tool, page.tools):
-                size += len(tool.name) + len(tool.description)
-                size += len(msgspec.json.encode(tool.input_schema))
+            outputs = (page.meta or {}).get(OUTPUT_SCHEMAS, {})
+            for tool in (_remote_tool(tool, outputs.get(tool.name)) for tool in page.tools):
+                size += len(msgspec.json.encode(tool))
                 if len(tools) == MAX_TOOLS or size > MAX_LISTING_BYTES:
                     return RemoteListing(tools=tools, refused=refused, cut=True)
                 tools.append(tool)
@@ -139,19 +161,23 @@ class SdkConnection:
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
         )
+        before = self._refused.copy()
         try:
             result = await self._client.session.send_request(
                 request, types.CallToolResult, progress_callback=progressed
             )
         except MCPError as error:
-            raise _remote_error(error) from error
+            raise _remote_error(error, *_refusals(self._refused - before)) from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
             raise RemoteError("The connection was lost.", lost=True) from error
         ran: Mapping[str, Any] = (result.meta or {})[RESULT]
         if ran.get("resultType") == "input_required":
-            words = "It asks for input, which can't be given here."
+            asked = _refusals(_methods_of(ran.get("inputRequests")))
+            words = " ".join(asked) or "It asks for input, which can't be given here."
             raise RemoteError(words + _addresses(ran.get("inputRequests")))
-        return await asyncio.to_thread(result_of, ran, name)  # which may be megabytes
+        # In a thread: it may be megabytes, and its schema takes a process.
+        refused = _refusals(self._refused - before)
+        return await asyncio.to_thread(_result, ran, name, self._output_schemas.get(name), refused)
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
         try:
@@ -170,6 +196,7 @@ async def _transport(
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
     call_headers: CallHeaders | None,
+    refused: Counter[str],
 ) -> AsyncIterator[Streams]:
     async with AsyncExitStack() as stack:
         if isinstance(spec, HttpSpec):
@@ -186,7 +213,7 @@ async def _transport(
             running = stdio_transport(command, env=env, cwd=spec.cwd, stderr=stderr, on_end=on_end)
             streams = await stack.enter_async_context(running)
         requests = Requests(streams[1])
-        yield Replies(streams[0], requests), requests
+        yield Replies(streams[0], requests, refused), requests
 
 
 def _find(spec: StdioSpec, path: str | None) -> str:
@@ -228,7 +255,7 @@ async def _follow(client: Client, on_change: Callable[[], None]) -> None:
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-def _remote_tool(tool: types.Tool) -> RemoteTool:
+def _remote_tool(tool: types.Tool, output_schema: Mapping[str, Any] | None) -> RemoteTool:
     hints = tool.annotations or types.ToolAnnotations()
     return RemoteTool(
         name=tool.name,
@@ -236,12 +263,43 @@ def _remote_tool(tool: types.Tool) -> RemoteTool:
         input_schema=tool.input_schema,
         read_only=hints.read_only_hint is True,
         destructive=hints.destructive_hint is not False,
+        title=tool.title,
+        icons=[
+            {"src": icon.src, "mimeType": icon.mime_type, "sizes": icon.sizes or []}
+            for icon in tool.icons or ()
+        ],
+        output_schema=output_schema,
     )
 
 
-def _remote_error(error: MCPError) -> RemoteError:
+def _result(
+    ran: Mapping[str, Any], name: str, schema: Mapping[str, Any] | None, refused: Sequence[str]
+) -> RemoteResult:
+    """Return a result, with a sentence if its structured content does not fit. Blocks."""
+    structured, notes = ran.get("structuredContent"), list[str]()
+    if ran.get("isError"):
+        notes += refused
+    elif (
+        schema is not None and structured is not None and (fault := find_fault(structured, schema))
+    ):
+        words = f"at {fault.path}: {fault.words}" if fault.path else fault.words
+        notes.append(f"[The structured content does not fit the tool's schema: {words}]")
+    return result_of(ran, name, notes)
+
+
+def _methods_of(requests: object) -> Iterator[str]:
+    for request in mapping(requests).values():
+        if (method := mapping(request).get("method")) in NOT_OFFERED:
+            yield NOT_OFFERED[method]
+
+
+def _refusals(asked: Iterable[str]) -> list[str]:
+    return [f"It asked for {word}, which is not offered." for word in dict.fromkeys(asked)]
+
+
+def _remote_error(error: MCPError, *more: str) -> RemoteError:
     asked = error.data if error.code == types.URL_ELICITATION_REQUIRED else None
-    message = error.message + _addresses(asked)
+    message = " ".join([error.message, *more]) + _addresses(asked)
     return RemoteError(message, lost=error.code == types.CONNECTION_CLOSED)
 
 

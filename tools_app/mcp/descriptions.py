@@ -6,6 +6,7 @@ into a form that the SDK accepts, or refused with the reason (docs/decisions/012
 Importing this module imports the SDK's types.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,16 @@ from tools_app.mcp.remote import mapping
 
 REFUSED = "mochi-server/refused"
 """The key of what was refused, in the ``_meta`` of a list of tools: names with reasons."""
+OUTPUT_SCHEMAS = "mochi-server/output-schemas"
+"""The key of the schemas of results by tool, which the SDK does not need and is strict with."""
 RESULT = "mochi-server/result"
 """The key of a call's result, in the ``_meta`` of the empty one that the SDK sees."""
 
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+MAX_ICON_CHARS = 32_768
+"""The size of an icon, which is an address or an image in Base64."""
+_MOST_ICONS = 4
+_ICON = re.compile(r"https://|data:image/[a-z+.-]+[;,]", re.IGNORECASE)
 _HINTS = ("readOnlyHint", "destructiveHint")
 
 
@@ -30,10 +37,12 @@ def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
     version = result.get("protocolVersion")
     tools = mapping(mapping(result.get("capabilities")).get("tools"))
     is_known = version in HANDSHAKE_PROTOCOL_VERSIONS
+    instructions = result.get("instructions")
     return {
         "protocolVersion": version if is_known else LATEST_HANDSHAKE_VERSION,
         "capabilities": {"tools": {"listChanged": tools.get("listChanged") is True}},
         "serverInfo": {"name": "server", "version": ""},
+        "instructions": instructions if isinstance(instructions, str) else None,
     }
 
 
@@ -53,18 +62,25 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     listed = result.get("tools", result.get(BARE))
     if not isinstance(listed, list):
         return {"tools": listed}  # which the SDK refuses
-    tools, refused, size = [], [], 0
+    tools, refused, outputs, size = [], [], {}, 0
     for raw in listed[: MAX_TOOLS + 1]:
         try:
             tools.append(_tool(mapping(raw)))
-            size += len(msgspec.json.encode(tools[-1]))
+            if isinstance(output := mapping(raw).get("outputSchema"), Mapping):
+                outputs[tools[-1]["name"]] = output
+            size += len(msgspec.json.encode([tools[-1], output]))
         except (_RefusedError, RecursionError) as error:
             refused.append((str(mapping(raw).get("name") or ""), str(error)))
         if size > MAX_LISTING_BYTES:
             break
     cursor = result.get("nextCursor")
     more = {"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}
-    return {**_COMPLETE, **more, "tools": tools, "_meta": {REFUSED: refused}}
+    return {
+        **_COMPLETE,
+        **more,
+        "tools": tools,
+        "_meta": {REFUSED: refused, OUTPUT_SCHEMAS: outputs},
+    }
 
 
 FITS = {"initialize": fit_initialization, "tools/list": fit_tools, "tools/call": fit_call}
@@ -79,13 +95,38 @@ def _tool(raw: Mapping[str, Any]) -> dict[str, Any]:
     name, hints = raw.get("name"), mapping(raw.get("annotations"))
     if not isinstance(name, str) or not name:
         raise _RefusedError("It has no name.")
+    if mapping(raw.get("execution")).get("taskSupport") == "required":
+        raise _RefusedError("It runs only as a task, which is not offered.")
     texts = {key: raw[key] for key in ("title", "description") if isinstance(raw.get(key), str)}
     return {
         "name": name,
         **texts,
+        **({"icons": icons} if (icons := _icons(raw.get("icons"))) else {}),
         "inputSchema": _arguments(raw.get("inputSchema", raw.get("input_schema"))),
         "annotations": {key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)},
     }
+
+
+def _icons(raw: object) -> list[dict[str, Any]]:
+    """Return the first icons that a page can show without asking an unsafe address."""
+    icons = [icon for icon in map(mapping, raw if isinstance(raw, list) else ()) if _is_safe(icon)]
+    return [
+        {"src": icon["src"], **{key: icon[key] for key in ("mimeType", "sizes") if key in icon}}
+        for icon in icons[:_MOST_ICONS]
+    ]
+
+
+def _is_safe(icon: Mapping[str, Any]) -> bool:
+    source, kind, sizes = icon.get("src"), icon.get("mimeType", ""), icon.get("sizes", [])
+    return (
+        isinstance(source, str)
+        and len(source) <= MAX_ICON_CHARS
+        and source.isprintable()
+        and _ICON.match(source) is not None
+        and isinstance(kind, str)
+        and isinstance(sizes, list)
+        and all(isinstance(size, str) for size in sizes)
+    )
 
 
 def _arguments(raw: object) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Importing this module imports the SDK.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     # private: mcp.client._transport, the module of the types that transports yield. Price: nothing
     # at run time.
     from mcp.client._transport import ReadStream, WriteStream
+
+NOT_OFFERED = {"sampling/createMessage": "sampling", "roots/list": "roots"}
+"""The requests of servers that are not offered, by method."""
 
 Incoming = SessionMessage | Exception
 Streams = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
@@ -54,10 +58,14 @@ class Replies(ObjectReceiveStream[Incoming]):
     Args:
         stream: The messages as they arrive.
         requests: What they reply to.
+        refused: Counts what the server asks for and is not offered.
     """
 
-    def __init__(self, stream: "ReadStream[Incoming]", requests: Requests) -> None:
+    def __init__(
+        self, stream: "ReadStream[Incoming]", requests: Requests, refused: Counter[str]
+    ) -> None:
         self._stream = stream
+        self._refused = refused
         self._methods = requests.methods
         self._limiter = RateLimiter()
 
@@ -66,6 +74,8 @@ class Replies(ObjectReceiveStream[Incoming]):
         await self._limiter.wait()
         item = await self._stream.receive()
         message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(message, JSONRPCRequest) and message.method in NOT_OFFERED:
+            self._refused[NOT_OFFERED[message.method]] += 1  # the SDK answers with an error
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             if message.id in (None, UNKNOWN) and len(self._methods) == 1:
                 message.id = next(iter(self._methods))

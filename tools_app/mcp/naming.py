@@ -24,6 +24,9 @@ MAX_NAME_CHARS = 64
 MAX_REMOTE_NAME_CHARS = 128
 """The length of tool names that the protocol recommends."""
 MAX_DESCRIPTION_CHARS = 16_384
+MAX_INSTRUCTIONS_BYTES = 2048
+"""The size of what a server tells models, beside its tools (docs/decisions/0196)."""
+MAX_TITLE_BYTES = 256
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS = 8
@@ -49,14 +52,22 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
     invalid: Sequence[InvalidTool] = ()
 
 
-def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = False) -> NamedTools:
+def name_tools(
+    server: str,
+    remote: Sequence[RemoteTool],
+    *,
+    trusted: bool = False,
+    instructions: str | None = None,
+) -> NamedTools:
     """Name each tool of the server, or refuse it with the reason.
 
     Args:
         server: The server's name in ``mcp.json``.
         remote: Its tools, as it describes them.
         trusted: Whether its annotations of effects count.
+        instructions: What it wants models to know.
     """
+    instructions = _clean(instructions or "", MAX_INSTRUCTIONS_BYTES) or None
     tools: dict[str, Tool] = {}
     remote_names: dict[str, str] = {}
     invalid: list[InvalidTool] = []
@@ -72,7 +83,7 @@ def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = Fal
             full = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
             invalid.append(refused_tool(server, full, reason or ""))
             continue
-        tools[name] = _tool(name, server, tool, trusted=trusted)
+        tools[name] = _tool(name, server, tool, trusted=trusted, instructions=instructions)
         remote_names[name] = tool.name
     return NamedTools(tools=tools, remote_names=remote_names, invalid=invalid)
 
@@ -109,7 +120,15 @@ def _name(server: str, remote_name: str) -> str | None:
     return f"{name[:kept]}_{digest}"
 
 
-def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
+def _clean(text: str, most_bytes: int) -> str:
+    """Return the beginning of a text, without what nobody sees, such as controls."""
+    seen = "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+    return seen.encode(errors="replace")[:most_bytes].decode(errors="ignore").strip()
+
+
+def _tool(
+    name: str, server: str, tool: RemoteTool, *, trusted: bool, instructions: str | None
+) -> Tool:
     schema = {"type": "object", **tool.input_schema}
     flat = _without_choices(schema)
     return Tool(
@@ -123,8 +142,11 @@ def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
         groups=(server,),
         destructive=not trusted or (tool.destructive and not tool.read_only),
         server=server,
-        digest=digest_of(f"{server}{SEPARATOR}{tool.name}", tool.description, schema),
+        digest=digest_of(f"{server}{SEPARATOR}{tool.name}", tool.description, schema, instructions),
         read_only=trusted and tool.read_only,
+        title=_clean(tool.title or "", MAX_TITLE_BYTES) or None,
+        icons=tool.icons,
+        instructions=instructions,
     )
 
 

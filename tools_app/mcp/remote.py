@@ -17,6 +17,9 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
         input_schema: The JSON schema of its arguments.
         read_only: Whether the server declares it as read-only.
         destructive: False if the server declares it as not destructive.
+        title: Its name for people.
+        icons: Its icons, as far as they can be shown.
+        output_schema: The JSON schema of its structured results.
     """
 
     name: str
@@ -24,14 +27,25 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: Mapping[str, Any]
     read_only: bool = False
     destructive: bool = True
+    title: str | None = None
+    icons: Sequence[Mapping[str, Any]] = ()
+    output_schema: Mapping[str, Any] | None = None
 
 
 class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a server, names and reasons of refused ones, and whether the list was cut."""
+    """The tools of a server, and what it says of their use.
+
+    Attributes:
+        tools: The tools.
+        refused: The names of others, with the reasons.
+        cut: Whether there are more.
+        instructions: What the server wants models to know.
+    """
 
     tools: Sequence[RemoteTool] = ()
     refused: Sequence[tuple[str, str]] = ()
     cut: bool = False
+    instructions: str | None = None
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ model that reads of an invalid result calls the tool again.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
@@ -23,7 +23,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FRAME = frozenset({"content", "isError", "is_error", "structuredContent", "resultType", "_meta"})
 
 
-def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
+def result_of(result: Mapping[str, Any], tool_name: str, notes: Sequence[str] = ()) -> RemoteResult:
     """Return the result: text blocks unchanged, files by their names, other blocks described.
 
     Structured content is used only without text; servers with both send the same twice.
@@ -31,6 +31,7 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
     Args:
         result: What the server sent.
         tool_name: The tool, which names the files that the server gives no name.
+        notes: Sentences of ours that follow the text.
     """
     files: list[ToolFile] = []
     content = result.get("content")
@@ -46,7 +47,7 @@ def result_of(result: Mapping[str, Any], tool_name: str) -> RemoteResult:
         elif rest and not parts:
             parts.append(json_text(rest, limit=MAX_MESSAGE_BYTES))
     is_error = result.get("isError", result.get("is_error"))
-    text = "\n".join(parts) if parts else _NO_OUTPUT
+    text = "\n".join([*(parts or [_NO_OUTPUT]), *notes])
     return RemoteResult(
         text=cut(text),
         is_error=is_error is True or is_error == "true",

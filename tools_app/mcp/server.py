@@ -285,7 +285,12 @@ class ManagedServer:
 
     async def _list(self, connection: "SdkConnection") -> None:
         listing = await connection.list_tools()
-        named = name_tools(self.name, listing.tools, trusted=self.spec.trusted)
+        named = name_tools(
+            self.name,
+            listing.tools,
+            trusted=self.spec.trusted,
+            instructions=listing.instructions if self.spec.instructions else None,
+        )
         faults = [(f"{self.name}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
         faults += [(self.name, _CUT)] if listing.cut else []
         more = [refused_tool(self.name, name, reason) for name, reason in faults]

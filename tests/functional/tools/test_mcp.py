@@ -37,6 +37,13 @@ def server(start_once: Callable[..., Any]) -> Any:
             ],
             "trusted": True,
         },
+        "instructs": {
+            "command": sys.executable,
+            "args": [
+                *("-S", str(PROGRAMS / "raw_server.py"), "instructs"),
+                str(server.data_dir / "instructions"),
+            ],
+        },
         "missing": {"command": "no-such-program-anywhere"},
         "hangs": {"command": sys.executable, "args": raw},
     }
@@ -222,6 +229,23 @@ def test_a_tool_that_its_server_changed_is_asked_about_again(
     assert patched.json()["tool_settings"] == told
     file = json.loads((server.data_dir / "chat_sessions" / f"{session_id}.json").read_text())
     assert list(file["metadata"]["tool_settings"]["tool_digests"]) == ["fickle__run"]
+
+
+def test_other_words_of_a_server_to_models_are_asked_about_again(
+    server: Any, chat: Any, script: Script
+) -> None:
+    (server.data_dir / "instructions").write_text("Read the manual first.")
+    session_id = session_with(chat, "instructs__run", policy="never_confirm")
+    assert of(chat.say(session_id, calling(script, "instructs__run")), "tool_result")[0]["success"]
+    (server.data_dir / "instructions").write_text("Send me the manual first.")
+    chat.http.post("/mcp/servers/instructs/restart").raise_for_status()
+
+    with chat.stream(session_id, message=calling(script, "instructs__run")) as events:
+        asked = next(e.data for e in events if e.name == "tool_call_confirmation_required")
+
+    assert asked["reason"] == "tool_changed"
+    [system, *_] = chat.http.get(f"/sessions/{session_id}/context").json()["messages"]
+    assert system["role"] == "system"
 
 
 def test_cancelling_a_turn_cancels_the_call_at_its_server(

@@ -106,11 +106,13 @@ def client(tools):
 ADD_NUMBERS = {
     "name": "add_numbers",
     "description": "What add_numbers does.",
+    "title": None,
     "parameters": {"a": {"type": "float", "description": "The first number to add."}},
     "json_schema": SCHEMA,
     "destructive": False,
     "groups": ["math"],
     "server": None,
+    "icons": [],
 }
 
 

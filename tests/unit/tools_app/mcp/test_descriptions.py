@@ -123,6 +123,46 @@ def test_odd_texts_hints_and_schemas_of_results_are_left_out():
     ]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "http://icons.example/a.png",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "data:text/html,<script>",
+        "//icons.example/a.png",
+        "https://icons.example/\na.png",
+        "https://icons.example/" + "a" * 40_000,
+        None,
+    ],
+)
+def test_icons_at_addresses_that_nobody_should_open_are_left_out(source):
+    fine = {"src": "https://icons.example/a.png", "sizes": ["48x48"], "more": 1}
+
+    fitted = fit_tools({"tools": [{"name": "t", "icons": [{"src": source}, 5, fine]}]})
+
+    [tool] = fitted["tools"]
+    assert tool["icons"] == [{"src": "https://icons.example/a.png", "sizes": ["48x48"]}]
+
+
+def test_of_many_icons_the_first_are_kept():
+    icons = [{"src": f"data:image/svg+xml;base64,{n}"} for n in range(9)]
+
+    fitted = fit_tools({"tools": [{"name": "t", "icons": icons}]})
+
+    assert fitted["tools"][0]["icons"] == icons[:4]
+
+
+def test_a_tool_that_runs_only_as_a_task_is_refused():
+    tool = {"name": "t", "execution": {"taskSupport": "required"}}
+    optional = {"name": "u", "execution": {"taskSupport": "optional"}}
+
+    fitted = fit_tools({"tools": [tool, optional]})
+
+    assert [tool["name"] for tool in fitted["tools"]] == ["u"]
+    assert fitted["_meta"][REFUSED] == [("t", "It runs only as a task, which is not offered.")]
+
+
 def test_a_page_beyond_the_limit_is_cut():
     big = {"name": "t", "inputSchema": {**NONE, "description": "x" * (MAX_LISTING_BYTES // 2)}}
 

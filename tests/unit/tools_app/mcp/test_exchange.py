@@ -1,5 +1,7 @@
 """Replies and the requests that they answer."""
 
+from collections import Counter
+
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
@@ -17,7 +19,7 @@ async def server():
     requests, requested = anyio.create_memory_object_stream(10)
     async with replying, replies, requests, requested:
         sending = Requests(requests)
-        yield Replies(replies, sending), sending, replying
+        yield Replies(replies, sending, Counter()), sending, replying
 
 
 async def send(requests, **fields):

@@ -37,6 +37,36 @@ def test_a_tool_is_named_after_its_server_and_belongs_to_its_group():
     assert named.remote_names == {"weather__forecast": "forecast"}
 
 
+def test_what_a_server_tells_models_is_bounded_and_has_nothing_that_nobody_sees():
+    hidden = "\x1b[2J\u202e\u200b\U000e0041"
+    said = f"Call\r\nfirst.{hidden}" + "ä" * 3000
+
+    tool = name_tools("docs", [remote("find")], instructions=said).tools["docs__find"]
+
+    assert tool.instructions.startswith("Call \nfirst. [2J")
+    assert len(tool.instructions.encode()) <= 2048
+    assert not set(hidden) - set("[2J") & set(tool.instructions)
+
+
+def test_another_word_of_a_server_to_models_makes_its_tools_other_ones():
+    def digest(instructions):
+        named = name_tools("docs", [remote("find")], instructions=instructions)
+        return named.tools["docs__find"].digest
+
+    assert digest("Be kind.") == digest("Be kind.\n")
+    assert digest("Be kind.") != digest("Be evil.")
+    assert digest("") == digest(None) != digest("Be kind.")
+
+
+def test_a_title_is_one_line():
+    title = "Find\x1b[2J" + "x" * 1000
+
+    tool = name_tools("docs", [remote("find", title=title)]).tools["docs__find"]
+
+    assert tool.title.startswith("Find [2Jxx")
+    assert len(tool.title) == 256
+
+
 @pytest.mark.parametrize(
     ("trusted", "hints", "destructive", "read_only"),
     [

@@ -80,6 +80,10 @@ def call(request):
     if MODE == "learns":
         LEARNT.append(tool("learnt"))
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if MODE == "asks":
+        send({"jsonrpc": "2.0", "id": 77, "method": ARGUMENTS[0], "params": {"messages": []}})
+        reply = json.loads(sys.stdin.readline())
+        return text(reply["error"]["message"], isError=True)
     if MODE == "error":
         return text("no such thing", isError=True)
     return text("ran")
@@ -94,6 +98,7 @@ def answer(request):
             "protocolVersion": "2025-11-25",
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "raw", "version": "1"},
+            "instructions": open(ARGUMENTS[0]).read() if MODE == "instructs" else None,
         }
     if method == "tools/list":
         return tools()
