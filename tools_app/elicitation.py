@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -16,8 +16,8 @@ MAX_QUESTIONS = 5
 MAX_ROUNDS = 10
 """The rounds of questions of one call, over all its repeats; as in the SDKs of MCP."""
 MAX_STATE_BYTES = 64 << 10
+MAX_MESSAGE_CHARS = 4_000
 _MAX_SCHEMA_BYTES = 64 << 10
-_MAX_MESSAGE_CHARS = 4_000
 _MAX_URL_CHARS = 4_000
 _SECRETS = re.compile(
     r"pass(word|wd|phrase|code)|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b"
@@ -84,30 +84,60 @@ class _Flat(msgspec.Struct, frozen=True, tag_field="type", tag="object"):
     required: Sequence[str] = ()
 
 
+Action = Literal["accept", "decline", "cancel"]
+
+
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A question of a server to a person: for the values of a form, or to open an address.
 
     Attributes:
-        server: The server.
         message: Its words.
         schema: The flat JSON schema of the form's values; None for an address.
         url: The address, which only the person opens; None for a form.
+        server: The server.
     """
 
-    server: str
     message: str
     schema: Mapping[str, Any] | None = None
     url: str | None = None
+    server: str = ""
 
 
 class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a person; ``content`` is what they filled in, only if they accepted a form."""
 
-    action: Literal["accept", "decline", "cancel"]
+    action: Action
     content: Mapping[str, Any] | None = None
 
 
-AskPerson = Callable[[InputRequest], Awaitable[InputAnswer]]
+class InputNeeded(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions with which a call has ended, to be repeated with the answers.
+
+    Attributes:
+        requests: The questions, by the server's names for them.
+        request_state: The server's state, which it gets back unchanged.
+        repeats_plainly: Whether the call is repeated as it was, once addresses were opened.
+    """
+
+    requests: Mapping[str, InputRequest]
+    request_state: str | None = None
+    repeats_plainly: bool = False
+
+
+class InputGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers that a repeated call brings, and the server's state."""
+
+    answers: Mapping[str, InputAnswer]
+    request_state: str | None = None
+
+
+AskPerson = Callable[[InputRequest], Coroutine[Any, Any, InputAnswer]]
+"""Asks the person of a turn while its call runs."""
+
+
+async def decline(_: InputRequest) -> InputAnswer:
+    """Decline to answer, as there is nobody to ask."""
+    return InputAnswer(action="decline")
 
 
 def flat_schema(schema: Any) -> Mapping[str, Any]:
@@ -188,9 +218,3 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def shown_message(message: object) -> str:
-    """Return the words of a server, cut to what people read."""
-    text = message if isinstance(message, str) else ""
-    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"

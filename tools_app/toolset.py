@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sessions_app.messages import Attachment, ToolSpec
+from tools_app.elicitation import AskPerson, InputGiven, InputNeeded, decline
 
 AGENT_TOOL = "agent"
 """The reserved name of the tool that calls agents."""
@@ -136,6 +137,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
             other tool.
         result_tokens: How many tokens the result may take; None where that is unknown. Tools that
             can choose how much they return keep to it.
+        ask: Asks the person of the turn what the tool's server wants to know.
+        given: The answers to the questions with which the call ended before, if it did.
     """
 
     name: str
@@ -148,6 +151,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     report: OnProgress = ignore_progress
     results: Sequence[Attachment] | None = None
     result_tokens: int | None = None
+    ask: AskPerson = decline
+    given: InputGiven | None = None
 
 
 class ToolFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +179,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         files: What it returned beside the text, and a text that is cut, whole (``WHOLE_RESULT``);
             none once the catalogue has kept them.
         attachments: The images and files that are kept.
+        needs: The questions that a person has to answer before the call is repeated; only with a
+            failure, for those who can't ask.
     """
 
     success: bool
@@ -183,6 +190,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None
     files: Sequence[ToolFile] = ()
     attachments: tuple[Attachment, ...] = ()
+    needs: InputNeeded | None = None
 
 
 class Toolset(Protocol):

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.decided_calls import DecidedCall, NumberedCall, decided, free, lost, refused
+from chat.approvals.server_questions import ApprovalMode, ServerQuestions
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import AskedBecause, Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
@@ -26,9 +26,6 @@ logger = logging.getLogger(__name__)
 
 # An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
-
-ApprovalMode = Literal["wait", "suspend", "deny"]
-"""The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
 Emit = Callable[[Sequence[Event]], object]
 Change = Callable[[ToolSettings], ToolSettings]
@@ -57,8 +54,10 @@ class Approver:
         keep_settings: Changes the session's settings: digests of tools that were approved after a
             change, and policies that were set with approvals.
         asked_at: When the open calls were made in this session; empty if maybe in another one.
+        elicits: Whether servers may ask the person, too.
 
     Attributes:
+        servers: Asks the person what servers want to know.
         is_waiting: Whether a person is asked just now; agents' approvers say so for themselves.
     """
 
@@ -72,7 +71,15 @@ class Approver:
         mode: ApprovalMode,
         keep_settings: KeepSettings | None = None,
         asked_at: str = "",
+        elicits: bool = True,
     ) -> None:
+        self.servers = ServerQuestions(
+            confirmation_store,
+            session_id=session_id,
+            turn_id=turn_id,
+            available_tools=available_tools,
+            mode=mode if elicits else "deny",
+        )
         self._confirmation_store = confirmation_store
         self._session_id = session_id
         self._turn_id = turn_id
@@ -93,7 +100,9 @@ class Approver:
     @property
     def has_asked(self) -> bool:
         """Return whether this turn, or an agent of it, may have asked anything."""
-        return self._asked or any(agent.has_asked for agent in self._agents)
+        return (
+            self._asked or self.servers.has_asked or any(agent.has_asked for agent in self._agents)
+        )
 
     def follow(self, settings: ToolSettings | None) -> None:
         """Apply these policies from now on, also to running agents."""
@@ -129,6 +138,7 @@ class Approver:
             keep_settings=self._change_settings,
             asked_at="",  # perhaps by a copy of another session's agent
         )
+        agent.servers = self.servers.for_agent(agent_name, tools)
         self._agents.append(agent)
         return agent
 
@@ -156,6 +166,22 @@ class Approver:
         Raises:
             NobodyToApprove: An approval is needed, and the mode is ``suspend``.
         """
+        if resumed:
+            ended = await asyncio.to_thread(self.servers.ended_calls, calls, message_id)
+            calls = [item for item in calls if item.call.id not in ended]
+        else:
+            ended = {}
+        results = await self._decide(calls, message_id, emit, resumed, unclear)
+        return sorted([*results, *ended.values()], key=lambda item: item.index)
+
+    async def _decide(
+        self,
+        calls: Sequence[NumberedCall],
+        message_id: str,
+        emit: Emit,
+        resumed: bool,
+        unclear: Collection[str],
+    ) -> list[DecidedCall]:
         asked = [item for item in calls if self._available.must_ask(item.call)]
         if resumed and len(asked) < len(calls):
             asked = await asyncio.to_thread(self._asked_before, calls, message_id, unclear)
@@ -164,10 +190,13 @@ class Approver:
         self._asked = True
         decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id, unclear))
         if questions:
-            emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
+            emit(events_of(questions))
             if self._mode == "suspend":
                 raise NobodyToApprove(questions)
-            decisions |= await self._answers(questions)
+            self.is_waiting = True
+            answers = await self.answers(questions)
+            self.is_waiting = False
+            decisions |= {each.call_index: answers[each.confirmation_id] for each in questions}
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
         # Of approvals that were not taken back meanwhile.
@@ -278,13 +307,16 @@ class Approver:
             return "may_have_run"
         return "tool_changed" if call.name in self._available.changed else None
 
-    async def _answers(self, questions: Sequence[Confirmation]) -> dict[int, ApprovalDecision]:
-        """Wait until every question is answered; after the timeout the answer is no."""
+    async def answers(self, questions: Sequence[Confirmation]) -> dict[str, ApprovalDecision]:
+        """Wait until every question is answered; after the timeout the answer is no.
+
+        Returns:
+            The answers by the questions' ids.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._confirmation_store.timeout_seconds
-        answers: dict[int, ApprovalDecision] = {}
-        self.is_waiting = True
-        while waiting := [each for each in questions if each.call_index not in answers]:
+        answers: dict[str, ApprovalDecision] = {}
+        while waiting := [each for each in questions if each.confirmation_id not in answers]:
             self._news.clear()
             over = loop.time() >= deadline
             try:
@@ -301,17 +333,16 @@ class Approver:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._news.wait()
-        self.is_waiting = False
         return answers
 
     def _look(
         self, questions: Sequence[Confirmation], *, expire: bool
-    ) -> dict[int, ApprovalDecision]:
+    ) -> dict[str, ApprovalDecision]:
         store, answers = self._confirmation_store, {}
         for question in questions:
             answer = (store.expire if expire else store.decision_of)(question)
             if answer is not None:
-                answers[question.call_index] = answer
+                answers[question.confirmation_id] = answer
             else:
                 store.restore(question)
         return answers
@@ -327,7 +358,14 @@ class Approver:
         return used
 
 
+def events_of(questions: Sequence[Confirmation]) -> list[Event]:
+    """Return the events that ask a person."""
+    return [*map(_question, questions), StatusChanged(state="waiting_for_confirmation")]
+
+
 def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
+    parts = ("server", "message", "schema", "url")
+    asked = {name: value for name in parts if (value := getattr(confirmation, name)) is not None}
     return ToolConfirmationRequired(
         tool_name=confirmation.tool_name,
         arguments=confirmation.arguments,
@@ -337,4 +375,7 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
         reason=UNSET if confirmation.reason is None else confirmation.reason,
         expires_at=confirmation.expires_at,
+        kind=UNSET if confirmation.kind == "call" else confirmation.kind,
+        secret_names=confirmation.secret_names or UNSET,
+        **asked,
     )

@@ -15,7 +15,7 @@ from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolCall
-from tools_app.elicitation import fill, secrets_in
+from tools_app.elicitation import Action, InputAnswer, fill, secrets_in
 from tools_app.policy import RememberedPolicy
 
 VERSION = 2
@@ -27,6 +27,7 @@ Kind = Literal["call", "input", "url"]
 """The kinds of questions: whether a call may run, values for a form, or an address to open."""
 
 Reason = Literal["approved", "denied", "timeout", "withdrawn"]
+_ACTIONS: Mapping[Reason, Action] = {"approved": "accept", "denied": "decline"}
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +37,19 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         key: The server's name for this question.
         request_state: The server's state, which it gets back unchanged.
         round: How often the call has asked, from 1.
+        plainly: Whether it is repeated without answers.
+        arguments: Those that the call ran with.
+        was_edited: Whether a person had changed them.
+        approval_id: The question whose answer allowed the call, if one did.
     """
 
     key: str
     request_state: str | None
     round: int
+    plainly: bool = False
+    arguments: Mapping[str, Any]
+    was_edited: bool = False
+    approval_id: str | None = None
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +281,11 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     def approved(self) -> bool:
         """Return whether the call may run, once."""
         return self.reason == "approved"
+
+    @property
+    def for_server(self) -> InputAnswer:
+        """Return the answer to a server's question."""
+        return InputAnswer(action=_ACTIONS.get(self.reason, "cancel"), content=self.content)
 
     def says(
         self,

@@ -1,11 +1,11 @@
 """Defines calls of tools with the decisions on them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from chat.approvals.confirmation import ApprovalDecision
+from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from sessions_app.messages import INTERRUPTED_RESULT, ToolCall
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.toolset import ToolResult
@@ -30,6 +30,7 @@ class DecidedCall(NumberedCall, frozen=True, kw_only=True):
         was_edited: Whether the person changed the arguments.
         confirmation_id: The question that was answered about it, if one was.
         refusal: The result that the model gets instead, if it must not run.
+        questions: Those with which the call ended before: it is repeated with the answers.
     """
 
     arguments: Mapping[str, Any]
@@ -37,6 +38,7 @@ class DecidedCall(NumberedCall, frozen=True, kw_only=True):
     was_edited: bool = False
     confirmation_id: str | None = None
     refusal: ToolResult | None = None
+    questions: tuple[Confirmation, ...] = ()
 
 
 def free(item: NumberedCall) -> DecidedCall:
@@ -73,6 +75,21 @@ def decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCal
         CONFIRMATION_TIMEOUT if is_late else EXECUTION_DENIED,
         _TOO_LATE if is_late else "The user denied this call. It did not run.",
         decision.confirmation_id,
+    )
+
+
+def repeated(item: NumberedCall, questions: Sequence[Confirmation]) -> DecidedCall:
+    """Return a call that was allowed before, and has ended with questions."""
+    retry = questions[0].retry
+    if retry is None:
+        return free(item)
+    return msgspec.structs.replace(
+        free(item),
+        arguments=retry.arguments,
+        approved=retry.approval_id is not None,
+        was_edited=retry.was_edited,
+        confirmation_id=retry.approval_id,
+        questions=tuple(questions),
     )
 
 

@@ -265,7 +265,7 @@ class ConfirmationStore:
             standing = self.decision_of(question)
             if standing is None:
                 standing = self._claim(question, question.answer("withdrawn", self.now()))
-            if standing.approved:
+            if standing.approved or question.kind != "call":
                 self._use_up(question)
 
     def withdraw_all(self, session_id: str) -> None:

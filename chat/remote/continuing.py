@@ -157,7 +157,8 @@ def _judged(
     """Return the calls that may have run: those a person decides on, and those that are lost.
 
     Calls of tools that only read run again, once. An agent that waits for an approval goes on in
-    its session; any other one would do its work again.
+    its session; any other one would do its work again. A call that has ended with questions is
+    repeated with the answers.
     """
     answers = (each for each in reversed(session.messages) if isinstance(each, AssistantMessage))
     asking_id = next((answer.message_id for answer in answers), "")
@@ -165,7 +166,8 @@ def _judged(
     lost: list[str] = []
     for call in (item.call for item in calls):
         starts = turn.starts.get(call.id, 0) or named_call(asking_id, call.id) in begun
-        waits = tools.delegates(call.name) and call.id in turn.resumable_calls
+        waits = call.id in turn.repeated or tools.delegates(call.name)
+        waits = waits and call.id in turn.resumable_calls
         if not starts or call.client_side or waits:
             continue
         if not _only_reads(call, tools):

@@ -111,6 +111,7 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
         thoughts: The reasoning of the newest answer that clients saw, as they got it.
         calls: The tool calls that started and have no result, by their ids.
         asked: The ids of the calls for which an approval is pending.
+        repeated: Those of them that have ended with questions, and are repeated with the answers.
         client_calls: The ids of the calls that were sent to the client to run.
         taken: The ids of the messages that it took, and that clients know of.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
@@ -139,6 +140,7 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
     thoughts: list[str] = msgspec.field(default_factory=list)
     calls: dict[str, ToolCallStarted] = msgspec.field(default_factory=dict)
     asked: set[str] = msgspec.field(default_factory=set)
+    repeated: set[str] = msgspec.field(default_factory=set)
     client_calls: set[str] = msgspec.field(default_factory=set)
     taken: set[str] = msgspec.field(default_factory=set)
     executed_calls: list[FinishedCall] = msgspec.field(default_factory=list)
@@ -296,9 +298,12 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
     def _add_call(self, event: CallEvent) -> None:
         if isinstance(event, ToolConfirmationRequired):
             self.asked.add(event.tool_call_id)
+            if event.kind is not UNSET:
+                self.repeated.add(event.tool_call_id)
             self.call_numbers[event.tool_call_id] = event.call_index
             return
         self.asked.discard(event.tool_call_id)  # it was approved, or denied
+        self.repeated.discard(event.tool_call_id)
         if isinstance(event, ToolCallStarted):
             self.calls[event.tool_call_id] = event
             self.starts[event.tool_call_id] += 1

@@ -9,6 +9,9 @@ from chat.turn.engine import TurnEngine
 from chat.turn.observer import TurnObserver
 from chat.turn.tool_calls import ToolCallRunner
 
+_WITHOUT_QUESTIONS = frozenset({"chat_completions", "responses", "messages", "ollama"})
+"""The protocols whose clients can't be shown the questions of servers."""
+
 
 def build_engine(
     preparer: TurnPreparer,
@@ -34,6 +37,7 @@ def build_engine(
         mode=request.approvals,
         keep_settings=writer.keep_tool_settings,
         asked_at=job.asked_at,
+        elicits=request.dialect not in _WITHOUT_QUESTIONS,
     )
     return TurnEngine(
         job,

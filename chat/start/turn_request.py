@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from chat.approvals.approver import ApprovalMode
 from chat.approvals.confirmation import Decision
+from chat.approvals.server_questions import ApprovalMode
 from chat.turn.observer import Dialect
 from models_app.language_model import Think
 from sessions_app.decoding import convert_to

@@ -137,7 +137,11 @@ AskedBecause = Literal["tool_changed", "may_have_run"]
 
 
 class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
-    """The model asked for a tool that runs only if a person approves (``confirm-tool``).
+    """A person is asked (``confirm-tool``): may a tool run that the model asked for?
+
+    With ``kind`` the ``server`` of a running tool asks instead: for values that fit ``schema``
+    (``input``; ``secret_names`` look like secrets), or to open the address ``url`` (``url``).
+    ``arguments`` are empty then.
 
     When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
     call that is asked about. ``reason`` is there when policies did not ask for it: the tool is not
@@ -155,6 +159,12 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     inner_tool_call_id: str | UnsetType = UNSET
     reason: AskedBecause | UnsetType = UNSET
     expires_at: str | UnsetType = UNSET
+    kind: Literal["input", "url"] | UnsetType = UNSET
+    server: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    schema: Mapping[str, Any] | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    secret_names: Sequence[str] | UnsetType = UNSET
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -67,7 +67,11 @@ class Outcome:
         """Return the journal's note about a suspended turn."""
         return Suspended(
             message_id=self.message.message_id if self.message else None,
-            confirmations=msgspec.to_builtins(self.confirmations),
+            # Without what is for servers alone.
+            confirmations=[
+                msgspec.to_builtins(msgspec.structs.replace(each, retry=None))
+                for each in self.confirmations
+            ],
             tool_calls=self.tool_calls,
         )
 

@@ -6,20 +6,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import UNSET
 
 from chat.approvals.approver import Emit, NobodyToApprove
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.decided_calls import DecidedCall, NumberedCall
 from chat.stream.attached_file import AttachedFile
 from chat.stream.events import (
-    SUMMARY_LENGTH,
     ClientToolCall,
     FinishedCall,
     StatusChanged,
     ToolCallStarted,
     ToolResultReceived,
 )
+from chat.turn.call_questions import CallQuestions
 from chat.turn.call_queues import CallQueues
 from chat.turn.delegation import CallingTurn, Delegate
 from chat.turn.observer import (
@@ -28,6 +27,7 @@ from chat.turn.observer import (
     ToolStart,
     TurnObserver,
 )
+from chat.turn.progress import ProgressReport
 from chat.turn.round import CallState, Round
 from models_app.call_arguments import fault_of
 from sessions_app.errors import MochiError
@@ -37,10 +37,9 @@ from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ArgumentsInvalid, ToolNotFound
 from tools_app.tool_search import answer as find_tools
-from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
+from tools_app.toolset import ToolInvocation, ToolResult, Toolset
 
 QUIET_SECONDS = 2.0
-PROGRESS_SECONDS = 0.1
 
 RUNNING, ENDED = CallState.RUNNING, CallState.ENDED
 
@@ -132,15 +131,14 @@ class ToolCallRunner:
     ) -> AsyncGenerator[CallOutcome, None]:
         """Run the calls of one round and yield their results, in order.
 
-        Calls of tools that share a queue run one at a time, in the model's order; all others run
-        side by side. Stopping the iteration stops the tools; queued calls then never start.
+        Calls of tools that share a queue run one at a time, in the model's order. Stopping the
+        iteration stops the tools; queued calls then never start.
 
         Args:
             calls: The calls that may run, each with the decision on it.
             turn: The calling turn.
             message_id: The message with the calls.
-            note: Journals, for recovery, the start of a call whose start has no event: clients see
-                an approved call by its result, and an agent by its own events.
+            note: Journals starts without an event: of approved, agents' and repeated calls.
             secure: Awaited before the calls run; they don't run if it raises.
 
         Raises:
@@ -150,7 +148,8 @@ class ToolCallRunner:
         self._announce(calls, turn.emit, note)
         durable = any(self._available.is_destructive(item.call.name) for item in calls)
         await secure([item.call for item in calls], durable=durable)
-        tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
+        asking = [self._questions(item, turn, message_id, note, secure) for item in calls]
+        tasks = [asyncio.create_task(self._call_in_turn(turn, each)) for each in asking]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
         try:
@@ -171,6 +170,35 @@ class ToolCallRunner:
             await _stop(tasks)
         if unasked:
             raise NobodyToApprove(unasked)
+
+    def _questions(
+        self,
+        item: DecidedCall,
+        turn: CallingTurn,
+        message_id: str,
+        note: Note,
+        secure: RecordStarted,
+    ) -> CallQuestions:
+        """Return the questions of a call's server to the person of the turn."""
+
+        async def pause() -> None:
+            self.round.set([item], CallState.OPEN)
+            await secure([], durable=False)
+
+        async def begin() -> None:
+            self.round.set([item], RUNNING)
+            note(_started(item))
+            durable = self._available.is_destructive(item.call.name)
+            await secure([item.call], durable=durable)
+
+        return CallQuestions(
+            item,
+            message_id=message_id,
+            approver=turn.approver,
+            emit=turn.emit,
+            pause=pause,
+            begin=begin,
+        )
 
     def names_of_running(self) -> tuple[list[str], list[str]]:
         """Return the names of the running tools, and of the running agents."""
@@ -203,32 +231,32 @@ class ToolCallRunner:
             emit(shown)
 
     async def _call_in_turn(
-        self, item: DecidedCall, turn: CallingTurn, message_id: str
+        self, turn: CallingTurn, questions: CallQuestions
     ) -> tuple[ToolResult, float, bool]:
         """Run a call once the earlier calls in its queue have ended, in whatever way.
 
         Returns:
             The result, its duration in milliseconds, and whether an agent sent its own event.
         """
-        async with self.queues.turn(self._available.queue(item.call.name)):
+        async with self.queues.turn(self._available.queue(questions.item.call.name)):
             turn.require_hold()
-            return await self._call(item, turn, message_id)
+            return await self._call(turn, questions)
 
     async def _call(
-        self, item: DecidedCall, turn: CallingTurn, message_id: str
+        self, turn: CallingTurn, questions: CallQuestions
     ) -> tuple[ToolResult, float, bool]:
-        name = item.call.name
+        item, name = questions.item, questions.item.call.name
         is_agent = self._delegate is not None and self._available.delegates(name)
         started = time.perf_counter()
         invocation = ToolInvocation(
             name=name,
             arguments=item.arguments,
             session_id=self._session_id,
-            message_id=message_id,
+            message_id=questions.message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
             digest=self._available.digest(name),
-            report=_ProgressReport(item.call.id, turn.emit),
+            report=ProgressReport(item.call.id, turn.emit),
             results=self._available.results if self._available.reads_results(name) else None,
             result_tokens=self._available.result_tokens,
         )
@@ -251,7 +279,7 @@ class ToolCallRunner:
                     known = self._available.tools
                     result = await asyncio.to_thread(find_tools, item.arguments, known)
                 else:
-                    result = await self._toolset.call_tool(invocation)
+                    result = await questions.call(self._toolset, invocation)
             except MochiError as error:
                 result = ToolResult(
                     success=False, error_message=error.message, error_code=error.code
@@ -292,34 +320,6 @@ async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _ProgressReport:
-    """Reports a tool's progress to listeners, at most ten times a second."""
-
-    def __init__(self, tool_call_id: str, emit: Emit) -> None:
-        self._tool_call_id = tool_call_id
-        self._emit = emit
-        self._next = 0.0
-
-    def __call__(self, progress: ToolProgress) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + PROGRESS_SECONDS
-        self._emit(
-            [
-                StatusChanged(
-                    state="waiting_for_tool",
-                    tool_call_id=self._tool_call_id,
-                    progress=UNSET if progress.progress is None else progress.progress,
-                    total=UNSET if progress.total is None else progress.total,
-                    message=UNSET
-                    if progress.message is None
-                    else progress.message[:SUMMARY_LENGTH],
-                )
-            ]
-        )
 
 
 def _started(item: DecidedCall) -> ToolCallStarted:

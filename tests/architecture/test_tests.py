@@ -46,7 +46,6 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "lost_questions",
         "records_on_disk",
         "remembered_approvals",
-        "server_questions",
     },
     "chat/inbox": {"keys"},
     "chat/remote": {"sealing_client_calls", "sealing_together", "sealing_untold_answers"},

@@ -8,8 +8,7 @@ import asyncio
 import logging
 import re
 import shutil
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,17 @@ from pydantic import ValidationError
 
 from mochi_project.version import VERSION
 from sessions_app.json_schema import find_fault
+from tools_app.elicitation import AskPerson, InputGiven
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.descriptions import OUTPUT_SCHEMAS, REFUSED, RESULT
-from tools_app.mcp.exchange import NOT_OFFERED, Replies, Requests, Streams
+from tools_app.mcp.elicitation import (
+    OpenCalls,
+    needed_by_error,
+    needed_by_result,
+    refusals,
+    result_of_answer,
+)
+from tools_app.mcp.exchange import Replies, Requests, Streams
 from tools_app.mcp.http import http_client
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
 from tools_app.mcp.remote import (
@@ -39,7 +46,6 @@ from tools_app.mcp.remote import (
     RemoteListing,
     RemoteResult,
     RemoteTool,
-    mapping,
 )
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.stderr import ErrorOutput
@@ -84,17 +90,18 @@ async def connect(
         if isinstance(message, types.ToolListChangedNotification):
             on_change()
 
-    refused: Counter[str] = Counter()
+    calls = OpenCalls()
     client = Client(
-        _transport(spec, stderr, on_end, call_headers, refused),
+        _transport(spec, stderr, on_end, call_headers, calls),
         message_handler=on_message,
+        elicitation_callback=calls.answer,
         client_info=types.Implementation(name="mochi-server", version=VERSION),
         cache=None,
     )
     async with client:
         following = asyncio.create_task(_follow(client, on_change))
         try:
-            yield SdkConnection(client, refused)
+            yield SdkConnection(client, calls)
         finally:
             following.cancel()
             (ended,) = await asyncio.gather(following, return_exceptions=True)
@@ -107,12 +114,12 @@ class SdkConnection:
 
     Args:
         client: The client.
-        refused: Counts what the server asks for and is not offered.
+        calls: Its running calls.
     """
 
-    def __init__(self, client: Client, refused: Counter[str]) -> None:
+    def __init__(self, client: Client, calls: OpenCalls) -> None:
         self._client = client
-        self._refused = refused
+        self._calls = calls
         self._output_schemas: Mapping[str, Mapping[str, Any] | None] = {}
 
     async def list_tools(self) -> RemoteListing:
@@ -144,7 +151,12 @@ class SdkConnection:
         return RemoteListing(tools=tools, refused=refused, cut=page.next_cursor is not None)
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress,
+        ask: AskPerson,
+        given: InputGiven | None = None,
     ) -> RemoteResult:
         """Call a tool by the server's name for it; the server is notified of a cancellation.
 
@@ -152,31 +164,35 @@ class SdkConnection:
         the event loop: a schema may contain a regular expression that never ends.
 
         Raises:
-            RemoteError: The server refused, disconnected, or sent no valid result.
+            RemoteError: The server refused, disconnected, or sent no valid result; or a person has
+                to answer questions first.
         """
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             on_progress(ToolProgress(progress=progress, total=total, message=message))
 
         request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
-        )
-        before = self._refused.copy()
-        try:
-            result = await self._client.session.send_request(
-                request, types.CallToolResult, progress_callback=progressed
+            params=types.CallToolRequestParams(
+                name=name, arguments=dict(arguments), **_responses(given)
             )
+        )
+        before = self._calls.refused.copy()
+        try:
+            with self._calls.running(ask):
+                result = await self._client.session.send_request(
+                    request, types.CallToolResult, progress_callback=progressed
+                )
         except MCPError as error:
-            raise _remote_error(error, *_refusals(self._refused - before)) from error
+            raise _remote_error(error, *refusals(self._calls.refused - before)) from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
             raise RemoteError("The connection was lost.", lost=True) from error
         ran: Mapping[str, Any] = (result.meta or {})[RESULT]
         if ran.get("resultType") == "input_required":
-            asked = _refusals(_methods_of(ran.get("inputRequests")))
-            words = " ".join(asked) or "It asks for input, which can't be given here."
-            raise RemoteError(words + _addresses(ran.get("inputRequests")))
+            words = "It asks for input, which can't be given here."
+            addresses = _addresses(ran.get("inputRequests"))
+            raise RemoteError(words + addresses, needs=needed_by_result(ran))
         # In a thread: it may be megabytes, and its schema takes a process.
-        refused = _refusals(self._refused - before)
+        refused = refusals(self._calls.refused - before)
         return await asyncio.to_thread(_result, ran, name, self._output_schemas.get(name), refused)
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
@@ -196,7 +212,7 @@ async def _transport(
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
     call_headers: CallHeaders | None,
-    refused: Counter[str],
+    calls: OpenCalls,
 ) -> AsyncIterator[Streams]:
     async with AsyncExitStack() as stack:
         if isinstance(spec, HttpSpec):
@@ -212,8 +228,8 @@ async def _transport(
             command = [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args]
             running = stdio_transport(command, env=env, cwd=spec.cwd, stderr=stderr, on_end=on_end)
             streams = await stack.enter_async_context(running)
-        requests = Requests(streams[1])
-        yield Replies(streams[0], requests, refused), requests
+        requests = Requests(streams[1], calls)
+        yield Replies(streams[0], requests, calls.refused), requests
 
 
 def _find(spec: StdioSpec, path: str | None) -> str:
@@ -287,20 +303,23 @@ def _result(
     return result_of(ran, name, notes)
 
 
-def _methods_of(requests: object) -> Iterator[str]:
-    for request in mapping(requests).values():
-        if (method := mapping(request).get("method")) in NOT_OFFERED:
-            yield NOT_OFFERED[method]
-
-
-def _refusals(asked: Iterable[str]) -> list[str]:
-    return [f"It asked for {word}, which is not offered." for word in dict.fromkeys(asked)]
-
-
 def _remote_error(error: MCPError, *more: str) -> RemoteError:
-    asked = error.data if error.code == types.URL_ELICITATION_REQUIRED else None
-    message = " ".join([error.message, *more]) + _addresses(asked)
+    message = " ".join([error.message, *more])
+    if error.code == types.URL_ELICITATION_REQUIRED:
+        message += _addresses(error.data)
+        try:
+            return RemoteError(message, needs=needed_by_error(error.data))
+        except RemoteError:
+            return RemoteError(message)
     return RemoteError(message, lost=error.code == types.CONNECTION_CLOSED)
+
+
+def _responses(given: InputGiven | None) -> dict[str, Any]:
+    """Return what a repeated call brings."""
+    if given is None:
+        return {}
+    answers = {key: result_of_answer(answer) for key, answer in given.answers.items()}
+    return {"input_responses": answers or None, "request_state": given.request_state}
 
 
 def _addresses(asked: object) -> str:

@@ -11,6 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tools_app.mcp.descriptions import FITS
+from tools_app.mcp.elicitation import NOT_OFFERED, OpenCalls
 from tools_app.mcp.messages import UNKNOWN
 from tools_app.mcp.rate_limit import RateLimiter
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     # private: mcp.client._transport, the module of the types that transports yield. Price: nothing
     # at run time.
     from mcp.client._transport import ReadStream, WriteStream
-
-NOT_OFFERED = {"sampling/createMessage": "sampling", "roots/list": "roots"}
-"""The requests of servers that are not offered, by method."""
 
 Incoming = SessionMessage | Exception
 Streams = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
@@ -30,12 +28,17 @@ Streams = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
 class Requests(ObjectSendStream[SessionMessage]):
     """Sends messages to a server.
 
+    Args:
+        stream: Where they are written.
+        calls: The calls of tools among them.
+
     Attributes:
         methods: Those of the requests that were neither answered nor cancelled, by id.
     """
 
-    def __init__(self, stream: "WriteStream[SessionMessage]") -> None:
+    def __init__(self, stream: "WriteStream[SessionMessage]", calls: OpenCalls) -> None:
         self._stream = stream
+        self._calls = calls
         self.methods: dict[str, str] = {}
 
     async def send(self, item: SessionMessage) -> None:
@@ -43,6 +46,7 @@ class Requests(ObjectSendStream[SessionMessage]):
         message = item.message
         if isinstance(message, JSONRPCRequest):
             self.methods[str(message.id)] = message.method
+            self._calls.sent(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method.endswith("/cancelled"):
             self.methods.pop(str((message.params or {}).get("requestId")), None)
         await self._stream.send(item)

@@ -25,11 +25,12 @@ from mcp_types import (
 )
 
 from tools_app.mcp.config import HttpSpec
+from tools_app.mcp.elicitation import CALL
 from tools_app.mcp.http_errors import refusal, words_of_body
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.messages import in_thread_if_large, read_messages
 from tools_app.mcp.redaction import redacted
-from tools_app.mcp.remote import CallHeaders
+from tools_app.mcp.remote import CallHeaders, mapping
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
@@ -73,18 +74,21 @@ async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
     )
     kind = response.headers.get("content-type", "").lower()
     is_stream = kind.startswith("text/event-stream") and not response.is_error
-    pieces = _events(source) if is_stream else _body(source)
-    if _is_call(response.request) and not response.is_redirect:
+    call_id = _call_id(response.request)
+    pieces = _events(source, call_id) if is_stream else _body(source)
+    if call_id and not response.is_redirect:
         response.status_code = codes.OK
         response.headers["content-type"] = "text/event-stream"
         pieces = pieces if is_stream else _reply(source, secrets)
     response.stream = _Rewritten(source, pieces)
 
 
-def _is_call(request: httpx2.Request) -> bool:
-    return request.method == "POST" and isinstance(
-        jsonrpc_message_adapter.validate_json(request.content, by_name=False), JSONRPCRequest
-    )
+def _call_id(request: httpx2.Request) -> str:
+    """Return the id of a JSON-RPC request; empty for anything else."""
+    if request.method != "POST":
+        return ""
+    message = jsonrpc_message_adapter.validate_json(request.content, by_name=False)
+    return str(message.id) if isinstance(message, JSONRPCRequest) else ""
 
 
 class _Rewritten(httpx2.AsyncByteStream):
@@ -111,13 +115,17 @@ async def _body(source: httpx2.Response) -> AsyncGenerator[bytes]:
         yield piece
 
 
-async def _events(source: httpx2.Response) -> AsyncGenerator[bytes]:
-    """Yield the events of a stream, each with one message."""
+async def _events(source: httpx2.Response, call_id: str) -> AsyncGenerator[bytes]:
+    """Yield the events of a stream, each with one message; questions name the call they are of."""
     async for event in EventSource(source, max_event_size=MAX_MESSAGE_BYTES):
         retry = f"retry: {event.retry}\n" if event.retry is not None else ""
         head = f"{retry}id: {event.id}\n" if event.id else retry
         data = event.data.encode()
         messages = await in_thread_if_large(read_messages, data)  # none in a sign of life
+        for message in messages:
+            if isinstance(message, JSONRPCRequest):
+                meta = {**mapping((message.params or {}).get("_meta")), CALL: call_id}
+                message.params = {**(message.params or {}), "_meta": meta}
         for text in map(_text, messages) if data else [b""]:
             yield _event(text, head)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from tools_app.elicitation import InputNeeded
 from tools_app.toolset import ToolFile
 
 
@@ -63,13 +64,22 @@ class RemoteError(Exception):
         message: The reason as a sentence, not redacted.
         lost: Whether the connection can't be used any more.
         unavailable: Whether the server could not even be asked.
+        needs: The questions that a person has to answer before the call is repeated.
     """
 
-    def __init__(self, message: str, *, lost: bool = False, unavailable: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        lost: bool = False,
+        unavailable: bool = False,
+        needs: InputNeeded | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.lost = lost
         self.unavailable = unavailable
+        self.needs = needs
 
 
 CallHeaders = Callable[[], Mapping[str, str]]

@@ -21,6 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tools_app.elicitation import (
+    MAX_MESSAGE_CHARS,
+    AskPerson,
+    InputAnswer,
+    InputGiven,
+    InputRequest,
+    decline,
+)
+from tools_app.mcp.call_time import call_time
 from tools_app.mcp.config import SEPARATOR, HttpSpec, StdioSpec
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
 from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
@@ -112,8 +121,12 @@ class ManagedServer:
         on_progress: OnProgress,
         *,
         digest: str | None = None,
+        ask: AskPerson = decline,
+        given: InputGiven | None = None,
     ) -> RemoteResult:
         """Call a tool by our name for it, unless it has changed since ``digest``.
+
+        The time stands still while a person is asked.
 
         Raises:
             RemoteError: The call failed, or the server does not work now or no longer has the tool.
@@ -126,26 +139,34 @@ class ManagedServer:
             raise RemoteError("It has no such tool any more.", unavailable=True)
         if digest not in (None, self.named.tools[tool_name].digest):
             raise RemoteError("It changed this tool after it was offered. The tool did not run.")
-        connection, finished = self._connection, False
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + self._limits.call * self._limits.call_factor
+        connection = self._connection
         try:
-            async with asyncio.timeout(self._limits.call) as clock:
+            async with call_time(self._limits) as time:
 
                 def progressed(progress: ToolProgress) -> None:
-                    if not finished and not clock.expired():
-                        clock.reschedule(min(latest, loop.time() + self._limits.call))
+                    if time.renew():
                         on_progress(progress)
 
-                return await connection.call_tool(remote_name, arguments, progressed)
+                async def asked(request: InputRequest) -> InputAnswer:
+                    with time.stopped():
+                        return await ask(self._shown(request))
+
+                return await connection.call_tool(remote_name, arguments, progressed, asked, given)
         except RemoteError as error:
             if error.lost and connection is self._connection:
                 self._end(error.message)
             # What ended a program says more than that the connection did.
             message = (self._lost if error.lost else None) or error.message
-            raise RemoteError(self._redacted(message), lost=error.lost) from error
-        finally:
-            finished = True
+            needs = error.needs
+            if needs is not None:
+                shown = {key: self._shown(each) for key, each in needs.requests.items()}
+                needs = msgspec.structs.replace(needs, requests=shown)
+            raise RemoteError(self._redacted(message), lost=error.lost, needs=needs) from error
+
+    def _shown(self, request: InputRequest) -> InputRequest:
+        """Return a question as people are shown it."""
+        words = redacted(request.message, self.spec.secrets, limit=MAX_MESSAGE_CHARS)
+        return msgspec.structs.replace(request, message=words, server=self.name)
 
     async def restart(self) -> None:
         """End the server if it runs, start it without a pause, and wait for the outcome."""

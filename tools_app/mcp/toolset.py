@@ -136,7 +136,12 @@ class McpTools:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
             result = await server.call_tool(
-                invocation.name, invocation.arguments, invocation.report, digest=invocation.digest
+                invocation.name,
+                invocation.arguments,
+                invocation.report,
+                digest=invocation.digest,
+                ask=invocation.ask,
+                given=invocation.given,
             )
         except TimeoutError:
             seconds = f"{self._limits.call:g}"
@@ -146,7 +151,8 @@ class McpTools:
         except RemoteError as error:
             said = f" can't be used: {error}" if error.unavailable else f": {error}"
             code = UNAVAILABLE if error.unavailable else EXECUTION_FAILED
-            return _failure(server, f"The MCP server {server.name!r}{said}", code)
+            failure = _failure(server, f"The MCP server {server.name!r}{said}", code)
+            return msgspec.structs.replace(failure, needs=error.needs)
         if result.is_error:
             failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
             return msgspec.structs.replace(failure, files=result.files)

@@ -31,8 +31,6 @@ NOT_OFFERED = {
 """What does not apply, by patterns of scenarios, with the reason."""
 NOT_BUILT = {
     "auth/*": "logins to MCP servers are not built yet",
-    "elicitation-sep1034-client-defaults": "questions of MCP servers are not built yet",
-    "sep-2322-client-request-state": "questions of MCP servers are not built yet",
 }
 """What is to be built, by patterns of scenarios: the entries go as it lands."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from chat.approvals.confirmation import VERSION
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from chat.storage.files.signals import FileSignals
@@ -39,7 +40,7 @@ def ask(store):
 def make_newer(path: Path) -> bytes:
     record = json.loads(path.read_text())
     assert record["version"] == 1
-    path.write_text(json.dumps(record | {"version": 2}))
+    path.write_text(json.dumps(record | {"version": VERSION + 1}))
     return path.read_bytes()
 
 

@@ -37,7 +37,7 @@ def ask(store, **about):
         "server": "shop",
         "message": "Which size?",
         "schema": SCHEMA,
-        "retry": Retry(key="size", request_state=STATE, round=1),
+        "retry": Retry(key="size", request_state=STATE, round=1, arguments={}),
     }
     return store.ask(
         session_id=SESSION,
@@ -157,7 +157,7 @@ def test_the_servers_state_is_kept_byte_for_byte(store):
 
     (again,) = store.left_open(SESSION, MESSAGE)
 
-    assert again.retry == Retry(key="size", request_state=STATE, round=1)
+    assert again.retry == Retry(key="size", request_state=STATE, round=1, arguments={})
 
 
 def test_two_equal_questions_are_two_questions(store):

@@ -8,6 +8,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from tools_app.mcp.descriptions import RESULT
+from tools_app.mcp.elicitation import OpenCalls
 from tools_app.mcp.exchange import Replies, Requests
 from tools_app.mcp.messages import read_messages
 
@@ -18,7 +19,7 @@ async def server():
     replying, replies = anyio.create_memory_object_stream(10)
     requests, requested = anyio.create_memory_object_stream(10)
     async with replying, replies, requests, requested:
-        sending = Requests(requests)
+        sending = Requests(requests, OpenCalls())
         yield Replies(replies, sending, Counter()), sending, replying
 
 

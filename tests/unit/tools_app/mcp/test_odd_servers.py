@@ -6,7 +6,7 @@ import pytest
 
 from tools_app.mcp.limits import MAX_TOOLS
 
-ASKS = '"inputRequests":{"k":{"params":{"url":"https://x.example/in"}}}'
+ASKS = '"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","message":"In.","url":"https://x.example/in"}}}'
 
 
 async def test_a_malformed_tool_is_refused_by_itself(lab):
