@@ -211,6 +211,7 @@ def build_storage(
     settings: SessionsSettings,
     kind: SessionKind = SessionKind.CHAT,
     changes: ChangeLog | None = None,
+    notice: Notice | None = None,
 ) -> ConversationStorage:
     """Build the storage of a kind of session; opens nothing.
 
@@ -219,11 +220,12 @@ def build_storage(
         settings: The configuration.
         kind: The kind.
         changes: The log of changes of people's sessions, if any.
+        notice: Called for each question that is asked or answered, after it is in that log.
     """
     locations = locations_of(settings, kind)
     is_durable = kind is not SessionKind.EPHEMERAL
     journal = engine.journal(locations)
-    notes = ChangeNotes(changes) if changes is not None and is_durable else None
+    notes = ChangeNotes(changes, notice) if changes is not None and is_durable else None
     observer = notes if notes is not None and kind is SessionKind.CHAT else UNOBSERVED
     repository = engine.repository(locations, journal, durable=is_durable, observer=observer)
     return ConversationStorage(
@@ -261,7 +263,12 @@ class Storages(dict[SessionKind, ConversationStorage]):
 
 
 def build_storages(
-    engine: StorageEngine, settings: SessionsSettings, changes: ChangeLog | None = None
+    engine: StorageEngine,
+    settings: SessionsSettings,
+    changes: ChangeLog | None = None,
+    notice: Notice | None = None,
 ) -> Storages:
     """Build the storage of each kind of session; opens nothing."""
-    return Storages({kind: build_storage(engine, settings, kind, changes) for kind in SessionKind})
+    return Storages(
+        {kind: build_storage(engine, settings, kind, changes, notice) for kind in SessionKind}
+    )

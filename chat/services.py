@@ -18,6 +18,8 @@ from chat.conversation_storage import (
 )
 from chat.creation import SessionFactory
 from chat.inbox.service import InboxService
+from chat.notices import services as notices
+from chat.notices.notifier import Notifier
 from chat.registry import TurnRegistry
 from chat.remote.deleted_turns import DeletedTurns
 from chat.remote.ephemeral import EphemeralSessions
@@ -40,7 +42,7 @@ from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
 from chat.turn.job import ToolLimits
-from chat.turn.observer import TURN_LOG, TurnObserver
+from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.app import Factory, Services
 from mochi_project.configuration.app_settings import AppSettings
@@ -72,7 +74,8 @@ SETTLE_SECONDS = 5.0
 
 def _storages(services: Services) -> Storages:
     engine, settings = services.get(StorageEngine), services.get(SessionsSettings)
-    return build_storages(engine, settings, services.get(ChangeLog))
+    notice = services.get(Notifier).question_changed
+    return build_storages(engine, settings, services.get(ChangeLog), notice)
 
 
 def people_storage(services: Services) -> ConversationStorage:
@@ -160,6 +163,9 @@ def _space(
     """
     storage, signals = services.get(Storages)[kind], services.get(Signals)
     remote = _remote(services, storage)
+    observer = services.get(TurnObserver)
+    if kind is SessionKind.CHAT:
+        observer = TurnObservers((observer, services.get(Notifier)))
     registry = TurnRegistry(
         repository=storage.repository,
         journal=storage.journal,
@@ -173,7 +179,7 @@ def _space(
         places=services.get(TurnPlaces),
         forget=forget,
         in_thread=services.get(WorkThreads).run,
-        observer=services.get(TurnObserver),
+        observer=observer,
         deadline=services.get(Deadline),
     )
     confirmations = ConfirmationService(
@@ -351,6 +357,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     WorkThreads: _threads,
     TurnObserver: lambda _: TURN_LOG,
     Signals: _signals,
+    **notices.FACTORIES,
     StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
     TurnLimits: _limits,
     TurnPlaces: _places,
@@ -358,6 +365,7 @@ FACTORIES: Mapping[type | str, Factory] = {
 OWNED: Mapping[type | str, Factory] = {
     ChangeLog: _changes,
     IdempotencyKeys: _keys,
+    **notices.OWNED,
     Storages: _storages,
     ContextWindows: _windows,
     TurnPreparer: build_preparer,

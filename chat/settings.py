@@ -1,14 +1,27 @@
 """Declares the settings of turns, their context and their summaries."""
 
-from typing import Annotated
+import base64
+import binascii
+from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
-from mochi_project.configuration.setting_types import List, Seconds
+from mochi_project.configuration.setting_types import HttpUrl, List, Seconds, split_list
 from sessions_app.inbox import WhenBusy
 from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy, OnCrash
+
+NoticeEvent = Literal["approval.asked", "turn.done", "turn.failed"]
+NoticeFormat = Literal["standard", "ntfy", "slack", "telegram"]
 
 
 def _checked_loop_limit(value: int) -> int:
@@ -86,3 +99,50 @@ class ChatSettings(AppSettings):
     tool_confirmation_timeout_seconds: Seconds = Field(
         300, description="Time to answer a tool confirmation"
     )
+    webhook_url: HttpUrl | None = Field(
+        None,
+        repr=False,
+        description="Address that is told of questions and turns",
+    )
+    webhook_events: Annotated[list[NoticeEvent], BeforeValidator(split_list)] = Field(
+        default=["approval.asked"],
+        description="What it is told of: `approval.asked`, `turn.done`, `turn.failed`",
+    )
+    webhook_format: NoticeFormat = Field(
+        "standard", description="Format of what it gets: `standard`, `ntfy`, `slack`, `telegram`"
+    )
+    webhook_secret: SecretStr | None = Field(
+        None,
+        description="Key that signs what it gets (`standard`, as `whsec_...`), or the access token "
+        "of `ntfy`",
+    )
+
+    @field_validator("webhook_format")
+    @classmethod
+    def _format_fits_its_address(cls, value: NoticeFormat, info: ValidationInfo) -> NoticeFormat:
+        parts = urlsplit(info.data.get("webhook_url") or "")
+        if parts.netloc and value == "ntfy" and not parts.path.strip("/"):
+            raise ValueError("ntfy needs a topic in MOCHI_WEBHOOK_URL, as https://ntfy.sh/topic")
+        if parts.netloc and value == "telegram" and "chat_id" not in parse_qs(parts.query):
+            raise ValueError("telegram needs ?chat_id= in MOCHI_WEBHOOK_URL")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _standard_webhooks_are_signed(
+        cls, value: SecretStr | None, info: ValidationInfo
+    ) -> SecretStr | None:
+        if info.data.get("webhook_url") is None or info.data.get("webhook_format") != "standard":
+            return value
+        key = value.get_secret_value() if value is not None else ""
+        try:
+            is_usable = len(base64.b64decode(key.removeprefix("whsec_"), validate=True)) >= 24
+        except binascii.Error:
+            is_usable = False
+        if not is_usable or not key.startswith("whsec_"):
+            raise ValueError(
+                "must be set with MOCHI_WEBHOOK_URL to whsec_ and 24 bytes or more in base64 "
+                '(`echo "whsec_$(openssl rand -base64 32)"` makes one), unless '
+                "MOCHI_WEBHOOK_FORMAT is another one than standard"
+            )
+        return value

@@ -4,14 +4,26 @@ A task gets a name only, and reads everything else anew.
 """
 
 import asyncio
+import logging
+import threading
 
+from chat.notices.courier import Courier
+from chat.notices.notice import Notice
 from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.background.stopping import is_stopping
 from mochi_project.background.task_loop import TaskLoop
+from mochi_project.principal import acting_for
 from mochi_project.telemetry import Telemetry
 
+logger = logging.getLogger(__name__)
+
+MOST_NOTICES = 32
+"""The notices that are sent at once: each takes a thread, for some seconds if nobody answers."""
+STOPPING_SECONDS = 0.5
+
 task_loop = TaskLoop()
+_places = threading.BoundedSemaphore(MOST_NOTICES)
 
 
 def summarize(session_id: str) -> str:
@@ -27,3 +39,38 @@ async def _summarize(session_id: str) -> str:
         return await service(SummaryService).run_due(session_id)
     finally:
         await service(Telemetry).flush()  # the process may end with its next task
+
+
+def notify(argument: str) -> str:
+    """Begin to send a notice, in a thread: other tasks wait for no receiver.
+
+    The process does not end before its threads, which end soon when it stops.
+    """
+    notice = Notice.read(argument)
+    if not _places.acquire(blocking=False):
+        with acting_for(notice.owner):
+            service(Courier).put_back(notice)
+        return "put back: many are sent just now"
+    threading.Thread(target=_send, args=(notice,), name="notice").start()
+    return "begun"
+
+
+def _send(notice: Notice) -> None:
+    try:
+        with acting_for(notice.owner):
+            asyncio.run(_until_stopping(service(Courier), notice))
+    except Exception:
+        logger.exception("a notification was not sent", extra={"session_id": notice.session_id})
+    finally:
+        _places.release()
+
+
+async def _until_stopping(courier: Courier, notice: Notice) -> None:
+    sending = asyncio.create_task(courier.deliver(notice))
+    while not sending.done():
+        await asyncio.wait({sending}, timeout=STOPPING_SECONDS)
+        if is_stopping() and sending.cancel():
+            await asyncio.wait({sending})
+            await asyncio.to_thread(courier.put_back, notice)
+            return
+    await sending

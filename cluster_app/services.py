@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from chat.conversation_storage import SessionKind, StorageEngine, Storages
+from chat.notices.notifier import TASK as NOTICE_TASK
 from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import KEY_RECORDS, IdempotencyKeys
@@ -30,6 +31,7 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.reachability import Stores
+from mochi_project.services import tell_of_questions
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.deadline import Deadline
 from sessions_app.ids_and_clock import SharedClock
@@ -85,7 +87,12 @@ def _supervisor(services: Services) -> WorkerSupervisor:
     queue = RedisTaskQueue(services.get(Cluster).connection)
     return WorkerSupervisor(
         services.get(ServerSettings),
-        SharedQueueChores(queue, TASK, services.get(SummaryService).queue_due),
+        SharedQueueChores(
+            queue,
+            TASK,
+            services.get(SummaryService).queue_due,
+            at_start={NOTICE_TASK: partial(tell_of_questions, services)},
+        ),
         chores_seconds=TICK_SECONDS,
         deadline=services.get(Deadline),
     )

@@ -1,7 +1,10 @@
 """Provides what the server does by itself: chores, background work, checks of its stores."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from chat.notices.notifier import Notifier
+from chat.services import people_storage
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.service import SummaryService
 from mochi_project.app import Factory, Services, mochi_apps
@@ -38,10 +41,21 @@ def _stores(services: Services) -> Stores:
     return Stores(summaries.failing, summaries.oldest_due_seconds)
 
 
+def tell_of_questions(services: Services) -> None:
+    """Queue notices of all open questions: after a start nobody knows which were sent. Blocks."""
+    services.get(Notifier).find_open(people_storage(services).confirmation_store)
+
+
+def _queue_due(services: Services, *, worker_is_new: bool = False) -> None:
+    services.get(SummaryService).queue_due(worker_is_new=worker_is_new)
+    if worker_is_new:
+        tell_of_questions(services)
+
+
 def _supervisor(services: Services) -> WorkerSupervisor:
     return WorkerSupervisor(
         services.get(ServerSettings),
-        services.get(SummaryService).queue_due,
+        partial(_queue_due, services),
         deadline=services.get(Deadline),
     )
 

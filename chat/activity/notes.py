@@ -1,6 +1,7 @@
 """Records changes of sessions, and of their pending approvals, in the log of changes."""
 
 from chat.approvals.confirmation import Confirmation
+from chat.approvals.store import Notice
 from chat.storage.change_log import ChangeLog
 from sessions_app.store.observer import SessionObserver
 
@@ -10,10 +11,12 @@ class ChangeNotes(SessionObserver):
 
     Args:
         changes: The log.
+        notice: Called for questions, too, if not None.
     """
 
-    def __init__(self, changes: ChangeLog) -> None:
+    def __init__(self, changes: ChangeLog, notice: Notice | None = None) -> None:
         self._changes = changes
+        self._notice = notice
 
     def created(self, session_id: str, /) -> None:
         """Note a session that is new."""
@@ -41,3 +44,5 @@ class ChangeNotes(SessionObserver):
             self._changes.note("changed", question.session_id)
         else:
             self._changes.note("turn_waiting", question.session_id, question.turn_id)
+        if self._notice is not None:
+            self._notice(question, is_answered)

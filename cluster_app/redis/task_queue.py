@@ -7,7 +7,8 @@ server. The data are expendable, because due calls can be found again from the s
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cluster_app.redis.connection import RedisConnection
@@ -171,31 +172,41 @@ class _Moving:
 class SharedQueueChores:
     """Runs a supervisor's chores each second: moves due calls, and regularly finds lost ones.
 
-    A shared queue is never emptied, so ``worker_is_new`` is ignored.
+    A shared queue is never emptied, so a new worker leaves what is due as it is.
 
     Args:
         queue: The queue.
         function: The function whose calls are managed.
         find_overdue: Queues lost calls again.
+        at_start: Further functions, each with what queues its lost calls for a new worker.
     """
 
     def __init__(
-        self, queue: RedisTaskQueue, function: str, find_overdue: Callable[[], object]
+        self,
+        queue: RedisTaskQueue,
+        function: str,
+        find_overdue: Callable[[], object],
+        *,
+        at_start: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     ) -> None:
         self._queue = queue
         self._function = function
         self._find_overdue = find_overdue
+        self._at_start = at_start
         self._is_away = False
 
-    def __call__(self, *, worker_is_new: bool) -> None:  # noqa: ARG002 - of a queue of one's own
+    def __call__(self, *, worker_is_new: bool) -> None:
         """Run the chores; log an outage of the queue once."""
         try:
-            self._queue.queue_due(self._function)
+            for function in (self._function, *self._at_start):
+                self._queue.queue_due(function)
+            for find in self._at_start.values() if worker_is_new else ():
+                find()
             if self._queue.is_time_to_look(self._function):
                 self._find_overdue()
         except StorageError as error:
             if not self._is_away:
-                logger.warning("the queue of summaries can't be used: %s", error.message)
+                logger.warning("the queue of tasks can't be used: %s", error.message)
             self._is_away = True
         else:
             self._is_away = False

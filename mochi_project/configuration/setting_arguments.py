@@ -75,6 +75,10 @@ class SettingArguments(TypedDict, total=False):
     tool_memory_mb: int
     tool_environment: Sequence[str]
     tool_confirmation_timeout_seconds: float
+    webhook_url: str
+    webhook_events: Sequence[Literal["approval.asked", "turn.done", "turn.failed"]]
+    webhook_format: Literal["standard", "ntfy", "slack", "telegram"]
+    webhook_secret: str | SecretStr
     journal_url: str
     sessions_url: str
     lease_seconds: float

@@ -48,7 +48,8 @@ def _expanded(value: Path) -> Path:
         raise ValueError(f"can't be used: {error}") from error
 
 
-def _split(value: Any) -> Any:
+def split_list(value: Any) -> Any:
+    """Return the items of a setting that is a comma-separated or JSON list."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -156,7 +157,7 @@ def _checked_wings(names: list[str], info: ValidationInfo) -> list[str]:
 
 
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
-List = Annotated[list[str], BeforeValidator(_split)]
+List = Annotated[list[str], BeforeValidator(split_list)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 PublicUrl = Annotated[str, AfterValidator(_public_url)]
 Wings = Annotated[List, AfterValidator(_checked_wings)]

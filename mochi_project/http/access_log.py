@@ -56,7 +56,7 @@ class AccessLog:
                 "request",
                 extra={
                     "method": scope["method"],
-                    "path": _SECRET.sub("…", quote(scope["path"])),
+                    "path": _SECRET.sub("...", quote(scope["path"])),
                     "status": status,
                     "seconds": round(time.perf_counter() - started, 4),
                     "client": self._proxies.client_of(scope),

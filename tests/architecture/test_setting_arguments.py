@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 from pydantic import SecretStr
 
+from chat.settings import NoticeEvent
 from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.setting_arguments import ProviderArguments, SettingArguments
 from models_app.settings import ProviderConfig
@@ -18,6 +19,7 @@ ACCEPTED: dict[Any, set[Any]] = {
     Path: {str, Path},
     SecretStr: {str, SecretStr},
     list[str]: {Sequence[str]},
+    list[NoticeEvent]: {Sequence[NoticeEvent]},
     dict[str, ProviderConfig]: {Mapping[str, ProviderArguments]},
 }
 

@@ -177,7 +177,7 @@ def test_a_queue_that_is_away_is_told_of_once(caplog: pytest.LogCaptureFixture) 
     for _ in range(3):
         chores(worker_is_new=False)
 
-    assert caplog.text.count("the queue of summaries can't be used") == 1
+    assert caplog.text.count("the queue of tasks can't be used") == 1
 
 
 def test_a_worker_whose_queue_is_away_is_told_of_once(

@@ -1,0 +1,1 @@
+"""Tells people of questions, and of turns that ended, by webhooks (docs/notifications.md)."""

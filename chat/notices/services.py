@@ -1,0 +1,49 @@
+"""Provides what tells people of questions and turns."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from chat.conversation_storage import SessionKind, Storages
+from chat.notices.courier import Courier
+from chat.notices.formats import Target
+from chat.notices.notifier import NoticeQueue, Notifier
+from chat.settings import ChatSettings
+from chat.storage.task_queue import TaskQueue
+from mochi_project.app import Factory, Services
+from mochi_project.configuration.config import ServerSettings
+
+
+def _notice_queue(services: Services) -> NoticeQueue:
+    queue = NoticeQueue(services.get(TaskQueue))
+    services.on_close(partial(asyncio.to_thread, queue.close))
+    return queue
+
+
+def _notifier(services: Services) -> Notifier:
+    settings = services.get(ChatSettings)
+    queue = services.get(NoticeQueue) if settings.webhook_url is not None else None
+    return Notifier(queue, settings.webhook_events, settings.owner)
+
+
+def _courier(services: Services) -> Courier:
+    settings = services.get(ChatSettings)
+    storage = services.get(Storages)[SessionKind.CHAT]
+    secret = settings.webhook_secret
+    target = Target(
+        url=settings.webhook_url or "",
+        secret=secret.get_secret_value() if secret is not None else "",
+        format=settings.webhook_format,
+    )
+    public_url = services.get(ServerSettings).public_url
+    return Courier(
+        target,
+        storage.repository,
+        storage.confirmation_store,
+        services.get(TaskQueue),
+        public_url,
+    )
+
+
+FACTORIES: Mapping[type | str, Factory] = {NoticeQueue: _notice_queue}
+OWNED: Mapping[type | str, Factory] = {Notifier: _notifier, Courier: _courier}
